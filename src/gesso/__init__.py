@@ -1,0 +1,1 @@
+"""gesso: block text diffusion with DiffusionGemma."""

@@ -1,0 +1,181 @@
+"""Configs: frozen, complete, changed with `dataclasses.replace`.
+
+`ModelConfig` is the shape of a DiffusionGemma text model, in gesso's own words; reading and writing
+Hugging Face's `config.json` is `gesso.models.hf_config`. `GenerationConfig` holds what a checkpoint's
+`generation_config.json` sets and a request may override.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gesso.errors import ConfigError, OptionError
+
+AttentionKind = Literal["sliding_attention", "full_attention"]
+
+
+@dataclass(frozen=True, slots=True)
+class RopeConfig:
+    """Rotary positions of one kind of layer.
+
+    `default` turns the whole head; `proportional` turns the first `partial_rotary_factor` of the
+    frequency pairs, with exponents over the whole head, and leaves the rest alone.
+    """
+
+    rope_type: Literal["default", "proportional"]
+    rope_theta: float
+    partial_rotary_factor: float = 1.0
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConfig:
+    """Attention shape of one layer. Full layers have no V projection: V is the K projection."""
+
+    kind: AttentionKind
+    head_dim: int
+    num_key_value_heads: int
+
+    @property
+    def is_sliding(self) -> bool:
+        return self.kind == "sliding_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Shape of a DiffusionGemma text model. Lengths are in tokens."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    layers: tuple[LayerConfig, ...]
+    num_experts: int
+    top_k_experts: int
+    moe_intermediate_size: int
+    sliding_window: int
+    sliding_rope: RopeConfig
+    full_rope: RopeConfig
+    canvas_length: int
+    max_position_embeddings: int = 262_144
+    final_logit_softcapping: float = 30.0
+    rms_norm_eps: float = 1e-6
+    attention_bias: bool = False
+    initializer_range: float = 0.02
+    pad_token_id: int = 0
+    eos_token_id: int = 1
+    bos_token_id: int = 2
+    image_token_ids: tuple[int, ...] = ()
+    vision_config: Mapping[str, Any] | None = None
+    """Kept as read, so that what is saved again still describes the vision tower."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "intermediate_size",
+            "num_attention_heads",
+            "num_experts",
+            "top_k_experts",
+            "moe_intermediate_size",
+            "sliding_window",
+            "canvas_length",
+            "max_position_embeddings",
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} must be a positive integer, got {value!r}")
+        if not self.layers:
+            raise ConfigError("num_hidden_layers must be a positive integer, got 0")
+        if self.top_k_experts > self.num_experts:
+            raise ConfigError(f"top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}")
+        for i, layer in enumerate(self.layers):
+            if layer.num_key_value_heads < 1 or self.num_attention_heads % layer.num_key_value_heads:
+                raise ConfigError(
+                    f"layer {i}: num_attention_heads {self.num_attention_heads} is no multiple of "
+                    f"num_key_value_heads {layer.num_key_value_heads}"
+                )
+            if layer.head_dim < 2 or layer.head_dim % 2:
+                raise ConfigError(f"layer {i}: head_dim must be even, got {layer.head_dim}")
+        if self.final_logit_softcapping <= 0:
+            raise ConfigError(f"final_logit_softcapping must be positive, got {self.final_logit_softcapping}")
+
+    def rope(self, kind: AttentionKind) -> RopeConfig:
+        return self.sliding_rope if kind == "sliding_attention" else self.full_rope
+
+
+def _check(condition: bool, name: str, rule: str, value: object) -> None:
+    if not condition:
+        raise OptionError(f"{name} must be {rule}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationConfig:
+    """How one request is denoised. Defaults are the published ones; a checkpoint's
+    `generation_config.json` replaces them and a request overrides both."""
+
+    max_new_tokens: int = 256
+    max_denoising_steps: int = 48
+    """Steps a canvas may take at most."""
+    entropy_bound: float = 0.1
+    """Nats: how much joint uncertainty one step may accept (arXiv 2505.24857)."""
+    t_min: float = 0.4
+    t_max: float = 0.8
+    """Temperatures of the schedule: `t_max` at the first step, towards `t_min` at the last."""
+    stability_threshold: int = 1
+    """Equal argmax canvases in a row before the last one that are needed to stop."""
+    confidence_threshold: float = 0.005
+    """Nats: mean entropy a position must fall below to stop."""
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    start_canvas: tuple[int, ...] | None = None
+    """Token ids of the first canvas; None starts from uniform random ones."""
+    eos_token_ids: tuple[int, ...] = (1,)
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        _check_int("max_new_tokens", self.max_new_tokens, 1)
+        _check_int("max_denoising_steps", self.max_denoising_steps, 1)
+        _check_int("stability_threshold", self.stability_threshold, 0)
+        _check_int("seed", self.seed, 0)
+        _check(self.seed < 2**63, "seed", "below 2**63", self.seed)
+        _check_number("entropy_bound", self.entropy_bound)
+        _check_number("confidence_threshold", self.confidence_threshold)
+        _check_number("t_min", self.t_min)
+        _check_number("t_max", self.t_max)
+        _check(self.t_min > 0, "t_min", "above 0", self.t_min)
+        _check(self.t_max >= self.t_min, "t_max", f"at least t_min ({self.t_min})", self.t_max)
+        _check(
+            not isinstance(self.stop, str) and all(isinstance(s, str) and s for s in self.stop),
+            "stop",
+            "a sequence of strings that are not empty",
+            self.stop,
+        )
+        object.__setattr__(self, "stop", tuple(self.stop))
+        if self.start_canvas is not None:
+            _check(len(self.start_canvas) > 0, "start_canvas", "a list of token ids, not empty", self.start_canvas)
+            object.__setattr__(self, "start_canvas", tuple(int(t) for t in self.start_canvas))
+
+    def override(self, **changes: Any) -> "GenerationConfig":
+        """A copy with the changes that are not None.
+
+        Raises:
+            OptionError: an option that does not exist, or a value that is impossible.
+        """
+        known = {f.name for f in dataclasses.fields(self)}
+        for name in changes:
+            if name not in known:
+                raise OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}")
+        return dataclasses.replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+
+def _check_int(name: str, value: object, least: int) -> None:
+    good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    _check(good, name, f"an integer of at least {least}", value)
+
+
+def _check_number(name: str, value: object) -> None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    _check(good, name, "a number of at least 0", value)

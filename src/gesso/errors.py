@@ -1,0 +1,48 @@
+"""Everything gesso raises on purpose.
+
+GessoError
+├── UserError            the caller can mend it: one line, exit code 2
+│   ├── OptionError      an option or request field is impossible or contradicts another
+│   ├── ConfigError      a config file has an unknown key or an impossible value
+│   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
+│   ├── HubError         a model is not here and could not be fetched
+│   ├── TextError        a prompt, chat template or tokenizer cannot be used
+│   └── DataError        training data or a trace file has a bad line
+└── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
+"""
+
+
+class GessoError(Exception):
+    """Base of every error gesso raises on purpose."""
+
+
+class UserError(GessoError, ValueError):
+    """The caller can mend it; the command line prints one line and exits with 2."""
+
+
+class OptionError(UserError):
+    """An option or request field is impossible or contradicts another."""
+
+
+class ConfigError(UserError):
+    """A config file has an unknown key or an impossible value."""
+
+
+class CheckpointError(UserError):
+    """Weights are missing, foreign, truncated or misshapen."""
+
+
+class HubError(UserError):
+    """A model is not on this machine and could not be fetched."""
+
+
+class TextError(UserError):
+    """A prompt, chat template or tokenizer cannot be used."""
+
+
+class DataError(UserError):
+    """Training data or a trace file has a bad line."""
+
+
+class TrainingError(GessoError):
+    """A training run went wrong by itself."""

@@ -1,0 +1,115 @@
+"""Keys and values of what is committed, one row per sequence.
+
+Life cycle of a row: `encode` writes T new keys behind the committed end of every layer and attends over
+them (`write_causal`), then `commit(T)` moves the end. `denoise` writes the canvas's keys into the same tail
+(`write_canvas`), attends, and moves nothing: the next step overwrites them. So nothing is concatenated, and
+while denoising the committed part is only read.
+
+A full layer keeps every position. A sliding layer keeps the last `window - 1`: that is all a canvas or the
+next token may see. Its buffer has room for some more, so that what is kept is moved to the front only when
+the tail is reached.
+"""
+
+import torch
+from torch import Tensor
+
+from gesso.config import LayerConfig, ModelConfig
+from gesso.nn.attention import attend_all, attend_causal
+
+
+class LayerCache:
+    """Keys and values of one layer and one sequence: `kv` [2, G, capacity, K], committed in [start, end)."""
+
+    def __init__(self, layer: LayerConfig, window: int | None, dtype: torch.dtype, device: torch.device) -> None:
+        self.window = window
+        self.start = self.end = 0
+        self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
+
+    def _room(self, tokens: int, reserve: int) -> None:
+        """Make room for `tokens` behind the end; `reserve` is the length a full layer is expected to reach."""
+        keep = self.end - self.start
+        capacity = self.kv.shape[2]
+        if self.end + tokens <= capacity:
+            return
+        if keep + tokens <= capacity and self.start >= keep:
+            self.kv[:, :, :keep] = self.kv[:, :, self.start : self.end]
+        else:
+            need = keep + tokens
+            wanted = max(reserve, need) if self.window is None else 2 * (self.window - 1) + tokens
+            if self.window is None and capacity and wanted <= need:
+                wanted = max(need, 2 * capacity)
+            grown = self.kv.new_empty(2, self.kv.shape[1], max(wanted, need), self.kv.shape[3])
+            grown[:, :, :keep] = self.kv[:, :, self.start : self.end]
+            self.kv = grown
+        self.start, self.end = 0, keep
+
+    def write(self, k_TGK: Tensor, v_TGK: Tensor, reserve: int) -> tuple[Tensor, Tensor]:
+        """Put T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
+        tokens = k_TGK.shape[0]
+        self._room(tokens, reserve)
+        stop = self.end + tokens
+        self.kv[0, :, self.end : stop] = k_TGK.transpose(0, 1)
+        self.kv[1, :, self.end : stop] = v_TGK.transpose(0, 1)
+        return self.kv[0, :, self.start : stop], self.kv[1, :, self.start : stop]
+
+    def commit(self, tokens: int) -> None:
+        """The last `tokens` written stay; a sliding layer lets go of what is out of sight."""
+        self.end += tokens
+        if self.window is not None:
+            self.start = max(self.start, self.end - (self.window - 1))
+
+
+class SequenceCache:
+    """All layers of one sequence and its committed length in tokens."""
+
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device, reserve: int = 0) -> None:
+        self.length = 0
+        self.reserve = reserve
+        self.layers = [
+            LayerCache(layer, config.sliding_window if layer.is_sliding else None, dtype, device)
+            for layer in config.layers
+        ]
+
+    def attend_causal(self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor) -> Tensor:
+        cache = self.layers[layer]
+        keys, values = cache.write(k_TGK, v_TGK, self.reserve)
+        return attend_causal(q_THK, keys, values, cache.window)
+
+    def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
+        keys, values = self.layers[layer].write(k_CGK, v_CGK, self.reserve)
+        return attend_all(q_CHK, keys, values)
+
+    def commit(self, tokens: int) -> None:
+        for layer in self.layers:
+            layer.commit(tokens)
+        self.length += tokens
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(layer.kv.numel() * layer.kv.element_size() for layer in self.layers)
+
+
+class KVCache:
+    """The caches of a batch. Rows may have different lengths and may be regrouped without a copy."""
+
+    def __init__(self, rows: list[SequenceCache]) -> None:
+        self.rows = rows
+
+    @classmethod
+    def join(cls, caches: "list[KVCache]") -> "KVCache":
+        """One cache of all the rows, which stay shared with where they came from."""
+        return cls([row for cache in caches for row in cache.rows])
+
+    @property
+    def batch_size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Committed tokens of every row."""
+        return [row.length for row in self.rows]
+
+    @property
+    def bytes(self) -> int:
+        return sum(row.bytes for row in self.rows)

@@ -1,0 +1,230 @@
+"""DiffusionGemma's text model: one stack of weights used as causal encoder and as canvas denoiser.
+
+    B batch rows   T tokens   C canvas length   N = all rows laid flat   D hidden   V vocabulary
+
+Norms, projections and experts see all tokens of all rows as one flat [N, D]; only attention is done row by
+row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tied, logits are soft-capped fp32.
+"""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from gesso.config import AttentionKind, LayerConfig, ModelConfig
+from gesso.errors import OptionError
+from gesso.models.cache import KVCache, SequenceCache
+from gesso.nn.attention import Attend, Attention
+from gesso.nn.experts import Experts, Router
+from gesso.nn.mlp import MLP
+from gesso.nn.norm import RMSNorm, rms_norm
+from gesso.nn.rope import RopeTable
+from gesso.nn.vocabulary import Vocabulary, VocabularyPass
+
+PREFILL_CHUNK = 512
+"""Tokens encoded at a time: bounds the memory of a long prompt and changes no result."""
+
+
+class Block(nn.Module):
+    """Attention, then the dense MLP and the experts side by side, each between norms of its own."""
+
+    encoder_scalar: Tensor
+    decoder_scalar: Tensor
+
+    def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
+        super().__init__()
+        size, eps = config.hidden_size, config.rms_norm_eps
+        self.attention = Attention(size, config.num_attention_heads, layer, config.attention_bias, eps)
+        self.mlp = MLP(size, config.intermediate_size)
+        self.router = Router(size, config.num_experts, config.top_k_experts, eps)
+        self.experts = Experts(size, config.moe_intermediate_size, config.num_experts)
+        self.input_norm = RMSNorm(size, eps)
+        self.post_attention_norm = RMSNorm(size, eps)
+        self.pre_mlp_norm = RMSNorm(size, eps)
+        self.post_mlp_norm = RMSNorm(size, eps)
+        self.pre_experts_norm = RMSNorm(size, eps)
+        self.post_experts_norm = RMSNorm(size, eps)
+        self.post_norm = RMSNorm(size, eps)
+        self.register_buffer("encoder_scalar", torch.ones(1))
+        self.register_buffer("decoder_scalar", torch.ones(1))
+
+    def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
+        x_ND = x_ND + self.post_attention_norm(self.attention(self.input_norm(x_ND), rope, attend))
+        dense = self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_ND)))
+        weights, experts = self.router(x_ND)
+        routed = self.post_experts_norm(self.experts(self.pre_experts_norm(x_ND), weights, experts))
+        out: Tensor = (x_ND + self.post_norm(dense + routed)) * scalar
+        return out
+
+
+class SelfConditioning(nn.Module):
+    """Adds what the last step believed to the canvas embeddings; the final norm is always applied."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.eps = config.rms_norm_eps
+        self.pre_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.mlp = MLP(config.hidden_size, config.intermediate_size)
+
+    def forward(self, x_ND: Tensor, soft_ND: Tensor | None) -> Tensor:
+        """`soft_ND` None is the first step's exact zero: the bias-free MLP of zero is zero."""
+        return rms_norm(x_ND if soft_ND is None else x_ND + self.mlp(self.pre_norm(soft_ND)), None, self.eps)
+
+
+class DiffusionGemma(nn.Module):
+    """The text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; `predict` is denoise's fused tail."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = Vocabulary(config.vocab_size, config.hidden_size, config.final_logit_softcapping)
+        self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.self_conditioning = SelfConditioning(config)
+        self.ropes: dict[AttentionKind, RopeTable] = {
+            layer.kind: RopeTable(config.rope(layer.kind), layer.head_dim) for layer in config.layers
+        }
+
+    @property
+    def device(self) -> torch.device:
+        return self.vocabulary.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.vocabulary.weight.dtype
+
+    def new_cache(self, batch_size: int = 1, reserve: int = 0) -> KVCache:
+        """An empty cache. `reserve`: the length in tokens that rows will reach, canvas included, where it is
+        known; buffers are then allocated once instead of doubling."""
+        if batch_size < 1:
+            raise OptionError(f"batch_size must be at least 1, got {batch_size}")
+        return KVCache([SequenceCache(self.config, self.dtype, self.device, reserve) for _ in range(batch_size)])
+
+    def blocks(self) -> Iterator[tuple[int, AttentionKind, Block]]:
+        """Number, kind and module of every layer."""
+        for i, (layer, block) in enumerate(zip(self.config.layers, self.layers, strict=True)):
+            assert isinstance(block, Block)
+            yield i, layer.kind, block
+
+    def rope(self, positions_N: Tensor, longest: int) -> dict[AttentionKind, tuple[Tensor, Tensor]]:
+        """cos and sin for each kind of layer; positions are below `longest`."""
+        return {kind: table.lookup(positions_N, longest, self.dtype) for kind, table in self.ropes.items()}
+
+    @torch.no_grad()
+    def encode(self, tokens_BT: Tensor, cache: KVCache) -> Tensor:
+        """Append T tokens to every row of the cache, causally; returns normed hidden states [B, T, D].
+
+        The last hidden state read through `logits` scores the next token. Cutting a prompt into several calls
+        gives the same result as one.
+        """
+        tokens_BT = self._check(tokens_BT, cache)
+        rows = [
+            torch.cat([self._encode_chunk(chunk, row) for chunk in tokens_T.split(PREFILL_CHUNK)])
+            for tokens_T, row in zip(tokens_BT, cache.rows, strict=True)
+        ]
+        return torch.stack(rows)
+
+    def _encode_chunk(self, tokens_T: Tensor, row: SequenceCache) -> Tensor:
+        tokens = tokens_T.shape[0]
+        positions = torch.arange(row.length, row.length + tokens, device=self.device)
+        rope = self.rope(positions, row.length + tokens)
+        x = self.vocabulary.embed(tokens_T)
+        for i, kind, block in self.blocks():
+            attend = _bind(row.attend_causal, i)
+            x = block(x, rope[kind], attend, block.encoder_scalar)
+        row.commit(tokens)
+        out: Tensor = self.norm(x)
+        return out
+
+    @torch.no_grad()
+    def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
+        """One denoising pass up to the final norm, [B, C, D]; what is committed in the cache stays as it is."""
+        canvas_BC = self._check(canvas_BC, cache)
+        batch, width = canvas_BC.shape
+        lengths = cache.lengths
+        offsets = torch.tensor(lengths, device=self.device)[:, None]
+        positions = (offsets + torch.arange(width, device=self.device)).flatten()
+        rope = self.rope(positions, max(lengths) + width)
+        soft = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
+        x = self.self_conditioning(self.vocabulary.embed(canvas_BC.flatten()), soft)
+        for i, kind, block in self.blocks():
+            x = block(x, rope[kind], _by_row(cache.rows, i, width), block.decoder_scalar)
+        out: Tensor = self.norm(x)
+        return out.view(batch, width, -1)
+
+    def denoise(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
+        """Logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.
+
+        Args:
+            canvas_BC: token ids at positions `length`, `length + 1`, ... of each row.
+            soft_embeddings_BCD: `soft_embeddings` of the step before; None on the first step.
+        """
+        return self.logits(self.denoise_hidden(canvas_BC, cache, soft_embeddings_BCD))
+
+    @torch.no_grad()
+    def soft_embeddings(self, logits_BCV: Tensor) -> Tensor:
+        """sqrt(D) * softmax(logits) @ embedding table, [B, C, D]: what the next step is conditioned on."""
+        return self.vocabulary.mix(logits_BCV)
+
+    @torch.no_grad()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Soft-capped fp32 scores [..., V] of hidden states of `encode` or `denoise_hidden`."""
+        return self.vocabulary.logits(hidden)
+
+    def predict(
+        self,
+        canvas_BC: Tensor,
+        cache: KVCache,
+        soft_embeddings_BCD: Tensor | None,
+        temperature_BC: Tensor,
+        uniform_BC: Tensor,
+    ) -> VocabularyPass:
+        """`denoise`, then one pass over the vocabulary; fields are flat over B*C. See `Vocabulary.predict`."""
+        hidden = self.denoise_hidden(canvas_BC, cache, soft_embeddings_BCD)
+        return self.vocabulary.predict(hidden.flatten(0, 1), temperature_BC.flatten(), uniform_BC.flatten())
+
+    def _check(self, tokens_BT: Tensor, cache: KVCache) -> Tensor:
+        if tokens_BT.dim() != 2 or tokens_BT.shape[1] == 0:
+            raise OptionError(f"tokens must have shape [batch, tokens >= 1], got {list(tokens_BT.shape)}")
+        if tokens_BT.shape[0] != cache.batch_size:
+            raise OptionError(f"{tokens_BT.shape[0]} rows of tokens, but the cache has {cache.batch_size}")
+        longest = max(cache.lengths) + tokens_BT.shape[1]
+        if longest > self.config.max_position_embeddings:
+            raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
+        return tokens_BT.to(self.device)
+
+
+def _bind(attend: Callable[[int, Tensor, Tensor, Tensor], Tensor], layer: int) -> Attend:
+    return lambda q, k, v: attend(layer, q, k, v)
+
+
+def _by_row(rows: list[SequenceCache], layer: int, width: int) -> Attend:
+    """Attention of equally wide canvases, each over its own cache."""
+    if len(rows) == 1:
+        return _bind(rows[0].attend_canvas, layer)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        parts = zip(rows, q.split(width), k.split(width), v.split(width), strict=True)
+        return torch.cat([row.attend_canvas(layer, *qkv) for row, *qkv in parts])
+
+    return attend
+
+
+def initialise(model: DiffusionGemma, seed: int) -> None:
+    """Random weights for training from scratch.
+
+    The table is drawn so that scaled embeddings have unit size; matrices are normal with the config's range;
+    the norms that end a branch start at (2 * layers)**-0.5, so that the residual keeps its size with depth.
+    """
+    generator = torch.Generator(device=model.device).manual_seed(seed)
+    config = model.config
+    branch = (2 * len(config.layers)) ** -0.5
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("post_attention_norm.weight", "post_norm.weight")):
+                parameter.fill_(branch)
+            elif parameter.dim() == 1:
+                parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+            else:
+                std = config.hidden_size**-0.5 if name.startswith("vocabulary") else config.initializer_range
+                parameter.normal_(0.0, std, generator=generator)

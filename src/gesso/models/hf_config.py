@@ -1,0 +1,340 @@
+"""Hugging Face's `config.json` and `generation_config.json`, both ways.
+
+A key that is not known is refused by name: it may change what the model computes. Two ways of writing the full
+layers' attention shape exist (`global_head_dim` and `num_global_key_value_heads`, or `per_layer_config`); both are
+read, the second, which newer releases write, is written.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gesso.config import GenerationConfig, LayerConfig, ModelConfig, RopeConfig
+from gesso.errors import CheckpointError, ConfigError
+
+MODEL_TYPE = "diffusion_gemma"
+
+_GENERIC = {
+    "_name_or_path",
+    "add_cross_attention",
+    "architectures",
+    "auto_map",
+    "bad_words_ids",
+    "chunk_size_feed_forward",
+    "dtype",
+    "finetuning_task",
+    "id2label",
+    "initializer_range",
+    "is_encoder_decoder",
+    "label2id",
+    "output_attentions",
+    "output_hidden_states",
+    "prefix",
+    "problem_type",
+    "return_dict",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+}
+"""Keys every Hugging Face config may carry that change nothing we compute."""
+
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "hidden_activation": ("gelu_pytorch_tanh",),
+    "hidden_act": ("gelu_pytorch_tanh",),
+    "tie_word_embeddings": (True,),
+    "use_bidirectional_attention": (None, "vision"),
+    "attention_k_eq_v": (True,),
+    "enable_moe_block": (True,),
+    "hidden_size_per_layer_input": (0, None),
+    "num_kv_shared_layers": (0, None),
+    "use_double_wide_mlp": (False, None),
+    "attn_logit_softcapping": (None,),
+    "quantization_config": (None,),
+    "audio_config": (None,),
+    "rope_scaling": (None,),
+    "is_decoder": (False, True, None),
+    "cross_attention_hidden_size": (None,),
+}
+"""Keys that may stand in a config only with a value that means what we compute."""
+
+_TEXT_KEYS = {
+    "attention_bias",
+    "attention_dropout",
+    "bos_token_id",
+    "eos_token_id",
+    "final_logit_softcapping",
+    "global_head_dim",
+    "head_dim",
+    "hidden_size",
+    "intermediate_size",
+    "layer_types",
+    "max_position_embeddings",
+    "model_type",
+    "moe_intermediate_size",
+    "num_attention_heads",
+    "num_experts",
+    "num_global_key_value_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "pad_token_id",
+    "per_layer_config",
+    "rms_norm_eps",
+    "rope_parameters",
+    "sliding_window",
+    "top_k_experts",
+    "vocab_size",
+    "vocab_size_per_layer_input",
+}
+_TOP_KEYS = {
+    "boi_token_id",
+    "canvas_length",
+    "eoi_token_id",
+    "eos_token_id",
+    "image_token_id",
+    "model_type",
+    "pad_token_id",
+    "bos_token_id",
+    "text_config",
+    "vision_config",
+}
+_ROPE_KEYS = {"rope_type", "rope_theta", "partial_rotary_factor", "factor"}
+
+
+def _refuse_unknown(section: str, raw: Mapping[str, Any], known: set[str]) -> None:
+    for key, value in raw.items():
+        if key in _FIXED:
+            if value not in _FIXED[key]:
+                raise ConfigError(f"{section}: {key} = {value!r} is not supported")
+        elif key not in known and key not in _GENERIC:
+            raise ConfigError(f"{section}: unknown key {key!r} may change the model; it is not supported")
+
+
+def _need(raw: Mapping[str, Any], key: str) -> Any:
+    if raw.get(key) is None:
+        raise ConfigError(f"config.json: text_config.{key} is missing")
+    return raw[key]
+
+
+def read_config(raw: Mapping[str, Any]) -> ModelConfig:
+    """A `ModelConfig` from the content of `config.json`.
+
+    Raises:
+        CheckpointError: another model type, or a quantization we cannot read.
+        ConfigError: an unknown key, or a value that is missing or not supported.
+    """
+    found = raw.get("model_type")
+    if found != MODEL_TYPE:
+        raise CheckpointError(f"config.json: model_type is {found!r}; gesso reads {MODEL_TYPE!r}")
+    if raw.get("quantization_config") is not None:
+        method = raw["quantization_config"].get("quant_method", "unknown")
+        raise CheckpointError(f"config.json: quantized with {method!r}, which gesso cannot read yet")
+    _refuse_unknown("config.json", raw, _TOP_KEYS)
+    text = raw.get("text_config")
+    if not isinstance(text, Mapping):
+        raise ConfigError("config.json: text_config is missing")
+    _refuse_unknown("config.json: text_config", text, _TEXT_KEYS)
+    ropes = text.get("rope_parameters") or {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+    }
+    image_tokens = (raw.get(key) for key in ("boi_token_id", "image_token_id", "eoi_token_id"))
+    return ModelConfig(
+        vocab_size=_need(text, "vocab_size"),
+        hidden_size=_need(text, "hidden_size"),
+        intermediate_size=_need(text, "intermediate_size"),
+        num_attention_heads=_need(text, "num_attention_heads"),
+        layers=_layers(text),
+        num_experts=_need(text, "num_experts"),
+        top_k_experts=_need(text, "top_k_experts"),
+        moe_intermediate_size=_need(text, "moe_intermediate_size"),
+        sliding_window=text.get("sliding_window", 512),
+        sliding_rope=_rope(ropes, "sliding_attention"),
+        full_rope=_rope(ropes, "full_attention"),
+        canvas_length=raw.get("canvas_length") or 256,
+        max_position_embeddings=text.get("max_position_embeddings", 131_072),
+        final_logit_softcapping=float(text.get("final_logit_softcapping", 30.0) or 0.0),
+        rms_norm_eps=text.get("rms_norm_eps", 1e-6),
+        attention_bias=bool(text.get("attention_bias", False)),
+        pad_token_id=_first(text.get("pad_token_id"), 0),
+        eos_token_id=_first(text.get("eos_token_id"), 1),
+        bos_token_id=_first(text.get("bos_token_id"), 2),
+        image_token_ids=tuple(int(token) for token in image_tokens if token is not None),
+        vision_config=raw.get("vision_config"),
+    )
+
+
+def _first(value: Any, default: int) -> int:
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return default if value is None else int(value)
+
+
+def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
+    count = _need(text, "num_hidden_layers")
+    kinds = text.get("layer_types")
+    if kinds is None:
+        kinds = ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)]
+        kinds[-1:] = ["full_attention"]
+    if len(kinds) != count:
+        raise ConfigError(f"config.json: {len(kinds)} layer_types for num_hidden_layers {count}")
+    for kind in kinds:
+        if kind not in ("sliding_attention", "full_attention"):
+            raise ConfigError(f"config.json: layer_types has {kind!r}; known: sliding_attention, full_attention")
+    if kinds[-1] != "full_attention":
+        raise ConfigError("config.json: the last of layer_types must be full_attention")
+    own = text.get("per_layer_config")
+    sliding = {"head_dim": text.get("head_dim", 256), "num_key_value_heads": text.get("num_key_value_heads", 4)}
+    full = {
+        "head_dim": text.get("global_head_dim") or (512 if own is None else sliding["head_dim"]),
+        "num_key_value_heads": text.get("num_global_key_value_heads") or sliding["num_key_value_heads"],
+    }
+    layers = []
+    for i, kind in enumerate(kinds):
+        shape = dict(sliding if kind == "sliding_attention" else full)
+        override = (own or {}).get(str(i), {})
+        for key in override:
+            if key not in shape:
+                raise ConfigError(f"config.json: per_layer_config[{i}]: unknown key {key!r}")
+        layers.append(LayerConfig(kind, **(shape | override)))
+    for kind in ("sliding_attention", "full_attention"):
+        dims = {layer.head_dim for layer in layers if layer.kind == kind}
+        if len(dims) > 1:
+            raise ConfigError(f"config.json: {kind} layers differ in head_dim ({sorted(dims)}): not supported")
+    return tuple(layers)
+
+
+def _rope(ropes: Mapping[str, Any], kind: str) -> RopeConfig:
+    raw = ropes.get(kind)
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"config.json: rope_parameters has no {kind}")
+    for key in raw:
+        if key not in _ROPE_KEYS:
+            raise ConfigError(f"config.json: rope_parameters.{kind}: unknown key {key!r}")
+    rope_type = raw.get("rope_type", "default")
+    fraction, factor = float(raw.get("partial_rotary_factor", 1.0)), float(raw.get("factor", 1.0))
+    if rope_type not in ("default", "proportional"):
+        raise ConfigError(f"config.json: rope_parameters.{kind}: rope_type {rope_type!r} is not supported")
+    if rope_type == "default" and (fraction != 1.0 or factor != 1.0):
+        raise ConfigError(f"config.json: rope_parameters.{kind}: the default type turns the whole head, unscaled")
+    return RopeConfig(rope_type, float(raw.get("rope_theta", 10_000.0)), fraction, factor)
+
+
+def write_config(config: ModelConfig, dtype: str) -> dict[str, Any]:
+    """The content of a `config.json` that `transformers` and `read_config` read back."""
+    image = dict(zip(("boi_token_id", "image_token_id", "eoi_token_id"), config.image_token_ids, strict=False))
+    sliding = next((layer for layer in config.layers if layer.is_sliding), config.layers[0])
+    ropes: dict[str, dict[str, Any]] = {}
+    for kind, rope in (("sliding_attention", config.sliding_rope), ("full_attention", config.full_rope)):
+        ropes[kind] = {"rope_type": rope.rope_type, "rope_theta": rope.rope_theta}
+        if rope.rope_type == "proportional":
+            ropes[kind] |= {"partial_rotary_factor": rope.partial_rotary_factor}
+        if rope.factor != 1.0:
+            ropes[kind] |= {"factor": rope.factor}
+    text = {
+        "model_type": "diffusion_gemma_text",
+        "attention_bias": config.attention_bias,
+        "attention_dropout": 0.0,
+        "bos_token_id": config.bos_token_id,
+        "eos_token_id": config.eos_token_id,
+        "final_logit_softcapping": config.final_logit_softcapping,
+        "head_dim": sliding.head_dim,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": config.hidden_size,
+        "initializer_range": config.initializer_range,
+        "intermediate_size": config.intermediate_size,
+        "layer_types": [layer.kind for layer in config.layers],
+        "max_position_embeddings": config.max_position_embeddings,
+        "moe_intermediate_size": config.moe_intermediate_size,
+        "num_attention_heads": config.num_attention_heads,
+        "num_experts": config.num_experts,
+        "num_hidden_layers": len(config.layers),
+        "num_key_value_heads": sliding.num_key_value_heads,
+        "pad_token_id": config.pad_token_id,
+        "per_layer_config": {
+            str(i): {"head_dim": layer.head_dim, "num_key_value_heads": layer.num_key_value_heads}
+            for i, layer in enumerate(config.layers)
+            if not layer.is_sliding
+        },
+        "rms_norm_eps": config.rms_norm_eps,
+        "rope_parameters": ropes,
+        "sliding_window": config.sliding_window,
+        "tie_word_embeddings": True,
+        "top_k_experts": config.top_k_experts,
+        "use_bidirectional_attention": "vision",
+        "vocab_size": config.vocab_size,
+    }
+    return {
+        "architectures": ["DiffusionGemmaForBlockDiffusion"],
+        "model_type": MODEL_TYPE,
+        "canvas_length": config.canvas_length,
+        "dtype": dtype,
+        "tie_word_embeddings": True,
+        **image,
+        "text_config": text,
+        **({} if config.vision_config is None else {"vision_config": dict(config.vision_config)}),
+    }
+
+
+_GENERATION_KEYS = {
+    "max_new_tokens",
+    "max_denoising_steps",
+    "t_min",
+    "t_max",
+    "stability_threshold",
+    "confidence_threshold",
+    "pad_token_id",
+}
+_GENERATION_IGNORED = {
+    "_from_model_config",
+    "bos_token_id",
+    "cache_config",
+    "cache_implementation",
+    "disable_compile",
+    "do_sample",
+    "max_length",
+    "return_dict_in_generate",
+    "temperature",
+    "top_k",
+    "top_p",
+    "transformers_version",
+}
+"""Keys of the reference's caches and of left-to-right sampling, which have no meaning for a canvas."""
+
+
+def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> GenerationConfig:
+    """Defaults of a checkpoint; what it leaves out or sets to null is the published default."""
+    changes: dict[str, Any] = {"pad_token_id": config.pad_token_id, "eos_token_ids": (config.eos_token_id,)}
+    for key, value in raw.items():
+        if key in _GENERATION_IGNORED or value is None:
+            continue
+        if key == "sampler_config":
+            if value.get("_cls_name", "EntropyBoundSamplerConfig") != "EntropyBoundSamplerConfig":
+                raise ConfigError(f"generation_config.json: unknown sampler {value['_cls_name']!r}")
+            for name in value:
+                if name not in ("_cls_name", "entropy_bound"):
+                    raise ConfigError(f"generation_config.json: sampler_config: unknown key {name!r}")
+            changes["entropy_bound"] = value.get("entropy_bound", 0.1)
+        elif key == "eos_token_id":
+            changes["eos_token_ids"] = tuple(value) if isinstance(value, list) else (int(value),)
+        elif key in _GENERATION_KEYS:
+            changes[key] = value
+        else:
+            raise ConfigError(f"generation_config.json: unknown key {key!r}")
+    return GenerationConfig().override(**changes)
+
+
+def write_generation_config(generation: GenerationConfig, config: ModelConfig) -> dict[str, Any]:
+    """The content of a `generation_config.json`."""
+    return {
+        "max_new_tokens": generation.max_new_tokens,
+        "max_denoising_steps": generation.max_denoising_steps,
+        "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": generation.entropy_bound},
+        "t_min": generation.t_min,
+        "t_max": generation.t_max,
+        "stability_threshold": generation.stability_threshold,
+        "confidence_threshold": generation.confidence_threshold,
+        "bos_token_id": config.bos_token_id,
+        "pad_token_id": generation.pad_token_id,
+        "eos_token_id": list(generation.eos_token_ids),
+    }

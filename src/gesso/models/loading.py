@@ -1,0 +1,226 @@
+"""A checkpoint folder into a model, and back.
+
+Weights come from safetensors only, memory-mapped, tensor by tensor straight to the target device and dtype, so
+that loading takes little more memory than the weights. Everything that does not fit is refused by name.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from gesso.config import GenerationConfig, ModelConfig
+from gesso.errors import CheckpointError, OptionError
+from gesso.models import hf_config
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+SHARD_BYTES = 5 * 10**9
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a checkpoint.
+
+    Raises:
+        CheckpointError: the file is missing or no JSON object.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds no JSON object")
+    return value
+
+
+def read_model_config(folder: Path) -> ModelConfig:
+    if (folder / "hf_quant_config.json").exists():
+        quant = read_json(folder / "hf_quant_config.json").get("quantization", {}).get("quant_algo", "unknown")
+        raise CheckpointError(f"{folder}: quantized ({quant}, hf_quant_config.json), which gesso cannot read yet")
+    return hf_config.read_config(read_json(folder / "config.json"))
+
+
+def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
+    path = folder / "generation_config.json"
+    return hf_config.read_generation_config(read_json(path) if path.exists() else {}, config)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is CUDA, then MPS, then the CPU; anything else must be there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError("device cuda: PyTorch finds no CUDA device here")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise OptionError("device mps: PyTorch finds no Metal device here")
+    return device
+
+
+def pick_dtype(name: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on an accelerator and float32 on the CPU."""
+    if name == "auto":
+        name = "float32" if device.type == "cpu" else "bfloat16"
+    if name not in DTYPES:
+        raise OptionError(f"dtype {name!r} does not exist; known: auto, {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def load_folder(folder: Path, device: str = "auto", dtype: str = "auto") -> DiffusionGemma:
+    """The text model of a checkpoint folder.
+
+    Raises:
+        CheckpointError: missing, unknown, misshapen, truncated or quantized weights, or another model type.
+        ConfigError: an unknown key or impossible value in `config.json`.
+        OptionError: a device or dtype that does not exist here.
+    """
+    target, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
+    config = read_model_config(folder)
+    with torch.device("meta"):
+        model = DiffusionGemma(config)
+    model.load_state_dict(_tensors(folder, model, target, kind), strict=True, assign=True)
+    return model.eval().requires_grad_(False)
+
+
+def weight_files(folder: Path) -> dict[str, Path]:
+    """Which file holds which tensor, by Hugging Face name."""
+    if (folder / INDEX).exists():
+        weight_map = read_json(folder / INDEX).get("weight_map", {})
+        files = {name: folder / Path(file).name for name, file in weight_map.items()}
+        for path in sorted(set(files.values())):
+            if not path.exists():
+                raise CheckpointError(f"{path.name}, named by {INDEX}, is missing in {folder}")
+        return files
+    single = folder / SINGLE
+    if not single.exists():
+        raise CheckpointError(f"no {SINGLE} and no {INDEX} in {folder}: gesso reads safetensors only")
+    return dict.fromkeys(_open(single).keys(), single)
+
+
+def _open(path: Path, device: str = "cpu") -> Any:
+    try:
+        return safe_open(path, framework="pt", device=device)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
+
+
+def _tensors(folder: Path, model: DiffusionGemma, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    files = weight_files(folder)
+    wanted = {to_hf(name): (name, tensor.shape) for name, tensor in model.state_dict().items()}
+    copies = {name: tied for name in files if (tied := tied_to(name)) in wanted}
+    foreign = [n for n in files if n not in wanted and n not in copies and not n.startswith(VISION_PREFIXES)]
+    if foreign:
+        raise CheckpointError(f"unknown tensors in {folder}: {_names(foreign)}")
+    missing = [name for name in wanted if name not in files]
+    if missing:
+        raise CheckpointError(f"tensors missing in {folder}: {_names(missing)}")
+    loaded: dict[str, Tensor] = {}
+    for path in sorted({files[name] for name in wanted}):
+        with _open(path, str(device)) as file:
+            present = set(file.keys())
+            for hf_name in (name for name in wanted if files[name] == path):
+                if hf_name not in present:
+                    raise CheckpointError(f"{path.name} lacks {hf_name}, which {INDEX} says it holds")
+                name, shape = wanted[hf_name]
+                found = tuple(file.get_slice(hf_name).get_shape())
+                if found != tuple(shape):
+                    raise CheckpointError(f"{hf_name} has shape {list(found)}, the config says {list(shape)}")
+                tensor = file.get_tensor(hf_name)
+                if not tensor.is_floating_point() or tensor.element_size() < 2:
+                    raise CheckpointError(f"{hf_name} is {tensor.dtype}: quantized, which gesso cannot read yet")
+                loaded[name] = tensor.to(dtype)
+    for copy, original in copies.items():
+        with _open(files[copy]) as file:
+            if not torch.equal(file.get_tensor(copy).to(device, dtype), loaded[wanted[original][0]]):
+                raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
+    return loaded
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def save_folder(
+    model: DiffusionGemma,
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    generation: GenerationConfig | None = None,
+    source: Path | None = None,
+) -> None:
+    """Write a checkpoint that gesso and `transformers` load.
+
+    Args:
+        source: the folder the model came from: its vision weights, tokenizer and template are carried over.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = model.config
+    _write_json(folder / "config.json", hf_config.write_config(config, dtype))
+    generation = generation or GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
+    _write_json(folder / "generation_config.json", hf_config.write_generation_config(generation, config))
+    if source is not None:
+        for path in source.iterdir():
+            if path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor")):
+                shutil.copy(path, folder / path.name)
+    shards: list[list[str]] = []
+    names: dict[str, int] = {}
+    size = SHARD_BYTES
+    tensors = model.state_dict()
+    kind = DTYPES[dtype]
+    for name, tensor in tensors.items():
+        bytes_ = tensor.numel() * kind.itemsize
+        if size + bytes_ > SHARD_BYTES:
+            shards.append([])
+            size = 0
+        shards[-1].append(name)
+        names[to_hf(name)] = len(shards) - 1
+        size += bytes_
+    vision = dict(_vision(source)) if source is not None else {}
+    if vision:
+        names |= dict.fromkeys(vision, len(shards))
+    count = len(shards) + bool(vision)
+    files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+    for file, shard in zip(files, shards, strict=False):
+        part = {to_hf(name): tensors[name].detach().to("cpu", kind).contiguous() for name in shard}
+        _write_tensors(folder / file, part)
+    if vision:
+        _write_tensors(folder / files[-1], vision)
+    if count > 1:
+        total = sum((folder / file).stat().st_size for file in files)
+        index = {"metadata": {"total_size": total}, "weight_map": {n: files[i] for n, i in sorted(names.items())}}
+        _write_json(folder / INDEX, index)
+
+
+def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:
+    for name, path in weight_files(source).items():
+        if name.startswith(VISION_PREFIXES):
+            with _open(path) as file:
+                yield name, file.get_tensor(name)
+
+
+def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    partial = path.with_suffix(".partial")
+    save_file(tensors, partial, metadata={"format": "pt"})
+    os.replace(partial, path)
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    os.replace(partial, path)

@@ -1,0 +1,83 @@
+"""Grouped-query attention of Gemma 4: normed q, k and v, no 1/sqrt(d), no soft-cap.
+
+The layer projects, norms and turns; *what a query may see* is not its business: it hands q, k and v
+to an `Attend` that its caller chose (cached causal, canvas over cache, or the training masks).
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gesso.config import LayerConfig
+from gesso.nn.norm import RMSNorm, rms_norm
+from gesso.nn.rope import apply_rope
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(q [N, H, K], k [N, G, K], v [N, G, K]) -> [N, H, K]."""
+
+
+class Attention(nn.Module):
+    """Projections of one layer. A full layer has no `v_proj`: V is the K projection before norm and RoPE."""
+
+    def __init__(self, hidden_size: int, num_heads: int, layer: LayerConfig, bias: bool, eps: float) -> None:
+        super().__init__()
+        self.head_dim = layer.head_dim
+        self.eps = eps
+        kv_size = layer.num_key_value_heads * layer.head_dim
+        self.q_proj = nn.Linear(hidden_size, num_heads * layer.head_dim, bias=bias)
+        self.k_proj = nn.Linear(hidden_size, kv_size, bias=bias)
+        self.v_proj = nn.Linear(hidden_size, kv_size, bias=bias) if layer.is_sliding else None
+        self.o_proj = nn.Linear(num_heads * layer.head_dim, hidden_size, bias=bias)
+        self.q_norm = RMSNorm(layer.head_dim, eps)
+        self.k_norm = RMSNorm(layer.head_dim, eps)
+
+    def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        heads = (x_ND.shape[0], -1, self.head_dim)
+        q_NHK = self.q_proj(x_ND).view(heads)
+        k_NGK = self.k_proj(x_ND).view(heads)
+        v_NGK = k_NGK if self.v_proj is None else self.v_proj(x_ND).view(heads)
+        q_NHK = apply_rope(self.q_norm(q_NHK), *rope)
+        k_NGK = apply_rope(self.k_norm(k_NGK), *rope)
+        out_NHK = attend(q_NHK, k_NGK, rms_norm(v_NGK, None, self.eps))
+        out: Tensor = self.o_proj(out_NHK.reshape(x_ND.shape[0], -1))
+        return out
+
+
+def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
+    """Every query sees every key, [T, H, K]: no mask is built and no head is repeated.
+
+    The query heads that share a key head become further queries of it.
+    """
+    tokens, num_heads, head_dim = q_THK.shape
+    groups = k_GSK.shape[0]
+    q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
+    out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], scale=1.0)
+    return out.view(groups, -1, tokens, head_dim).permute(2, 0, 1, 3).reshape(tokens, num_heads, head_dim)
+
+
+def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | None) -> Tensor:
+    """The T queries are the last T of S positions; each sees itself and what came before, [T, H, K].
+
+    Args:
+        window: positions a query sees at most, itself included; None sees all.
+    """
+    tokens, num_heads, _ = q_THK.shape
+    groups, keys, _ = k_GSK.shape
+    narrow = window is not None and keys > window
+    if tokens == 1 and not narrow:
+        return attend_all(q_THK, k_GSK, v_GSK)
+    mask = None
+    if tokens != keys or narrow:
+        query = torch.arange(keys - tokens, keys, device=q_THK.device)[:, None]
+        key = torch.arange(keys, device=q_THK.device)
+        mask = key <= query
+        if window is not None:
+            mask &= key > query - window
+    repeat = num_heads // groups
+    k = k_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)
+    v = v_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)
+    q = q_THK.transpose(0, 1)[None]
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=1.0)
+    return out[0].transpose(0, 1)

@@ -1,0 +1,70 @@
+"""Router and experts of the mixture that runs beside the dense MLP.
+
+Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
+results are put back in token order: no loop over empty experts and no scatter.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gesso.nn.norm import rms_norm
+
+
+GRAIN = 32
+"""Rows of an expert's slab come in multiples of this: matmul libraries compile a kernel per shape, and
+unrounded expert loads would be a new shape every time."""
+
+
+class Router(nn.Module):
+    """Chooses experts from the raw residual; weights of a token sum to 1 before `per_expert_scale`."""
+
+    def __init__(self, hidden_size: int, num_experts: int, top_k: int, eps: float) -> None:
+        super().__init__()
+        self.top_k = top_k
+        self.eps = eps
+        self.root = hidden_size**-0.5
+        self.proj = nn.Linear(hidden_size, num_experts, bias=False)
+        self.scale = nn.Parameter(torch.ones(hidden_size))
+        self.per_expert_scale = nn.Parameter(torch.ones(num_experts))
+
+    def forward(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and expert numbers, both [N, k]."""
+        scores_NE = self.proj(rms_norm(x_ND, None, self.eps) * self.scale * self.root)
+        probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
+        weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
+        weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)
+        return weights_Nk * self.per_expert_scale[experts_Nk], experts_Nk
+
+
+class Experts(nn.Module):
+    """Fused expert weights: `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F]."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int) -> None:
+        super().__init__()
+        self.num_experts = num_experts
+        self.gate_up_proj = nn.Parameter(torch.empty(num_experts, 2 * intermediate_size, hidden_size))
+        self.down_proj = nn.Parameter(torch.empty(num_experts, hidden_size, intermediate_size))
+
+    def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        """Sum over the chosen experts of weight times expert(x), [N, D]."""
+        tokens, top_k = experts_Nk.shape
+        flat = experts_Nk.flatten()
+        order = flat.argsort(stable=True)
+        counts = flat.bincount(minlength=self.num_experts)
+        padded = (counts + GRAIN - 1) // GRAIN * GRAIN
+        # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
+        gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
+        slots = torch.empty_like(order)
+        slots[order] = torch.arange(order.numel(), device=order.device) + gap[flat[order]]
+        slabs = padded.tolist()
+        rows = x_ND.new_zeros(sum(slabs), x_ND.shape[1])
+        rows[slots] = x_ND.repeat_interleave(top_k, dim=0)
+        outputs = []
+        experts = zip(rows.split(slabs), self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True)
+        for slab, gate_up, down in experts:
+            if slab.shape[0]:
+                gate, up = F.linear(slab, gate_up).chunk(2, dim=-1)
+                outputs.append(F.linear(F.gelu(gate, approximate="tanh") * up, down))
+        out = torch.cat(outputs)[slots].view(tokens, top_k, -1)
+        return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)

@@ -1,0 +1,134 @@
+"""The embedding table and everything that is read from or through it.
+
+The table is tied three ways: it embeds tokens (times sqrt(D)), scores hidden states (soft-capped, fp32)
+and turns a distribution over tokens back into a hidden state. Scoring and mixing together are attention
+with K = V = the table, so one pass over chunks of the vocabulary with a running maximum gives the sample,
+the argmax, the entropy and the mixed embedding without ever holding the logits of a whole canvas.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+CPU_CHUNK_ELEMENTS = 1 << 19
+"""Scores a chunk holds at most on a CPU: 2 MiB of fp32, which stays in a core's cache."""
+GPU_CHUNK_ELEMENTS = 1 << 24
+"""The same on an accelerator, where few large kernels win: 64 MiB."""
+BLOCK = 64
+"""Tokens of one partial sum, the grain at which a sample is looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyPass:
+    """What one pass over the tempered logits of N positions yields."""
+
+    sample_N: Tensor
+    """One token drawn from each distribution, int64."""
+    argmax_N: Tensor
+    """The likeliest token of each position, int64."""
+    entropy_N: Tensor
+    """Nats, fp32."""
+    normaliser_N: Tensor
+    """log-sum-exp of the tempered logits, fp32."""
+    embedding_ND: Tensor
+    """sqrt(D) * probabilities @ table, in the table's dtype: the next step's self-conditioning."""
+
+
+class Vocabulary(nn.Module):
+    """Tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
+
+    def __init__(self, vocab_size: int, hidden_size: int, softcap: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
+        self.softcap = softcap
+        self.root = hidden_size**0.5
+
+    @property
+    def scale(self) -> float:
+        """sqrt(D), rounded to the table's dtype as the reference rounds it."""
+        return float(torch.tensor(self.root, dtype=self.weight.dtype))
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embeddings of `tokens` [...] times sqrt(D), [..., D]."""
+        return F.embedding(tokens, self.weight) * self.scale
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Soft-capped scores of hidden states [..., D], fp32 [..., V]."""
+        return self._cap(F.linear(hidden, self.weight).float(), inplace=not torch.is_grad_enabled())
+
+    def mix(self, logits: Tensor) -> Tensor:
+        """sqrt(D) * softmax(logits) @ table, [..., D]."""
+        return (logits.softmax(dim=-1, dtype=torch.float32).to(self.weight.dtype) @ self.weight) * self.scale
+
+    def _cap(self, scores: Tensor, inplace: bool) -> Tensor:
+        if inplace:
+            return scores.div_(self.softcap).tanh_().mul_(self.softcap)
+        return (scores / self.softcap).tanh() * self.softcap
+
+    @torch.no_grad()
+    def predict(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+        """Sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
+
+        Args:
+            hidden_ND: normed hidden states.
+            temperature_N: above zero, one per position, fp32.
+            uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
+        """
+        rows, (vocab, width) = hidden_ND.shape[0], self.weight.shape
+        device = hidden_ND.device
+        elements = CPU_CHUNK_ELEMENTS if device.type == "cpu" else GPU_CHUNK_ELEMENTS
+        chunk = max(BLOCK, elements // max(rows, 1) // BLOCK * BLOCK)
+        inverse_N1 = (1.0 / temperature_N.float())[:, None]
+        # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
+        # turns them into S exp(d) and (U + d S) exp(d).
+        maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, device=device)
+        total_N1 = torch.zeros(rows, 1, device=device)
+        weighted_N1 = torch.zeros(rows, 1, device=device)
+        argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
+        mixed_ND = torch.zeros(rows, width, device=device)
+        sums: list[Tensor] = []
+        references: list[Tensor] = []
+        for start in range(0, vocab, chunk):
+            table = self.weight[start : start + chunk]
+            z = self._cap(F.linear(hidden_ND, table).float(), inplace=True).mul_(inverse_N1)
+            top_N1, index_N1 = z.max(dim=-1, keepdim=True)
+            argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
+            new_maximum_N1 = torch.maximum(top_N1, maximum_N1)
+            shift = maximum_N1 - new_maximum_N1
+            shrink = shift.exp()
+            maximum_N1 = new_maximum_N1
+            p = z.sub_(maximum_N1).exp()
+            blocks = F.pad(p, (0, -p.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK)).sum(dim=-1)
+            weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
+            total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
+            mixed_ND.mul_(shrink).add_(p.to(table.dtype) @ table)
+            sums.append(blocks)
+            references.append(maximum_N1.expand_as(blocks))
+        mass = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
+        return VocabularyPass(
+            sample_N=self._draw(mass, hidden_ND, inverse_N1, maximum_N1, uniform_N),
+            argmax_N=argmax_N1[:, 0],
+            entropy_N=(total_N1.log() - weighted_N1 / total_N1)[:, 0],
+            normaliser_N=(maximum_N1 + total_N1.log())[:, 0],
+            embedding_ND=(mixed_ND / total_N1 * self.scale).to(self.weight.dtype),
+        )
+
+    def _draw(
+        self, mass: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
+    ) -> Tensor:
+        """Inverse distribution function in two strides: first the block, then the token in it."""
+        cumulative = mass.cumsum(dim=-1)
+        target = uniform_N.to(mass.device, torch.float32)[:, None] * cumulative[:, -1:]
+        block = torch.searchsorted(cumulative, target, right=True).clamp_(max=mass.shape[1] - 1)
+        rest = target - (cumulative.gather(1, block) - mass.gather(1, block))
+        tokens = block * BLOCK + torch.arange(BLOCK, device=mass.device)
+        inside = tokens < self.weight.shape[0]
+        table_NBD = self.weight[tokens.clamp(max=self.weight.shape[0] - 1)]
+        scores = torch.bmm(table_NBD, hidden_ND[:, :, None])[..., 0].float()
+        z = self._cap(scores, inplace=True).mul_(inverse_N1).sub_(maximum_N1)
+        p = torch.where(inside, z.exp_(), 0.0)
+        last = torch.where(p > 0, torch.arange(BLOCK, device=p.device), 0).amax(dim=-1)
+        place = torch.minimum((p.cumsum(dim=-1) <= rest).sum(dim=-1), last)
+        return tokens.gather(1, place[:, None])[:, 0]

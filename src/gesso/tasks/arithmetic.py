@@ -1,0 +1,27 @@
+"""Sums and differences of numbers of up to three digits."""
+
+import random
+
+from gesso.tasks.base import Example, Task
+
+_RANGES = ((0, 9), (10, 99), (100, 999))
+_RANGE_WEIGHTS = (0.12, 0.23, 0.65)
+_QUESTION_SHARE = 0.85
+
+
+class Arithmetic(Task):
+    """`What is 481 + 296?` -> `777`."""
+
+    name = "arithmetic"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw operands of one to three digits each, mostly three; differences may be negative."""
+        left, right = (rng.randint(*bounds) for bounds in rng.choices(_RANGES, _RANGE_WEIGHTS, k=2))
+        plus = rng.random() < 0.5
+        term = f"{left} {'+' if plus else '-'} {right}"
+        prompt = f"What is {term}?" if rng.random() < _QUESTION_SHARE else f"{term} = ?"
+        return Example(self.name, prompt, str(left + right if plus else left - right))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the number itself, surrounding white space aside."""
+        return text.strip() == example.answer

@@ -1,0 +1,90 @@
+"""What a task is, and how its prompts are split into training and evaluation.
+
+A task draws examples (a prompt and the one reference answer) and grades any text as an answer to one of
+them. Whether a prompt may be trained on depends on the prompt alone, so no list of evaluation prompts has to
+be kept anywhere.
+"""
+
+import random
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+HELD_OUT_SHARE = 8
+"""One prompt in this many is held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One prompt with its reference answer; `task` is the name of the task it was drawn from."""
+
+    task: str
+    prompt: str
+    answer: str
+
+
+class Task(Protocol):
+    """Draws examples and grades answers. Subclass it to inherit the default evaluation sampler."""
+
+    name: str
+
+    @abstractmethod
+    def sample(self, rng: random.Random) -> Example:
+        """Draw one example; every choice comes from `rng`."""
+
+    @abstractmethod
+    def grade(self, example: Example, text: str) -> bool:
+        """Whether `text` is a correct answer to `example.prompt`."""
+
+    def sample_evaluation(self, rng: random.Random) -> Example:
+        """Draw one example for an evaluation set; the training distribution unless a task says otherwise."""
+        return self.sample(rng)
+
+
+def held_out(prompt: str) -> bool:
+    """Whether `prompt` belongs to the evaluation side of the split."""
+    return zlib.crc32(prompt.encode("utf-8")) % HELD_OUT_SHARE == 0
+
+
+def training_stream(tasks_and_weights: Sequence[tuple[Task, float]], seed: int) -> Iterator[Example]:
+    """Yield training examples for ever: tasks in proportion to their weights, never a held-out prompt.
+
+    Raises:
+        ValueError: there is no task, or a weight is negative, or all are zero.
+    """
+    tasks = [task for task, _ in tasks_and_weights]
+    weights = [weight for _, weight in tasks_and_weights]
+    if not tasks or min(weights) < 0 or sum(weights) <= 0:
+        raise ValueError("training_stream needs at least one task, weights >= 0 and one weight > 0")
+    return _stream(tasks, weights, random.Random(seed))
+
+
+def _stream(tasks: list[Task], weights: list[float], rng: random.Random) -> Iterator[Example]:
+    while True:
+        task = rng.choices(tasks, weights)[0]
+        example = task.sample(rng)
+        # Drawing again from the same task keeps the weights exact whatever share of a task is held out.
+        while held_out(example.prompt):
+            example = task.sample(rng)
+        yield example
+
+
+def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
+    """Return `n` examples with distinct held-out prompts, the same ones for the same arguments.
+
+    Raises:
+        ValueError: the task does not have `n` such prompts (or they are too rare to be found).
+    """
+    rng = random.Random(f"{task.name}/{seed}")
+    found: dict[str, Example] = {}
+    for _ in range(1000 + 400 * n):
+        if len(found) >= n:
+            break
+        example = task.sample_evaluation(rng)
+        if held_out(example.prompt):
+            found.setdefault(example.prompt, example)
+    if len(found) < n:
+        raise ValueError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
+    return list(found.values())

@@ -1,0 +1,44 @@
+"""Count in full from one number to another: the task whose answers are longer than one canvas."""
+
+import random
+
+from gesso.tasks.base import Example, Task
+
+_MAX_START = 30
+_MAX_END = 99
+_SHORT_SHARE = 0.2
+_SHORT_COUNT = (3, 14)
+_FROM_ONE_SHARE = 0.5
+_EVALUATION_TOKENS = 45
+"""Evaluation answers have at least this many tokens, so more than one canvas of 32."""
+
+
+class Counting(Task):
+    """`Count from 1 to 60 separated by commas.` -> `1, 2, 3, ..., 60` in full."""
+
+    name = "counting"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw a start up to 30, half of the time 1, and an end up to 99; one count in five is short."""
+        start = 1 if rng.random() < _FROM_ONE_SHARE else rng.randint(1, _MAX_START)
+        if rng.random() < _SHORT_SHARE:
+            end = start + rng.randint(*_SHORT_COUNT) - 1
+        else:
+            end = rng.randint(start + _SHORT_COUNT[1], _MAX_END)
+        return self._example(start, end)
+
+    def sample_evaluation(self, rng: random.Random) -> Example:
+        """Draw start and end uniformly among the answers that need more than one canvas."""
+        while True:
+            example = self._example(rng.randint(1, _MAX_START), rng.randint(1, _MAX_END))
+            # A digit and a comma with its space are one token each, a space is none of its own.
+            if len(example.answer.replace(" ", "")) >= _EVALUATION_TOKENS:
+                return example
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the reference list only, surrounding white space aside."""
+        return text.strip() == example.answer
+
+    def _example(self, start: int, end: int) -> Example:
+        answer = ", ".join(str(number) for number in range(start, end + 1))
+        return Example(self.name, f"Count from {start} to {end} separated by commas.", answer)

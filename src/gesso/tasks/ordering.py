@@ -1,0 +1,32 @@
+"""Sort words alphabetically or numbers by size."""
+
+import random
+
+from gesso.tasks.base import Example, Task
+from gesso.tasks.words import POOL
+
+_LENGTHS = (3, 6)
+_WORD_SHARE = 0.7
+_NUMBERS = range(100)
+
+
+class Ordering(Task):
+    """`Sort: pear, fig, apple, kiwi` -> `apple, fig, kiwi, pear`."""
+
+    name = "ordering"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw three to six distinct words or distinct numbers below 100."""
+        length = rng.randint(*_LENGTHS)
+        if rng.random() < _WORD_SHARE:
+            given = rng.sample(POOL, length)
+            ordered = sorted(given)
+        else:
+            numbers = rng.sample(_NUMBERS, length)
+            given = [str(number) for number in numbers]
+            ordered = [str(number) for number in sorted(numbers)]
+        return Example(self.name, f"Sort: {', '.join(given)}", ", ".join(ordered))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the reference list only, surrounding white space aside."""
+        return text.strip() == example.answer

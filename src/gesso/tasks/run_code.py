@@ -1,0 +1,98 @@
+"""Run a small generated function safely enough to grade it.
+
+The code comes from a model, so it is never trusted: its syntax tree may hold only the nodes listed here.
+That leaves no import, no attribute, no loop, no recursion and no operation that could use much time or
+memory.
+"""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+_BUILTINS: dict[str, Callable[..., Any]] = {
+    "abs": abs, "bool": bool, "int": int, "len": len, "max": max, "min": min, "sum": sum,
+}  # fmt: skip
+_ALLOWED = (
+    ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.If, ast.IfExp, ast.Pass, ast.Assign,
+    ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.BinOp,
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod,
+    ast.Name, ast.Load, ast.Store, ast.Constant, ast.Call, ast.Subscript, ast.Slice, ast.Tuple, ast.List,
+)  # fmt: skip
+_MAX_CHARACTERS = 600
+_MAX_NUMBER = 9999
+_MAX_PRODUCTS = 2
+_MAX_ASSIGNMENTS = 4
+
+
+class UnsafeCodeError(ValueError):
+    """The code holds something that the runner refuses, or is no single function definition."""
+
+
+def load_function(source: str, name: str) -> Callable[..., Any]:
+    """Return the function `name` that `source` defines and consists of.
+
+    Raises:
+        UnsafeCodeError: the code does not parse, is not that one function, or holds something refused.
+    """
+    tree = _parse(source)
+    definition = tree.body[0] if len(tree.body) == 1 else None
+    if not isinstance(definition, ast.FunctionDef) or definition.name != name:
+        raise UnsafeCodeError(f"expected one function {name}")
+    _check(tree, definition)
+    namespace: dict[str, Any] = {"__builtins__": dict(_BUILTINS)}
+    try:
+        exec(compile(tree, "<answer>", "exec"), namespace)  # noqa: S102 - its syntax tree has been checked
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UnsafeCodeError(str(error)) from error
+    function: Callable[..., Any] = namespace[name]
+    return function
+
+
+def constants(source: str) -> set[int]:
+    """Return the integers that `source` mentions: the values around which its behaviour changes."""
+    nodes = [node for node in ast.walk(_parse(source)) if isinstance(node, ast.Constant)]
+    return {node.value for node in nodes if type(node.value) is int}
+
+
+def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
+    """Call `function`; return the result with its type's name, or ("raised", None)."""
+    try:
+        result = function(*arguments)
+    except Exception:  # noqa: BLE001 - any failure of generated code is just a wrong answer
+        return "raised", None
+    return type(result).__name__, result
+
+
+def _parse(source: str) -> ast.Module:
+    if len(source) > _MAX_CHARACTERS:
+        raise UnsafeCodeError("the code is too long")
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UnsafeCodeError(str(error)) from error
+
+
+def _check(tree: ast.Module, definition: ast.FunctionDef) -> None:
+    products = assignments = 0
+    for node in ast.walk(tree):
+        if not isinstance(node, _ALLOWED):
+            raise UnsafeCodeError(f"{type(node).__name__} is refused")
+        products += isinstance(node, ast.Mult | ast.Mod)
+        assignments += isinstance(node, ast.Assign)
+        if isinstance(node, ast.FunctionDef) and (node is not definition or node.decorator_list):
+            raise UnsafeCodeError("decorators and inner functions are refused")
+        if isinstance(node, ast.arguments) and (node.defaults or node.kw_defaults):
+            raise UnsafeCodeError("default arguments are refused")
+        if isinstance(node, ast.Name) and node.id.startswith("__"):
+            raise UnsafeCodeError(f"{node.id} is refused")
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
+            raise UnsafeCodeError("only a few built-in functions may be called")
+        # Large factors and "%" formats could build a text that fills the memory.
+        if isinstance(node, ast.Constant) and (
+            (isinstance(node.value, int | float) and abs(node.value) > _MAX_NUMBER)
+            or (isinstance(node.value, str) and "%" in node.value)
+            or isinstance(node.value, bytes | complex)
+        ):
+            raise UnsafeCodeError(f"the constant {node.value!r} is refused")
+    if products > _MAX_PRODUCTS or assignments > _MAX_ASSIGNMENTS:
+        raise UnsafeCodeError("too many products or assignments")

@@ -1,0 +1,1 @@
+"""Text in and out: tokenizer, chat template, thinking, stop strings, incremental detokenizing."""

@@ -1,0 +1,50 @@
+"""A checkpoint's `tokenizer.json`, with the ids of the special tokens gesso looks for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+
+from gesso.errors import CheckpointError
+
+
+class Tokenizer:
+    """Text to ids and back. Special tokens written in a chat template become their ids; nothing is added."""
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        added = tokenizer.get_added_tokens_decoder()
+        self.special = {token.content: index for index, token in added.items() if token.special}
+        self.special_ids = frozenset(self.special.values())
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "Tokenizer":
+        """Read `tokenizer.json`.
+
+        Raises:
+            CheckpointError: the file is missing or unreadable.
+        """
+        path = folder / "tokenizer.json"
+        if not path.exists():
+            raise CheckpointError(f"tokenizer.json is missing in {folder}")
+        try:
+            return cls(tokenizers.Tokenizer.from_file(str(path)))
+        except Exception as error:  # the library raises bare Exception
+            raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special ones included."""
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=skip_special))
+
+    def token(self, index: int) -> str:
+        """The token as it stands in the vocabulary, for showing a canvas."""
+        return str(self._tokenizer.id_to_token(index) or f"<{index}>")

@@ -1,0 +1,1 @@
+"""Training: batches of conversations, the two-pass loss, the trainer, its checkpoints, and recipes."""

@@ -1,0 +1,163 @@
+"""The tasks: their graders, the split, and the safety of running generated code."""
+
+import random
+from itertools import islice, pairwise
+
+import pytest
+
+from gesso.tasks import (
+    MINI_SKILLS,
+    MINI_WEIGHTS,
+    TASKS,
+    Example,
+    build_tokenizer,
+    evaluation_set,
+    held_out,
+    mini_mixture,
+    training_stream,
+)
+from gesso.tasks.run_code import UnsafeCodeError, load_function
+from gesso.tasks.to_json import valid
+from gesso.tasks.words import CITIES, COLOURS, ITEMS, POOL
+
+ALL = pytest.mark.parametrize("name", MINI_SKILLS)
+
+
+def samples(name: str, n: int = 300) -> list[Example]:
+    rng = random.Random(7)
+    return [TASKS[name].sample(rng) for _ in range(n)]
+
+
+def test_word_pools_have_no_repeats() -> None:
+    assert all(len(set(pool)) == len(pool) for pool in (POOL, ITEMS, CITIES, COLOURS))
+    assert set(ITEMS) | set(COLOURS) <= set(POOL)
+
+
+@ALL
+def test_the_reference_answer_is_right(name: str) -> None:
+    for example in samples(name):
+        assert example.task == name
+        assert TASKS[name].grade(example, example.answer), example
+        assert TASKS[name].grade(example, f"{example.answer}\n"), example
+
+
+@ALL
+def test_damaged_answers_are_wrong(name: str) -> None:
+    task = TASKS[name]
+    for example in samples(name):
+        answer = example.answer
+        damaged = ["", answer[1:], answer[: len(answer) // 2], answer.swapcase() + "?", answer + " " + answer]
+        for text in damaged:
+            assert not task.grade(example, text), (example, text)
+
+
+@ALL
+def test_the_answer_to_another_prompt_is_wrong(name: str) -> None:
+    drawn = samples(name)
+    for example, other in pairwise(drawn):
+        if example.answer != other.answer:
+            assert not TASKS[name].grade(example, other.answer), (example, other)
+
+
+@ALL
+def test_evaluation_sets_are_distinct_held_out_and_repeatable(name: str) -> None:
+    found = evaluation_set(TASKS[name], 200, seed=3)
+    assert len({example.prompt for example in found}) == 200
+    assert all(held_out(example.prompt) for example in found)
+    assert found == evaluation_set(TASKS[name], 200, seed=3)
+    assert found != evaluation_set(TASKS[name], 200, seed=4)
+
+
+def test_counting_is_evaluated_beyond_one_canvas() -> None:
+    tokenizer = build_tokenizer()
+    found = evaluation_set(TASKS["counting"], 200, seed=0)
+    assert min(len(tokenizer.encode(example.answer).ids) for example in found) >= 45
+
+
+def test_too_large_an_evaluation_set_is_refused() -> None:
+    with pytest.raises(ValueError, match="counting"):
+        evaluation_set(TASKS["counting"], 5000, seed=0)
+
+
+def test_the_training_stream_is_repeatable_mixed_and_never_held_out() -> None:
+    drawn = list(islice(training_stream(mini_mixture(), seed=5), 6000))
+    assert drawn == list(islice(training_stream(mini_mixture(), seed=5), 6000))
+    assert not any(held_out(example.prompt) for example in drawn)
+    for name, weight in MINI_WEIGHTS.items():
+        assert sum(example.task == name for example in drawn) / len(drawn) == pytest.approx(weight, abs=0.03)
+
+
+@pytest.mark.parametrize("weights", [[], [0.0], [2.0, -1.0]])
+def test_bad_weights_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        training_stream([(TASKS["json"], weight) for weight in weights], seed=0)
+
+
+def test_json_is_compared_by_value_and_type() -> None:
+    task = TASKS["json"]
+    example = Example("json", "", '{"item": "cup", "price": 1}')
+    assert task.grade(example, '{"price":1,"item":"cup"}')
+    for text in (
+        '{"item": "cup", "price": 1.0}',
+        '{"item": "cup", "price": true}',
+        '{"item": "cup"}',
+        "[" * 9999,
+    ):
+        assert not task.grade(example, text)
+    assert not task.grade(example, '{"item": "cup", "item": "cup", "price": 1}')
+    assert valid('{"a": []}')
+    assert not valid('{"a": [}')
+
+
+def test_code_is_graded_by_what_it_does() -> None:
+    task = TASKS["code"]
+    example = Example("code", "", "def add_seven(x):\n    return x + 7")
+    for body in ("return 7 + x", "y = 7\n    return x + y", "return x - -7"):
+        assert task.grade(example, f"def add_seven(x):\n    {body}")
+    for text in (
+        "def add_six(x):\n    return x + 7",
+        "def add_seven(x):\n    return x + 8",
+        "def add_seven(x, y):\n    return x + 7",
+        "def add_seven(x):\n    pass",
+    ):
+        assert not task.grade(example, text)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(">", ">="), ("<", "<="), (">=", ">"), ("<=", "<")])
+def test_code_is_tried_at_its_boundaries(right: str, wrong: str) -> None:
+    example = Example("code", "", f"def is_big(x):\n    return x {right} 57")
+    assert not TASKS["code"].grade(example, f"def is_big(x):\n    return x {wrong} 57")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\ndef f(x):\n    return 1",
+        "def f(x):\n    import os",
+        "def f(x):\n    return x.real",
+        "def f(x):\n    return x.__class__",
+        "def f(x):\n    while True:\n        pass",
+        "def f(x):\n    for y in x:\n        pass",
+        "def f(x):\n    return f(x)",
+        "def f(x):\n    return open('a')",
+        "def f(x):\n    return 9 ** 9 ** 9",
+        "def f(x):\n    return x * 99999999",
+        "def f(x):\n    return x * 999 * 999 * 999",
+        "def f(x):\n    return '%999999999d' % x",
+        "def f(x):\n    return [y for y in x]",
+        "def f(x=len('a')):\n    return x",
+        "@abs\ndef f(x):\n    return x",
+        "def f(x):\n    def g(y):\n        return y\n    return x",
+        "def f(x):\n    return __builtins__",
+        "def f(x: int):\n    return (lambda: x)()",
+        "f = 1",
+        "def f(x):\n    return (",
+        "def f(x):\n    return \x00",
+        "def f(x, x):\n    return x",
+        "def f(x):\n    return " + "-" * 590 + "x",
+        "",
+    ],
+)
+def test_unsafe_code_is_refused(source: str) -> None:
+    with pytest.raises(UnsafeCodeError):
+        load_function(source, "f")
