@@ -1,1 +1,72 @@
-"""gesso: block text diffusion with DiffusionGemma."""
+"""gesso: block text diffusion with DiffusionGemma, from one package.
+
+    engine = gesso.load("mini")
+    print(engine.generate("What is 481 + 296?", seed=7).text)
+
+Everything public is listed in `__all__`; heavy imports happen when a name is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gesso.api import load, load_model
+    from gesso.config import GenerationConfig, ModelConfig
+    from gesso.engine.engine import Engine, Request, Stream
+    from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+    from gesso.engine.result import GenerationResult
+    from gesso.errors import GessoError, UserError
+    from gesso.models.diffusion_gemma import DiffusionGemma
+    from gesso.models.loading import save_folder as save_model
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "load": "gesso.api",
+    "load_model": "gesso.api",
+    "GenerationConfig": "gesso.config",
+    "ModelConfig": "gesso.config",
+    "Engine": "gesso.engine.engine",
+    "Request": "gesso.engine.engine",
+    "Stream": "gesso.engine.engine",
+    "BlockCommitted": "gesso.engine.events",
+    "DraftFrame": "gesso.engine.events",
+    "Event": "gesso.engine.events",
+    "Finished": "gesso.engine.events",
+    "GenerationResult": "gesso.engine.result",
+    "GessoError": "gesso.errors",
+    "UserError": "gesso.errors",
+    "DiffusionGemma": "gesso.models.diffusion_gemma",
+    "save_model": "gesso.models.loading",
+}
+
+__all__ = [
+    "BlockCommitted",
+    "DiffusionGemma",
+    "DraftFrame",
+    "Engine",
+    "Event",
+    "Finished",
+    "GenerationConfig",
+    "GenerationResult",
+    "GessoError",
+    "ModelConfig",
+    "Request",
+    "Stream",
+    "UserError",
+    "load",
+    "load_model",
+    "save_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gesso' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -15,6 +15,12 @@ from gesso.errors import ConfigError, OptionError
 AttentionKind = Literal["sliding_attention", "full_attention"]
 
 
+def _require_int(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        rule = "a positive integer" if least else "an integer of at least 0"
+        raise ConfigError(f"{name} must be {rule}, got {value!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
     """Rotary positions of one kind of layer.
@@ -27,6 +33,12 @@ class RopeConfig:
     rope_theta: float
     partial_rotary_factor: float = 1.0
     factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rope_theta <= 0 or self.factor <= 0:
+            raise ConfigError(f"rope_theta and factor must be positive, got {self.rope_theta} and {self.factor}")
+        if not 0 <= self.partial_rotary_factor <= 1:
+            raise ConfigError(f"partial_rotary_factor must be in [0, 1], got {self.partial_rotary_factor}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +95,31 @@ class ModelConfig:
             "canvas_length",
             "max_position_embeddings",
         ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a positive integer, got {value!r}")
+            _require_int(name, getattr(self, name), 1)
+        for name in ("pad_token_id", "eos_token_id", "bos_token_id"):
+            _require_int(name, getattr(self, name), 0)
+        for token in self.image_token_ids:
+            _require_int("an image token id", token, 0)
+        if not isinstance(self.attention_bias, bool):
+            raise ConfigError(f"attention_bias must be true or false, got {self.attention_bias!r}")
         if not self.layers:
             raise ConfigError("num_hidden_layers must be a positive integer, got 0")
         if self.top_k_experts > self.num_experts:
             raise ConfigError(f"top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}")
         for i, layer in enumerate(self.layers):
-            if layer.num_key_value_heads < 1 or self.num_attention_heads % layer.num_key_value_heads:
+            _require_int(f"layer {i}: num_key_value_heads", layer.num_key_value_heads, 1)
+            _require_int(f"layer {i}: head_dim", layer.head_dim, 1)
+            if self.num_attention_heads % layer.num_key_value_heads:
                 raise ConfigError(
                     f"layer {i}: num_attention_heads {self.num_attention_heads} is no multiple of "
                     f"num_key_value_heads {layer.num_key_value_heads}"
                 )
-            if layer.head_dim < 2 or layer.head_dim % 2:
+            if layer.head_dim % 2:
                 raise ConfigError(f"layer {i}: head_dim must be even, got {layer.head_dim}")
         if self.final_logit_softcapping <= 0:
             raise ConfigError(f"final_logit_softcapping must be positive, got {self.final_logit_softcapping}")
+        if self.rms_norm_eps <= 0:
+            raise ConfigError(f"rms_norm_eps must be positive, got {self.rms_norm_eps}")
 
     def rope(self, kind: AttentionKind) -> RopeConfig:
         return self.sliding_rope if kind == "sliding_attention" else self.full_rope
@@ -127,7 +147,8 @@ class GenerationConfig:
     """Equal argmax canvases in a row before the last one that are needed to stop."""
     confidence_threshold: float = 0.005
     """Nats: mean entropy a position must fall below to stop."""
-    seed: int = 0
+    seed: int | None = None
+    """None draws a fresh one, which the result reports."""
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     start_canvas: tuple[int, ...] | None = None
@@ -139,8 +160,9 @@ class GenerationConfig:
         _check_int("max_new_tokens", self.max_new_tokens, 1)
         _check_int("max_denoising_steps", self.max_denoising_steps, 1)
         _check_int("stability_threshold", self.stability_threshold, 0)
-        _check_int("seed", self.seed, 0)
-        _check(self.seed < 2**63, "seed", "below 2**63", self.seed)
+        if self.seed is not None:
+            _check_int("seed", self.seed, 0)
+            _check(self.seed < 2**63, "seed", "below 2**63", self.seed)
         _check_number("entropy_bound", self.entropy_bound)
         _check_number("confidence_threshold", self.confidence_threshold)
         _check_number("t_min", self.t_min)

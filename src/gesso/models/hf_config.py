@@ -127,17 +127,24 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
     if found != MODEL_TYPE:
         raise CheckpointError(f"config.json: model_type is {found!r}; gesso reads {MODEL_TYPE!r}")
     if raw.get("quantization_config") is not None:
-        method = raw["quantization_config"].get("quant_method", "unknown")
+        quantization = raw["quantization_config"]
+        method = quantization.get("quant_method", "unknown") if isinstance(quantization, Mapping) else quantization
         raise CheckpointError(f"config.json: quantized with {method!r}, which gesso cannot read yet")
     _refuse_unknown("config.json", raw, _TOP_KEYS)
     text = raw.get("text_config")
     if not isinstance(text, Mapping):
         raise ConfigError("config.json: text_config is missing")
     _refuse_unknown("config.json: text_config", text, _TEXT_KEYS)
-    ropes = text.get("rope_parameters") or {
-        "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
-        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
-    }
+    ropes = text.get("rope_parameters")
+    if ropes is None:
+        ropes = {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+            "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0},
+        }
+    _refuse_unknown_kinds(ropes)
+    vision = raw.get("vision_config")
+    if vision is not None and not isinstance(vision, Mapping):
+        raise ConfigError(f"config.json: vision_config is no object: {vision!r}")
     image_tokens = (raw.get(key) for key in ("boi_token_id", "image_token_id", "eoi_token_id"))
     return ModelConfig(
         vocab_size=_need(text, "vocab_size"),
@@ -151,28 +158,37 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
         sliding_window=text.get("sliding_window", 512),
         sliding_rope=_rope(ropes, "sliding_attention"),
         full_rope=_rope(ropes, "full_attention"),
-        canvas_length=raw.get("canvas_length") or 256,
+        canvas_length=256 if raw.get("canvas_length") is None else raw["canvas_length"],
         max_position_embeddings=text.get("max_position_embeddings", 131_072),
-        final_logit_softcapping=float(text.get("final_logit_softcapping", 30.0) or 0.0),
-        rms_norm_eps=text.get("rms_norm_eps", 1e-6),
-        attention_bias=bool(text.get("attention_bias", False)),
+        final_logit_softcapping=_number(text, "final_logit_softcapping", 30.0),
+        rms_norm_eps=_number(text, "rms_norm_eps", 1e-6),
+        attention_bias=text.get("attention_bias", False),
         pad_token_id=_first(text.get("pad_token_id"), 0),
         eos_token_id=_first(text.get("eos_token_id"), 1),
         bos_token_id=_first(text.get("bos_token_id"), 2),
-        image_token_ids=tuple(int(token) for token in image_tokens if token is not None),
-        vision_config=raw.get("vision_config"),
+        image_token_ids=tuple(token for token in image_tokens if token is not None),
+        vision_config=vision,
     )
 
 
-def _first(value: Any, default: int) -> int:
+def _first(value: Any, default: int) -> Any:
     if isinstance(value, list):
         value = value[0] if value else None
-    return default if value is None else int(value)
+    return default if value is None else value
+
+
+def _number(raw: Mapping[str, Any], key: str, default: float) -> float:
+    value = raw.get(key, default)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < float("inf"):
+        raise ConfigError(f"config.json: {key} must be a number, got {value!r}")
+    return float(value)
 
 
 def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
     count = _need(text, "num_hidden_layers")
     kinds = text.get("layer_types")
+    if not isinstance(count, int) or isinstance(count, bool) or not isinstance(kinds, list | None):
+        raise ConfigError(f"config.json: num_hidden_layers {count!r} and layer_types {kinds!r} are no number and list")
     if kinds is None:
         kinds = ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)]
         kinds[-1:] = ["full_attention"]
@@ -183,25 +199,48 @@ def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
             raise ConfigError(f"config.json: layer_types has {kind!r}; known: sliding_attention, full_attention")
     if kinds[-1] != "full_attention":
         raise ConfigError("config.json: the last of layer_types must be full_attention")
-    own = text.get("per_layer_config")
+    own = _per_layer(text, count)
     sliding = {"head_dim": text.get("head_dim", 256), "num_key_value_heads": text.get("num_key_value_heads", 4)}
     full = {
-        "head_dim": text.get("global_head_dim") or (512 if own is None else sliding["head_dim"]),
+        "head_dim": text.get("global_head_dim") or 512,
         "num_key_value_heads": text.get("num_global_key_value_heads") or sliding["num_key_value_heads"],
     }
     layers = []
     for i, kind in enumerate(kinds):
-        shape = dict(sliding if kind == "sliding_attention" else full)
-        override = (own or {}).get(str(i), {})
-        for key in override:
-            if key not in shape:
-                raise ConfigError(f"config.json: per_layer_config[{i}]: unknown key {key!r}")
-        layers.append(LayerConfig(kind, **(shape | override)))
+        shape = dict(sliding if kind == "sliding_attention" or own is not None else full)
+        shape |= (own or {}).get(str(i), {})
+        for key, name in (("head_dim", "global_head_dim"), ("num_key_value_heads", "num_global_key_value_heads")):
+            if kind == "full_attention" and text.get(name) not in (None, shape[key]):
+                raise ConfigError(f"config.json: {name} {text[name]} contradicts per_layer_config[{i}]")
+        layers.append(LayerConfig(kind, **shape))
     for kind in ("sliding_attention", "full_attention"):
-        dims = {layer.head_dim for layer in layers if layer.kind == kind}
-        if len(dims) > 1:
-            raise ConfigError(f"config.json: {kind} layers differ in head_dim ({sorted(dims)}): not supported")
+        dims = [layer.head_dim for layer in layers if layer.kind == kind]
+        if any(dim != dims[0] for dim in dims):
+            raise ConfigError(f"config.json: {kind} layers differ in head_dim ({dims}): not supported")
     return tuple(layers)
+
+
+def _per_layer(text: Mapping[str, Any], count: int) -> Mapping[str, Mapping[str, Any]] | None:
+    own = text.get("per_layer_config")
+    if own is None:
+        return None
+    if not isinstance(own, Mapping) or not all(isinstance(entry, Mapping) for entry in own.values()):
+        raise ConfigError("config.json: per_layer_config must map layer numbers to settings")
+    for number, entry in own.items():
+        if number not in map(str, range(count)):
+            raise ConfigError(f"config.json: per_layer_config: {number!r} is none of the {count} layers")
+        for key in entry:
+            if key not in ("head_dim", "num_key_value_heads"):
+                raise ConfigError(f"config.json: per_layer_config[{number}]: unknown key {key!r}")
+    return own
+
+
+def _refuse_unknown_kinds(ropes: Any) -> None:
+    if not isinstance(ropes, Mapping):
+        raise ConfigError("config.json: rope_parameters must map kinds of layers to settings")
+    for kind in ropes:
+        if kind not in ("sliding_attention", "full_attention"):
+            raise ConfigError(f"config.json: rope_parameters: unknown key {kind!r}")
 
 
 def _rope(ropes: Mapping[str, Any], kind: str) -> RopeConfig:
@@ -212,12 +251,12 @@ def _rope(ropes: Mapping[str, Any], kind: str) -> RopeConfig:
         if key not in _ROPE_KEYS:
             raise ConfigError(f"config.json: rope_parameters.{kind}: unknown key {key!r}")
     rope_type = raw.get("rope_type", "default")
-    fraction, factor = float(raw.get("partial_rotary_factor", 1.0)), float(raw.get("factor", 1.0))
+    fraction, factor = _number(raw, "partial_rotary_factor", 1.0), _number(raw, "factor", 1.0)
     if rope_type not in ("default", "proportional"):
         raise ConfigError(f"config.json: rope_parameters.{kind}: rope_type {rope_type!r} is not supported")
     if rope_type == "default" and (fraction != 1.0 or factor != 1.0):
         raise ConfigError(f"config.json: rope_parameters.{kind}: the default type turns the whole head, unscaled")
-    return RopeConfig(rope_type, float(raw.get("rope_theta", 10_000.0)), fraction, factor)
+    return RopeConfig(rope_type, _number(raw, "rope_theta", 10_000.0), fraction, factor)
 
 
 def write_config(config: ModelConfig, dtype: str) -> dict[str, Any]:
@@ -254,7 +293,7 @@ def write_config(config: ModelConfig, dtype: str) -> dict[str, Any]:
         "per_layer_config": {
             str(i): {"head_dim": layer.head_dim, "num_key_value_heads": layer.num_key_value_heads}
             for i, layer in enumerate(config.layers)
-            if not layer.is_sliding
+            if layer != sliding
         },
         "rms_norm_eps": config.rms_norm_eps,
         "rope_parameters": ropes,
@@ -309,6 +348,8 @@ def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> Gener
         if key in _GENERATION_IGNORED or value is None:
             continue
         if key == "sampler_config":
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"generation_config.json: sampler_config is no object: {value!r}")
             if value.get("_cls_name", "EntropyBoundSamplerConfig") != "EntropyBoundSamplerConfig":
                 raise ConfigError(f"generation_config.json: unknown sampler {value['_cls_name']!r}")
             for name in value:
@@ -316,7 +357,7 @@ def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> Gener
                     raise ConfigError(f"generation_config.json: sampler_config: unknown key {name!r}")
             changes["entropy_bound"] = value.get("entropy_bound", 0.1)
         elif key == "eos_token_id":
-            changes["eos_token_ids"] = tuple(value) if isinstance(value, list) else (int(value),)
+            changes["eos_token_ids"] = tuple(value) if isinstance(value, list) else (value,)
         elif key in _GENERATION_KEYS:
             changes[key] = value
         else:

@@ -6,6 +6,7 @@ that loading takes little more memory than the weights. Everything that does not
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +21,13 @@ from gesso.config import GenerationConfig, ModelConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models import hf_config
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
+from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, tied_to, to_hf
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHARD_BYTES = 5 * 10**9
+_OWN_FILE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -100,7 +102,9 @@ def load_folder(folder: Path, device: str = "auto", dtype: str = "auto") -> Diff
 def weight_files(folder: Path) -> dict[str, Path]:
     """Which file holds which tensor, by Hugging Face name."""
     if (folder / INDEX).exists():
-        weight_map = read_json(folder / INDEX).get("weight_map", {})
+        weight_map = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
+            raise CheckpointError(f"{INDEX} in {folder} has no weight_map from tensors to file names")
         files = {name: folder / Path(file).name for name, file in weight_map.items()}
         for path in sorted(set(files.values())):
             if not path.exists():
@@ -175,9 +179,7 @@ def save_folder(
     generation = generation or GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
     _write_json(folder / "generation_config.json", hf_config.write_generation_config(generation, config))
     if source is not None:
-        for path in source.iterdir():
-            if path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor")):
-                shutil.copy(path, folder / path.name)
+        _copy_text_files(source, folder)
     shards: list[list[str]] = []
     names: dict[str, int] = {}
     size = SHARD_BYTES
@@ -189,7 +191,7 @@ def save_folder(
             shards.append([])
             size = 0
         shards[-1].append(name)
-        names[to_hf(name)] = len(shards) - 1
+        names |= dict.fromkeys(_hf_names(name), len(shards) - 1)
         size += bytes_
     vision = dict(_vision(source)) if source is not None else {}
     if vision:
@@ -197,7 +199,11 @@ def save_folder(
     count = len(shards) + bool(vision)
     files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     for file, shard in zip(files, shards, strict=False):
-        part = {to_hf(name): tensors[name].detach().to("cpu", kind).contiguous() for name in shard}
+        part = {
+            hf_name: tensors[name].detach().to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
+            for name in shard
+            for hf_name in _hf_names(name)
+        }
         _write_tensors(folder / file, part)
     if vision:
         _write_tensors(folder / files[-1], vision)
@@ -205,6 +211,28 @@ def save_folder(
         total = sum((folder / file).stat().st_size for file in files)
         index = {"metadata": {"total_size": total}, "weight_map": {n: files[i] for n, i in sorted(names.items())}}
         _write_json(folder / INDEX, index)
+    _remove_stale(folder, files)
+
+
+def _copy_text_files(source: Path, folder: Path) -> None:
+    for path in source.iterdir():
+        known = path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor"))
+        if known and path.resolve() != (folder / path.name).resolve():
+            shutil.copy(path, folder / path.name)
+
+
+def _remove_stale(folder: Path, files: list[str]) -> None:
+    """Take away what an earlier checkpoint left here: it would be read instead of `files`."""
+    if len(files) == 1:
+        (folder / INDEX).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if _OWN_FILE.fullmatch(path.name) and path.name not in files:
+            path.unlink()
+
+
+def _hf_names(name: str) -> list[str]:
+    copy = encoder_copy(name)
+    return [to_hf(name)] if copy is None else [to_hf(name), copy]
 
 
 def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:

@@ -52,6 +52,11 @@ def to_hf(name: str) -> str:
     return _TOP[name]
 
 
+def encoder_copy(name: str) -> str | None:
+    """Hugging Face's second name of one of our tensors: the reference ties all but the attention's biases."""
+    return to_hf(name).replace("decoder", "encoder.language_model") if name.endswith(".bias") else None
+
+
 def tied_to(hf_name: str) -> str | None:
     """The name a tied copy must equal, or None where `hf_name` is no copy.
 

@@ -6,16 +6,19 @@ with K = V = the table, so one pass over chunks of the vocabulary with a running
 the argmax, the entropy and the mixed embedding without ever holding the logits of a whole canvas.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-CPU_CHUNK_ELEMENTS = 1 << 19
-"""Scores a chunk holds at most on a CPU: 2 MiB of fp32, which stays in a core's cache."""
-GPU_CHUNK_ELEMENTS = 1 << 24
+CPU_CHUNK = 2048
+"""Tokens of a chunk on a CPU: with `ROWS` positions 2 MiB of fp32, which stays in a core's cache."""
+GPU_CHUNK = 1 << 16
 """The same on an accelerator, where few large kernels win: 64 MiB."""
+ROWS = 256
+"""Positions of one pass. Chunks do not depend on how many positions there are, so that a position's numbers do
+not depend on its neighbours."""
 BLOCK = 64
 """Tokens of one partial sum, the grain at which a sample is looked up."""
 
@@ -76,10 +79,17 @@ class Vocabulary(nn.Module):
             temperature_N: above zero, one per position, fp32.
             uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
         """
+        parts = zip(hidden_ND.split(ROWS), temperature_N.split(ROWS), uniform_N.split(ROWS), strict=True)
+        passes = [self._predict_rows(*part) for part in parts]
+        if len(passes) == 1:
+            return passes[0]
+        names = [field.name for field in fields(VocabularyPass)]
+        return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
+
+    def _predict_rows(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
         rows, (vocab, width) = hidden_ND.shape[0], self.weight.shape
         device = hidden_ND.device
-        elements = CPU_CHUNK_ELEMENTS if device.type == "cpu" else GPU_CHUNK_ELEMENTS
-        chunk = max(BLOCK, elements // max(rows, 1) // BLOCK * BLOCK)
+        chunk = CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
         inverse_N1 = (1.0 / temperature_N.float())[:, None]
         # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
         # turns them into S exp(d) and (U + d S) exp(d).
@@ -119,10 +129,13 @@ class Vocabulary(nn.Module):
         self, mass: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
     ) -> Tensor:
         """Inverse distribution function in two strides: first the block, then the token in it."""
+        # Sums are rounded: a share of exactly 0, or of 1 and more, could fall on a token that is as good as impossible.
+        low, high = 2.0**-25, 1 - 2.0**-24
         cumulative = mass.cumsum(dim=-1)
-        target = uniform_N.to(mass.device, torch.float32)[:, None] * cumulative[:, -1:]
+        target = uniform_N.to(mass.device, torch.float32).clamp(low, high)[:, None] * cumulative[:, -1:]
         block = torch.searchsorted(cumulative, target, right=True).clamp_(max=mass.shape[1] - 1)
-        rest = target - (cumulative.gather(1, block) - mass.gather(1, block))
+        before = F.pad(cumulative, (1, 0)).gather(1, block)
+        share = ((target - before) / mass.gather(1, block)).clamp_(low, high)
         tokens = block * BLOCK + torch.arange(BLOCK, device=mass.device)
         inside = tokens < self.weight.shape[0]
         table_NBD = self.weight[tokens.clamp(max=self.weight.shape[0] - 1)]
@@ -130,5 +143,7 @@ class Vocabulary(nn.Module):
         z = self._cap(scores, inplace=True).mul_(inverse_N1).sub_(maximum_N1)
         p = torch.where(inside, z.exp_(), 0.0)
         last = torch.where(p > 0, torch.arange(BLOCK, device=p.device), 0).amax(dim=-1)
-        place = torch.minimum((p.cumsum(dim=-1) <= rest).sum(dim=-1), last)
+        # These scores are computed a second time and may differ in the last place: the share is of their own sum.
+        inner = p.cumsum(dim=-1)
+        place = torch.minimum((inner <= share * inner[:, -1:]).sum(dim=-1), last)
         return tokens.gather(1, place[:, None])[:, 0]

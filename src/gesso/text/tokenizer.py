@@ -45,6 +45,6 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=skip_special))
 
-    def token(self, index: int) -> str:
-        """The token as it stands in the vocabulary, for showing a canvas."""
-        return str(self._tokenizer.id_to_token(index) or f"<{index}>")
+    def piece(self, index: int) -> str:
+        """The text of one token by itself, for showing a canvas."""
+        return self.decode([index])

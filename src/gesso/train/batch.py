@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gesso.diffusion.corruption import corrupt, draw_times
+from gesso.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,14 @@ class Conversation:
     prompt: Sequence[int]
     answer: Sequence[int]
 
+    def __post_init__(self) -> None:
+        if not self.prompt or not self.answer:
+            raise DataError("a training example needs a prompt and an answer of one token at least")
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One training batch; see the module's docstring."""
+    """One training batch, rows in order of length; see the module's docstring."""
 
     tokens_N: Tensor
     lengths: tuple[int, ...]
@@ -61,10 +66,13 @@ def make_batch(
     tokens: list[int] = []
     targets: list[int] = []
     lengths, starts, canvases = [], [], []
+    drawn = []
     for conversation in conversations:
+        blocks = -(-len(conversation.answer) // canvas_length)
+        drawn.append((conversation, int(torch.randint(blocks, (), generator=generator))))
+    drawn.sort(key=lambda pair: len(pair[0].prompt) + min(len(pair[0].answer), (pair[1] + 1) * canvas_length))
+    for conversation, block in drawn:
         prompt, answer = list(conversation.prompt), list(conversation.answer)
-        blocks = -(-len(answer) // canvas_length)
-        block = int(torch.randint(blocks, (), generator=generator))
         begin, end = block * canvas_length, (block + 1) * canvas_length
         canvas = answer[begin:end]
         canvases.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))

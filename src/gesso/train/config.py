@@ -15,8 +15,21 @@ from gesso.train.batch import Conversation
 class Data(Protocol):
     """Training examples as a function of the step alone, so that a resumed run sees the same ones."""
 
-    def batch(self, step: int, size: int) -> list[Conversation]:
-        """The `size` examples of step `step` (from 0)."""
+    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
+        """The `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanvasWidth:
+    """A share of the steps whose answers are cut into narrower canvases than the model's.
+
+    A short answer on a wide canvas is mostly end-of-sequence filling; narrow canvases teach the same for a
+    fraction of the work, and teach the model to be used with them.
+    """
+
+    canvas_length: int
+    batch_size: int
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +38,8 @@ class TrainConfig:
 
     steps: int
     batch_size: int = 64
+    narrow: tuple[CanvasWidth, ...] = ()
+    """Steps with narrower canvases; the rest of the steps use the model's own width and `batch_size`."""
     learning_rate: float = 2e-3
     warmup_steps: int = 200
     """Linear from zero; then cosine to zero at `steps`."""
@@ -48,6 +63,8 @@ class TrainConfig:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.precision not in ("float32", "bfloat16"):
             raise ConfigError(f"precision {self.precision!r} does not exist; known: float32, bfloat16")
+        if sum(width.share for width in self.narrow) > 1:
+            raise ConfigError("the shares of narrow canvases sum to more than 1")
         if not 0 <= self.self_conditioning_probability <= 1:
             raise ConfigError(
                 f"self_conditioning_probability must be in [0, 1], got {self.self_conditioning_probability}"

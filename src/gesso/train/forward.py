@@ -1,17 +1,21 @@
 """The model's training passes: the same weights and layers as `DiffusionGemma`, with gradients.
 
 The encoder runs once over all examples laid flat, without padding; its keys and values, still attached to the
-graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded.
+graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded,
+in groups of rows of like length.
 
     B examples   T longest encoder row   C canvas length   N encoder tokens   H heads   G key heads   K head dim
 """
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.attention import Attend
 from gesso.train.batch import Batch
@@ -19,24 +23,54 @@ from gesso.train.batch import Batch
 MASKED = -1e9
 GRAIN = 256
 """The flat encoder batch is filled up to a multiple of this, so that its matmuls meet few shapes."""
+SHORTEST = 32
+"""Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring rows of a batch that are padded to the same length `longest`."""
+
+    rows: slice
+    tokens: slice
+    """Of the flat encoder batch."""
+    longest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What the encoder leaves for the denoiser."""
+    """What the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K]."""
 
     hidden_ND: Tensor
-    keys: list[Tensor]
-    """Per layer, [B, T, G, K]."""
-    values: list[Tensor]
+    groups: list[Group]
+    keys: list[list[Tensor]]
+    values: list[list[Tensor]]
 
     def take(self, rows_B: Tensor) -> "Encoded":
-        """The rows `rows_B` (bool), cut from the graph."""
+        """The rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
+        picks = [rows_B[group.rows] for group in self.groups]
+        groups, start = [], 0
+        for group, pick in zip(self.groups, picks, strict=True):
+            count = int(pick.sum())
+            groups.append(Group(slice(start, start + count), slice(0, 0), group.longest))
+            start += count
         return Encoded(
-            self.hidden_ND.detach(),
-            [k.detach()[rows_B] for k in self.keys],
-            [v.detach()[rows_B] for v in self.values],
+            self.hidden_ND.detach()[:0],
+            groups,
+            [[k.detach()[pick] for k, pick in zip(layer, picks, strict=True)] for layer in self.keys],
+            [[v.detach()[pick] for v, pick in zip(layer, picks, strict=True)] for layer in self.values],
         )
+
+
+def group_rows(lengths: Sequence[int]) -> list[Group]:
+    """Groups of rows that are in order of length."""
+    groups: list[Group] = []
+    row = token = 0
+    for longest, members in itertools.groupby(lengths, lambda n: max(SHORTEST, 1 << (n - 1).bit_length())):
+        sizes = list(members)
+        groups.append(Group(slice(row, row + len(sizes)), slice(token, token + sum(sizes)), longest))
+        row, token = row + len(sizes), token + sum(sizes)
+    return groups
 
 
 def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor) -> Tensor:
@@ -55,75 +89,85 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor) 
 
 def encode(model: DiffusionGemma, batch: Batch) -> Encoded:
     """Causal pass over prompt and clean answer."""
-    device = model.device
+    device, window = model.device, model.config.sliding_window
     lengths = torch.tensor(batch.lengths, device=device)
-    count, longest = len(batch.lengths), max(batch.lengths)
-    rows = torch.arange(count, device=device).repeat_interleave(lengths)
+    rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths)
     columns = torch.arange(rows.numel(), device=device) - (lengths.cumsum(0) - lengths)[rows]
-    slots = rows * longest + columns
     real = rows.numel()
     fill = -real % GRAIN
-    position = torch.arange(longest, device=device)
-    causal = position <= position[:, None]
-    narrow = causal & (position > position[:, None] - model.config.sliding_window)
-    bias = {kind: torch.where(mask, 0.0, MASKED)[None, None] for kind, mask in _kinds(causal, narrow)}
-    keys: list[Tensor] = []
-    values: list[Tensor] = []
+    groups = group_rows(batch.lengths)
+    slots = [(rows[g.tokens] - g.rows.start) * g.longest + columns[g.tokens] for g in groups]
+    keys: list[list[Tensor]] = []
+    values: list[list[Tensor]] = []
 
-    def pad(x: Tensor) -> Tensor:
-        padded = x.new_zeros(count * longest, *x.shape[1:]).index_copy(0, slots, x[:real])
-        return padded.view(count, longest, *x.shape[1:])
-
-    def attend_with(mask: Tensor) -> Attend:
+    def attend_with(kind: AttentionKind) -> Attend:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            k, v = pad(k), pad(v)
-            keys.append(k)
-            values.append(v)
-            return F.pad(attend_masked(pad(q), k, v, mask).flatten(0, 1)[slots], (0, 0, 0, 0, 0, fill))
+            keys.append([])
+            values.append([])
+            parts = []
+            for group, slot in zip(groups, slots, strict=True):
+                qkv = [_pad(x[group.tokens], slot, group) for x in (q, k, v)]
+                keys[-1].append(qkv[1])
+                values[-1].append(qkv[2])
+                bias = _causal_bias(group.longest, window if kind == "sliding_attention" else None, device)
+                parts.append(attend_masked(*qkv, bias).flatten(0, 1)[slot])
+            return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
         return attend
 
-    rope = model.rope(F.pad(columns, (0, fill)), longest)
+    rope = model.rope(F.pad(columns, (0, fill)), groups[-1].longest)
     x = model.vocabulary.embed(F.pad(batch.tokens_N, (0, fill)))
     for _, kind, block in model.blocks():
-        x = block(x, rope[kind], attend_with(bias[kind]), block.encoder_scalar)
-    return Encoded(model.norm(x[:real]), keys, values)
+        x = block(x, rope[kind], attend_with(kind), block.encoder_scalar)
+    return Encoded(model.norm(x[:real]), groups, keys, values)
+
+
+def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
+    """Tokens [n, ...] to their slots in [rows, longest, ...]."""
+    count = group.rows.stop - group.rows.start
+    padded = x.new_zeros(count * group.longest, *x.shape[1:]).index_copy(0, slot, x)
+    return padded.view(count, group.longest, *x.shape[1:])
+
+
+def _causal_bias(length: int, window: int | None, device: torch.device) -> Tensor:
+    position = torch.arange(length, device=device)
+    seen = position <= position[:, None]
+    if window is not None:
+        seen &= position > position[:, None] - window
+    return torch.where(seen, 0.0, MASKED)[None, None]
 
 
 def denoise(model: DiffusionGemma, noisy_BC: Tensor, starts_B: Tensor, encoded: Encoded, soft: Tensor | None) -> Tensor:
     """Normed hidden states [B*C, D] of the canvases; `soft` [B*C, D] is the self-conditioning or None."""
     count, width = noisy_BC.shape
-    device = model.device
-    longest = encoded.keys[0].shape[1]
-    key = torch.arange(longest, device=device)
-    before = key < starts_B[:, None]
-    near = before & (key >= starts_B[:, None] - (model.config.sliding_window - 1))
-    own = torch.ones(count, width, dtype=torch.bool, device=device)
-    bias = {
-        kind: torch.where(torch.cat((mask, own), dim=1), 0.0, MASKED)[:, None, None]
-        for kind, mask in _kinds(before, near)
-    }
-    positions = (starts_B[:, None] + torch.arange(width, device=device)).flatten()
-    rope = model.rope(positions, longest + width)
+    device, window = model.device, model.config.sliding_window
 
-    def attend_with(layer: int, mask: Tensor) -> Attend:
+    def attend_with(layer: int, kind: AttentionKind) -> Attend:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (x.view(count, width, *x.shape[1:]) for x in (q, k, v))
-            k = torch.cat((encoded.keys[layer], k.to(encoded.keys[layer].dtype)), dim=1)
-            v = torch.cat((encoded.values[layer], v.to(encoded.values[layer].dtype)), dim=1)
-            return attend_masked(q, k, v, mask).flatten(0, 1)
+            parts = []
+            for i, group in enumerate(encoded.groups):
+                starts = starts_B[group.rows, None]
+                key = torch.arange(group.longest + width, device=device)
+                seen = key < starts
+                if kind == "sliding_attention":
+                    seen &= key >= starts - (window - 1)
+                bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
+                past_k, past_v = encoded.keys[layer][i], encoded.values[layer][i]
+                keys = torch.cat((past_k, k[group.rows].to(past_k.dtype)), dim=1)
+                values = torch.cat((past_v, v[group.rows].to(past_v.dtype)), dim=1)
+                parts.append(attend_masked(q[group.rows], keys, values, bias))
+            return torch.cat(parts).flatten(0, 1)
 
         return attend
 
+    positions = (starts_B[:, None] + torch.arange(width, device=device)).flatten()
+    rope = model.rope(positions, encoded.groups[-1].longest + width)
     x = model.self_conditioning(model.vocabulary.embed(noisy_BC.flatten()), soft)
     for i, kind, block in model.blocks():
-        x = block(x, rope[kind], attend_with(i, bias[kind]), block.decoder_scalar)
+        x = block(x, rope[kind], attend_with(i, kind), block.decoder_scalar)
     out: Tensor = model.norm(x)
     return out
-
-
-def _kinds(full: Tensor, sliding: Tensor) -> tuple[tuple[str, Tensor], tuple[str, Tensor]]:
-    return ("full_attention", full), ("sliding_attention", sliding)
 
 
 @dataclass(frozen=True, slots=True)

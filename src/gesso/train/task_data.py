@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from gesso.tasks.base import Task, held_out
+from gesso.tasks.registry import TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
@@ -13,21 +15,29 @@ class TaskData:
     """Tasks mixed by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
-        self, tasks: Mapping[Task, float], tokenizer: Tokenizer, template: ChatTemplate, end_of_turn: int, seed: int
+        self,
+        mixture: Mapping[str, float],
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        end_of_turn: int,
+        seed: int,
+        narrow: Mapping[int, Mapping[str, float]] = MappingProxyType({}),
     ) -> None:
-        self._tasks = list(tasks)
-        self._weights = list(tasks.values())
+        """`mixture` holds the weight of each task by name; `narrow` other mixtures for canvas lengths of its keys."""
+        self._mixture = mixture
+        self._narrow = narrow
         self._tokenizer = tokenizer
         self._template = template
         self._end_of_turn = end_of_turn
         self._seed = seed
 
-    def batch(self, step: int, size: int) -> list[Conversation]:
+    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
-        return [self._draw(rng) for _ in range(size)]
+        mixture = self._narrow.get(canvas_length, self._mixture)
+        names = rng.choices(list(mixture), list(mixture.values()), k=size)
+        return [self._draw(TASKS[name], rng) for name in names]
 
-    def _draw(self, rng: random.Random) -> Conversation:
-        task = rng.choices(self._tasks, self._weights)[0]
+    def _draw(self, task: Task, rng: random.Random) -> Conversation:
         example = task.sample(rng)
         while held_out(example.prompt):
             example = task.sample(rng)

@@ -19,7 +19,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder, pick_device
 from gesso.train.batch import make_batch
 from gesso.train.checkpoint import checkpoints, resume, save_checkpoint
-from gesso.train.config import Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.forward import losses
 
 
@@ -122,15 +122,26 @@ def _start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
     return model
 
 
+def _pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
+    """The canvas width of a step, drawn by share."""
+    draw = torch.rand((), generator=generator).item()
+    for width in recipe.train.narrow:
+        if draw < width.share:
+            return width
+        draw -= width.share
+    return CanvasWidth(recipe.model.canvas_length, recipe.train.batch_size, 1.0)
+
+
 def _step(
     recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, step: int
 ) -> tuple[float, float, float, int]:
     """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
+    width = _pick_width(recipe, generator)
     batch = make_batch(
-        recipe.data.batch(step, config.batch_size),
-        canvas_length=recipe.model.canvas_length,
+        recipe.data.batch(step, width.batch_size, width.canvas_length),
+        canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
         eos_token_id=recipe.model.eos_token_id,
         self_conditioning_probability=config.self_conditioning_probability,

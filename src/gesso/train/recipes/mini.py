@@ -3,15 +3,26 @@
 from importlib import resources
 
 from gesso.config import GenerationConfig, LayerConfig, ModelConfig, RopeConfig
-from gesso.tasks.registry import mini_mixture
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.task_data import TaskData
 
 SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=2)
 FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=1)
+
+MIXTURE = {"json": 0.14, "code": 0.22, "arithmetic": 0.20, "ordering": 0.18, "editing": 0.14, "counting": 0.12}
+"""Share of each skill on canvases of the full width."""
+NARROW_MIXTURES = {
+    8: {"arithmetic": 0.65, "editing": 0.25, "ordering": 0.10},
+    16: {"arithmetic": 0.20, "ordering": 0.45, "editing": 0.15, "json": 0.10, "code": 0.10},
+}
+"""The same on narrow canvases: the skills that take longest have the shortest answers."""
+NARROW = (
+    CanvasWidth(canvas_length=8, batch_size=128, share=0.35),
+    CanvasWidth(canvas_length=16, batch_size=96, share=0.25),
+)
 
 VISION = {
     "model_type": "gemma4_vision",
@@ -55,9 +66,9 @@ def mini() -> Recipe:
         name="mini",
         model=model,
         generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"]),
-        train=TrainConfig(steps=5600, encoder_loss_weight=0.2),
+        train=TrainConfig(steps=3800, encoder_loss_weight=0.2, narrow=NARROW),
         tokenizer=build_tokenizer,
         chat_template=template,
         tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast", **tokens},
-        data=TaskData(dict(mini_mixture()), tokenizer, ChatTemplate(template, tokens), end_of_turn, seed=0),
+        data=TaskData(MIXTURE, tokenizer, ChatTemplate(template, tokens), end_of_turn, seed=0, narrow=NARROW_MIXTURES),
     )

@@ -1,0 +1,62 @@
+# Everything happens in .venv, which make builds itself: the first target that needs it creates it, and it is
+# brought up to date only when pyproject.toml changes.
+#
+#   make run     set up, then let the bundled model answer two questions
+#   make test    set up, then the tests
+#   make lint    style, types, import contracts
+#   make bench   gesso beside transformers (ARGS="--shape small --steps 5")
+#   make docs    write the command line's reference anew
+#   make clean   remove .venv and every cache
+#
+# TORCH is installed first and by exact version. Where pip's configuration names a place with CPU wheels
+# (find-links, an extra index), that version's CPU build wins over the build of the same version from the
+# default index, which on Linux carries gigabytes of CUDA. On a machine without a GPU and without such a place, name
+# PyTorch's own CPU index:   PIP_EXTRA_INDEX_URL=<address of PyTorch's CPU wheels> make run
+# With a GPU the default build is the right one. Another version:   make run TORCH=torch==2.12.0
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+ARGS ?=
+
+BIN := .venv/bin
+BASE := .venv/.installed
+DEV := .venv/.installed-dev
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: run test lint bench docs clean
+
+run: $(BASE)
+	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
+	$(BIN)/gesso generate --seed 7 "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON."
+
+test: $(DEV)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(DEV)
+	$(BIN)/python benchmarks/denoise.py $(ARGS)
+
+docs: $(BASE)
+	$(BIN)/python -m gesso.cli.reference > docs/cli.md.new
+	mv docs/cli.md.new docs/cli.md
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(BASE): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet --editable ".[all]"
+	touch $@
+
+$(DEV): $(BASE)
+	$(BIN)/python -m pip install --quiet --editable ".[all,dev]"
+	touch $@

@@ -1,0 +1,34 @@
+"""Loading by name: a bundled model, a folder, or a Hugging Face id."""
+
+from pathlib import Path
+
+from gesso.engine.engine import Engine
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.hub import resolve
+from gesso.models.loading import load_folder, read_generation_defaults
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+
+
+def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> DiffusionGemma:
+    """The text model of a checkpoint.
+
+    Args:
+        path: a bundled name such as `mini`, a folder, or a Hugging Face id (downloaded unless `offline`).
+        device: `auto`, `cpu`, `cuda`, `mps`, or any device PyTorch knows.
+        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+
+    Raises:
+        HubError: the model is not here and cannot be fetched.
+        CheckpointError: its files cannot be used; the message names what does not fit.
+    """
+    return load_folder(resolve(str(path), offline=offline), device, dtype)
+
+
+def load(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> Engine:
+    """An engine: the model with its tokenizer, chat template and defaults. See `load_model`."""
+    folder = resolve(str(path), offline=offline)
+    tokenizer = Tokenizer.from_folder(folder)
+    template = ChatTemplate.from_folder(folder)
+    model = load_folder(folder, device, dtype)
+    return Engine(model, tokenizer, template, read_generation_defaults(folder, model.config), name=str(path))

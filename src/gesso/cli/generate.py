@@ -1,0 +1,105 @@
+"""`gesso generate`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.engine.engine import Stream
+    from gesso.engine.events import Event
+
+Prompt = Annotated[str | None, typer.Argument(help="The prompt; read from standard input where it is left out or -.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
+Trace = Annotated[Path | None, typer.Option(help="Write every event to this file, for `gesso replay`.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Take the prompt as it is, without the chat template.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Print the text alone, also in a terminal.")]
+
+
+def generate(
+    prompt: Prompt = None,
+    model: opt.Model = "mini",
+    system: opt.System = None,
+    seed: opt.Seed = None,
+    max_new_tokens: opt.MaxNewTokens = None,
+    max_denoising_steps: opt.MaxSteps = None,
+    entropy_bound: opt.EntropyBound = None,
+    t_min: opt.TMin = None,
+    t_max: opt.TMax = None,
+    stability_threshold: opt.Stability = None,
+    confidence_threshold: opt.Confidence = None,
+    stop: opt.Stop = None,
+    ignore_eos: opt.IgnoreEos = False,
+    start_canvas: opt.StartCanvas = None,
+    raw: Raw = False,
+    thinking: opt.Thinking = False,
+    as_json: AsJson = False,
+    plain: Plain = False,
+    trace: Trace = None,
+    device: opt.Device = "auto",
+    dtype: opt.Dtype = "auto",
+    offline: opt.Offline = False,
+) -> int:
+    """Generate text, and watch the canvas resolve."""
+    from gesso.errors import OptionError
+
+    if raw and (system is not None or thinking):
+        raise OptionError("--raw takes the prompt as it is; --system and --thinking need the chat template")
+    if as_json and plain:
+        raise OptionError("--json and --plain contradict each other")
+    request = opt.generation_options(
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        max_denoising_steps=max_denoising_steps,
+        entropy_bound=entropy_bound,
+        t_min=t_min,
+        t_max=t_max,
+        stability_threshold=stability_threshold,
+        confidence_threshold=confidence_threshold,
+        stop=stop,
+        ignore_eos=ignore_eos,
+        start_canvas=start_canvas,
+    )
+    text = _read_prompt(prompt)
+    from gesso.api import load
+    from gesso.cli.session import cancel_on_interrupt, present, recorded
+
+    engine = load(model, device, dtype, offline=offline)
+    message = [{"role": "user", "content": text}]
+    conversation = [{"role": "system", "content": system}, *message] if system is not None else message
+    live = not (as_json or plain) and sys.stdout.isatty()
+    stream: Stream = engine.stream(
+        text if raw else conversation,
+        drafts=live or trace is not None,
+        raw=raw,
+        thinking=thinking,
+        **request,
+    )
+    events: Iterator[Event] = iter(stream)
+    if trace is not None:
+        events = recorded(events, trace, model=model, prompt=text, special=engine.tokenizer.special_ids)
+    with cancel_on_interrupt(stream):
+        result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
+    return 130 if result.finish_reason == "cancelled" else 0
+
+
+def _read_prompt(prompt: str | None) -> str:
+    from gesso.errors import TextError
+
+    if prompt is not None and prompt != "-":
+        return prompt
+    if sys.stdin is None or sys.stdin.isatty():
+        raise TextError('no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in')
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise TextError(f"standard input is no UTF-8 text: {error}") from None
+    if text.endswith("\n"):
+        text = text[:-1]
+    if not text:
+        raise TextError("the prompt on standard input is empty")
+    return text

@@ -1,0 +1,67 @@
+"""Options shared by the commands, declared once."""
+
+from typing import Annotated, Any
+
+import typer
+
+Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name, checkpoint folder or Hugging Face id.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Never download.")]
+Seed = Annotated[int | None, typer.Option(help="Reproduces a result; a fresh one is drawn and shown without it.")]
+MaxNewTokens = Annotated[int | None, typer.Option(help="Most tokens of the answer.")]
+MaxSteps = Annotated[int | None, typer.Option("--max-denoising-steps", help="Most denoising steps a canvas takes.")]
+EntropyBound = Annotated[float | None, typer.Option(help="Nats of joint uncertainty a step may accept.")]
+TMin = Annotated[float | None, typer.Option(help="Temperature at the end of the schedule.")]
+TMax = Annotated[float | None, typer.Option(help="Temperature at its start.")]
+Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
+Confidence = Annotated[
+    float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")
+]
+Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
+IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
+StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
+Thinking = Annotated[bool, typer.Option("--thinking", help="Let the model think before it answers.")]
+System = Annotated[str | None, typer.Option(help="A system message.")]
+
+
+def generation_options(
+    *,
+    seed: int | None,
+    max_new_tokens: int | None,
+    max_denoising_steps: int | None,
+    entropy_bound: float | None,
+    t_min: float | None,
+    t_max: float | None,
+    stability_threshold: int | None,
+    confidence_threshold: float | None,
+    stop: list[str] | None,
+    ignore_eos: bool,
+    start_canvas: str | None,
+) -> dict[str, Any]:
+    """Options of a request; what was not given is left to the checkpoint's defaults.
+
+    Raises:
+        OptionError: a start canvas that is no list of token ids.
+    """
+    from gesso.errors import OptionError
+
+    canvas = None
+    if start_canvas is not None:
+        try:
+            canvas = tuple(int(part) for part in start_canvas.split(","))
+        except ValueError:
+            raise OptionError("--start-canvas takes token ids separated by commas, such as 5,17,204") from None
+    return {
+        "seed": seed,
+        "max_new_tokens": max_new_tokens,
+        "max_denoising_steps": max_denoising_steps,
+        "entropy_bound": entropy_bound,
+        "t_min": t_min,
+        "t_max": t_max,
+        "stability_threshold": stability_threshold,
+        "confidence_threshold": confidence_threshold,
+        "stop": tuple(stop) if stop else None,
+        "ignore_eos": ignore_eos or None,
+        "start_canvas": canvas,
+    }

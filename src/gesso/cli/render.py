@@ -1,0 +1,138 @@
+"""Draws a request's events in a terminal: the canvas while it resolves, coloured by certainty.
+
+Text from a model may hold anything, also what a terminal obeys; `printable` takes that out before it is shown.
+"""
+
+import sys
+import time
+from collections.abc import Iterable
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+from gesso.engine.result import GenerationResult
+
+BANDS: tuple[tuple[float, str, str], ...] = (
+    (0.05, "bold green", "sure"),
+    (0.5, "green", "likely"),
+    (1.5, "yellow", "open"),
+    (float("inf"), "red", "noise"),
+)
+"""Certainty by entropy: below so many nats, this style, this name."""
+HIDDEN = "dim"
+REFRESH_SECONDS = 0.03
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    """`text` without control characters, which a terminal would obey."""
+    return "".join(c if c in keep or c.isprintable() else "\N{MIDDLE DOT}" for c in text)
+
+
+def style_of(entropy: float) -> str:
+    """The style of a token of so many nats."""
+    return next(style for bound, style, _ in BANDS if entropy < bound)
+
+
+def draw_canvas(frame: DraftFrame, special: frozenset[int]) -> Text:
+    """One canvas; special tokens are dots, line breaks are marked."""
+    text = Text()
+    for token, piece, entropy in zip(frame.tokens, frame.pieces, frame.entropy, strict=True):
+        if token in special:
+            text.append("\N{MIDDLE DOT}", HIDDEN)
+        else:
+            shown = printable(piece, keep="\n").replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n")
+            text.append(shown, style_of(entropy))
+    return text
+
+
+def legend() -> Text:
+    text = Text()
+    for _, style, name in BANDS:
+        text.append("\N{BLACK SQUARE} ", style)
+        text.append(name + "  ", HIDDEN)
+    text.append("\N{MIDDLE DOT} end", HIDDEN)
+    return text
+
+
+def status(frame: DraftFrame, tokens: int, seconds: float) -> Text:
+    mean = sum(frame.entropy) / len(frame.entropy)
+    parts = [
+        f"canvas {frame.canvas + 1}",
+        f"step {frame.step}/{frame.max_denoising_steps}",
+        f"accepted {sum(frame.accepted)}/{len(frame.accepted)}",
+        f"entropy {mean:.3f}",
+        f"{tokens / seconds if seconds > 0 else 0:.0f} tok/s",
+    ]
+    return Text(" \N{MIDDLE DOT} ".join(parts), HIDDEN)
+
+
+def summary(result: GenerationResult) -> str:
+    """One line about a finished request."""
+    steps = sum(result.denoising_steps)
+    return " \N{MIDDLE DOT} ".join(
+        (
+            f"{result.completion_tokens} tokens",
+            f"{result.canvases} canvas{'es' if result.canvases != 1 else ''}",
+            f"{steps} steps",
+            f"{result.tokens_per_forward:.1f} tokens/forward",
+            f"{result.tokens_per_second:.0f} tok/s",
+            f"{result.seconds:.2f} s",
+            f"seed {result.seed}",
+            result.finish_reason,
+        )
+    )
+
+
+def show_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
+    """Draw events as they come; leaves the final text on the screen and a dim summary below it."""
+    written = Text()
+    tokens, started, drawn = 0, time.monotonic(), 0.0
+    result: GenerationResult | None = None
+    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
+        for event in events:
+            if isinstance(event, DraftFrame):
+                now = time.monotonic()
+                if now - drawn < REFRESH_SECONDS and event.step > 1:
+                    continue
+                canvas = draw_canvas(event, special)
+                done = tokens + sum(token not in special for token in event.tokens)
+                body = Text.assemble(written, canvas)
+                foot = Group(Text(), status(event, done, now - started), legend())
+                live.update(Group(_tail(body, console), foot), refresh=True)
+                drawn = now
+            elif isinstance(event, BlockCommitted):
+                written.append(printable(event.reasoning), "italic dim")
+                written.append(printable(event.text))
+                tokens += len(event.tokens)
+            else:
+                result = event.result
+    assert result is not None
+    if result.reasoning:
+        console.print(Text(printable(result.reasoning.strip()) + "\n", "italic dim"))
+    console.print(Text(printable(result.text)))
+    console.print(Text(summary(result), HIDDEN))
+    return result
+
+
+def _tail(body: Text, console: Console) -> Text:
+    """The last lines of `body` that fit above the status: what scrolled away is printed at the end."""
+    room = max(1, console.height - 5)
+    lines = body.wrap(console, max(1, console.width - 1))
+    return Text("\n").join(lines[-room:])
+
+
+def write_plain(events: Iterable[Event]) -> GenerationResult:
+    """Print the answer as its blocks are committed, nothing else; for pipes and files."""
+    result: GenerationResult | None = None
+    for event in events:
+        if isinstance(event, BlockCommitted) and event.text:
+            sys.stdout.write(event.text)
+            sys.stdout.flush()
+        elif isinstance(event, Finished):
+            result = event.result
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+    assert result is not None
+    return result

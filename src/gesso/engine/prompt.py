@@ -1,0 +1,66 @@
+"""Prompts: a string, chat messages or token ids, to the ids that are encoded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gesso.errors import TextError
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+
+Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
+
+
+def prompt_ids(
+    prompt: Prompt,
+    tokenizer: Tokenizer,
+    template: ChatTemplate | None,
+    *,
+    vocab_size: int,
+    image_token_ids: Sequence[int] = (),
+    raw: bool = False,
+    thinking: bool = False,
+) -> list[int]:
+    """Token ids of a prompt.
+
+    A string is a user message (as it stands with `raw`); a list of mappings is a conversation; a list of ints is
+    taken as it is.
+
+    Raises:
+        TextError: an empty or misshapen prompt, an image, ids outside the vocabulary, or no chat template.
+    """
+    if isinstance(prompt, str):
+        if not prompt:
+            raise TextError("the prompt is empty")
+        messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": prompt}]
+        ids = tokenizer.encode(prompt) if raw else _render(messages, tokenizer, template, thinking)
+    elif not isinstance(prompt, Sequence) or not prompt:
+        raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
+    elif all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
+        ids = [int(part) for part in prompt if isinstance(part, int)]
+    elif all(isinstance(part, Mapping) for part in prompt):
+        if raw:
+            raise TextError("raw takes a string or token ids, not chat messages")
+        messages = [part for part in prompt if isinstance(part, Mapping)]
+        ids = _render(messages, tokenizer, template, thinking)
+    else:
+        raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
+    for token in ids:
+        if not 0 <= token < vocab_size:
+            raise TextError(f"token id {token} is outside the vocabulary of {vocab_size}")
+        if token in image_token_ids:
+            raise TextError("the prompt holds an image; images are not supported yet")
+    return ids
+
+
+def _render(
+    messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, template: ChatTemplate | None, thinking: bool
+) -> list[int]:
+    if template is None:
+        raise TextError("this checkpoint has no chat template; pass the prompt as it is with raw")
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind != "text":
+                raise TextError(f"a message holds a part of type {kind!r}; only text is supported yet")
+    return tokenizer.encode(template.render(messages, thinking=thinking))

@@ -1,0 +1,45 @@
+"""What a finished request reports."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationResult:
+    """A finished request. Times are seconds of wall clock since the request was started."""
+
+    text: str
+    """The answer, without special tokens and without the stop string."""
+    reasoning: str
+    """The thoughts before the answer; empty where there were none."""
+    token_ids: tuple[int, ...]
+    """Tokens generated, the stop token that ended them included."""
+    finish_reason: FinishReason
+    """`stop`: a stop token or stop string; `length`: max_new_tokens; `cancelled`: by the caller."""
+    prompt_tokens: int
+    completion_tokens: int
+    denoising_steps: tuple[int, ...]
+    """Passes of the denoiser, per canvas."""
+    converged: tuple[bool, ...]
+    """Whether each canvas was stable and confident before its steps were used up."""
+    seed: int
+    seconds_to_first_block: float
+    """Until the first canvas was finished; 0 where none was."""
+    seconds: float
+
+    @property
+    def canvases(self) -> int:
+        """Canvases worked on, a cancelled one included."""
+        return len(self.denoising_steps)
+
+    @property
+    def tokens_per_forward(self) -> float:
+        """Tokens generated per pass of the denoiser."""
+        return self.completion_tokens / max(1, sum(self.denoising_steps))
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens generated per second, prefill included."""
+        return self.completion_tokens / self.seconds if self.seconds > 0 else 0.0

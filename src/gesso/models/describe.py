@@ -1,0 +1,55 @@
+"""Figures of a checkpoint, from its config and file headers; no weight is read."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gesso.config import ModelConfig
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import read_generation_defaults, read_model_config
+
+
+def parameters(config: ModelConfig) -> tuple[int, int]:
+    """Parameters of the text model: all, and those that work on one token (its experts and no embedding rows
+    but its own; the tied head counts)."""
+    with torch.device("meta"):
+        model = DiffusionGemma(config)
+    total = sum(p.numel() for p in model.parameters())
+    expert = 3 * config.hidden_size * config.moe_intermediate_size
+    idle = len(config.layers) * (config.num_experts - config.top_k_experts) * expert
+    return total, total - idle
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of the weights in a folder."""
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """What `gesso models show` prints."""
+    config = read_model_config(folder)
+    defaults = read_generation_defaults(folder, config)
+    total, active = parameters(config)
+    sliding = sum(layer.is_sliding for layer in config.layers)
+    return {
+        "folder": str(folder),
+        "weights_bytes": folder_bytes(folder),
+        "parameters": total,
+        "active_parameters": active,
+        "layers": f"{len(config.layers)} ({sliding} sliding, {len(config.layers) - sliding} full)",
+        "hidden_size": config.hidden_size,
+        "attention_heads": config.num_attention_heads,
+        "experts": f"{config.num_experts}, {config.top_k_experts} a token, {config.moe_intermediate_size} wide",
+        "vocab_size": config.vocab_size,
+        "sliding_window": config.sliding_window,
+        "context": config.max_position_embeddings,
+        "canvas_length": config.canvas_length,
+        "max_denoising_steps": defaults.max_denoising_steps,
+        "entropy_bound": defaults.entropy_bound,
+        "temperatures": f"{defaults.t_max} to {defaults.t_min}",
+        "stability_threshold": defaults.stability_threshold,
+        "confidence_threshold": defaults.confidence_threshold,
+        "bf16_bytes": 2 * total,
+        "vision": "described, not read" if config.vision_config else "none",
+    }

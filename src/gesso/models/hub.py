@@ -1,0 +1,202 @@
+"""A model's name into a folder on this machine: a local folder, a bundled model, or a Hugging Face id.
+
+`huggingface_hub` does the fetching (resume, progress, tokens, `HF_HUB_OFFLINE`) and is imported only when it is
+needed. What it raises is turned into one line that says what to do.
+"""
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from gesso.errors import HubError
+from gesso.models.hf_config import MODEL_TYPE
+
+HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
+WANTED = ["*.json", "*.jinja", "*.safetensors", "tokenizer*"]
+NESTED = ["*/*"]
+"""Folders inside a repository hold the same weights in other formats."""
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedModel:
+    """A complete DiffusionGemma checkpoint in the local Hugging Face cache."""
+
+    name: str
+    """What `resolve` takes: `org/name`, with `@revision` where it is not the main one."""
+    path: Path
+    bytes: int
+    """Size on disk."""
+
+
+def bundled() -> list[str]:
+    """Names of the models that ship in the package."""
+    folder = _bundled_folder()
+    return sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file()) if folder.is_dir() else []
+
+
+def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
+    """The folder that holds the model `name`.
+
+    Args:
+        name: a local folder, a name of `bundled()`, or a Hugging Face id `org/name[@revision]`, tried in this order.
+        offline: never use the network; `HF_HUB_OFFLINE=1` does the same.
+        progress: show the download's progress bars.
+
+    Raises:
+        HubError: there is no such model, or it is not here and could not be fetched.
+    """
+    folder = _local(name)
+    if folder is not None and (folder / "config.json").is_file():
+        return folder
+    if name in bundled():
+        return _bundled_folder() / name
+    if folder is not None:
+        lack = "holds no config.json" if folder.is_dir() else "is a file"
+        raise HubError(f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights")
+    match = HUB_ID.fullmatch(name)
+    if match is None:
+        raise HubError(_nothing_of_that_name(name))
+    return _fetch(match["repo"], match["revision"], offline, progress)
+
+
+def cached() -> list[CachedModel]:
+    """Complete models of our type in the local Hugging Face cache, by name; broken entries are skipped."""
+    from huggingface_hub import constants, scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    except (CacheNotFound, ValueError, OSError):
+        return []
+    found = []
+    for repo in repos:
+        for revision in repo.revisions if repo.repo_type == "model" else ():
+            if not _is_ours(revision.snapshot_path) or _missing(revision.snapshot_path):
+                continue
+            reference = "main" if "main" in revision.refs else min(revision.refs, default=revision.commit_hash)
+            name = repo.repo_id if reference == "main" else f"{repo.repo_id}@{reference}"
+            found.append(CachedModel(name, revision.snapshot_path, revision.size_on_disk))
+    return sorted(found, key=lambda model: model.name)
+
+
+def _local(name: str) -> Path | None:
+    try:
+        folder = Path(name).expanduser()
+        return folder if name and folder.exists() else None
+    except (OSError, RuntimeError):  # a name too long for a path, or a home that does not exist
+        return None
+
+
+def _bundled_folder() -> Path:
+    return Path(str(files("gesso"))) / "bundled"
+
+
+def _nothing_of_that_name(name: str) -> str:
+    here = [*bundled(), *(model.name for model in cached())]
+    by_last_part = {full.rpartition("/")[2]: full for full in reversed(here)}
+    close = difflib.get_close_matches(name.rpartition("/")[2].lower(), by_last_part, n=2, cutoff=0.5)
+    meant = f" (did you mean {' or '.join(by_last_part[last] for last in close)}?)" if close else ""
+    return (
+        f"no model {name!r}{meant}: a model is a local folder, a bundled name "
+        f"({', '.join(bundled()) or 'none here'}) or a Hugging Face id (org/name)"
+    )
+
+
+def _fetch(repo: str, revision: str | None, offline: bool, progress: bool) -> Path:
+    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    class Silent(tqdm):
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **(options | {"disable": True}))  # type: ignore[no-untyped-call]
+
+    offline = offline or bool(constants.HF_HUB_OFFLINE)
+    try:
+        folder = Path(
+            snapshot_download(
+                repo,
+                revision=revision,
+                allow_patterns=WANTED,
+                ignore_patterns=NESTED,
+                local_files_only=offline,
+                tqdm_class=None if progress else Silent,
+            )
+        )
+    except errors.GatedRepoError:
+        raise HubError(f"{repo} is gated: accept its terms on its Hub page, then {LOG_IN}") from None
+    except errors.RepositoryNotFoundError:
+        raise HubError(
+            f"{repo} is no local folder, and no public model on the Hugging Face Hub; if it is private, {LOG_IN}"
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise HubError(f"{repo} has no revision {revision or 'main'!r}") from None
+    except errors.LocalEntryNotFoundError as error:
+        raise HubError(_not_here(_name(repo, revision), offline, error)) from None
+    except errors.HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", "unknown")
+        hint = f"; {LOG_IN}" if status in (401, 403) else "; try again later"
+        raise HubError(f"the Hugging Face Hub refused {repo} (HTTP status {status}){hint}") from None
+    except Exception as error:  # noqa: BLE001 - HTTP and transfer libraries below raise types of their own
+        raise HubError(
+            f"fetching {repo} failed ({_first_line(error)}); the same command again goes on where it stopped"
+        ) from None
+    if _missing(folder):
+        what = _what_to_do(offline) if offline else "run the same command again with network access"
+        raise HubError(f"{_incomplete(_name(repo, revision), folder)}; {what}")
+    return folder
+
+
+def _name(repo: str, revision: str | None) -> str:
+    return repo if revision is None else f"{repo}@{revision}"
+
+
+def _not_here(name: str, offline: bool, error: Exception) -> str:
+    partial = getattr(error, "snapshot_path", None)
+    state = (
+        _incomplete(name, Path(partial))
+        if partial
+        else f"{name} is no local folder and not in the local Hugging Face cache"
+    )
+    return f"{state}; {_what_to_do(offline)}"
+
+
+def _incomplete(name: str, folder: Path) -> str:
+    first, *others = _missing(folder) or ["a file"]
+    more = f" and {len(others)} more" if others else ""
+    return f"{name} lacks {first}{more}: an incomplete download, or no safetensors checkpoint"
+
+
+def _what_to_do(offline: bool) -> str:
+    if offline:
+        return "offline mode is on: fetch it once without (no --offline, no HF_HUB_OFFLINE)"
+    return "the Hugging Face Hub cannot be reached: check the network and run the same command again"
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
+
+
+def _missing(folder: Path) -> list[str]:
+    """Files that a complete checkpoint would hold and this folder does not."""
+    wanted = ["config.json"]
+    try:
+        wanted += sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except FileNotFoundError:
+        wanted.append(SINGLE)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        wanted.append(INDEX + " (unreadable)")
+    return [name for name in wanted if not (folder / name).is_file()]
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

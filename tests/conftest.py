@@ -1,0 +1,35 @@
+"""Shared by all tests: one thread, hypothesis without a clock, and reference checkpoints made once a session."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from oracle import SHAPES, Pair, make_oracle
+
+from gesso.models.loading import load_folder
+
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "gesso",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("gesso")
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
+    """`pair("window_2")`: that shape's checkpoint; made on first use and kept. Do not write into its folder."""
+    made: dict[str, Pair] = {}
+
+    def make(name: str) -> Pair:
+        if name not in made:
+            folder = tmp_path_factory.mktemp("oracle") / name
+            reference = make_oracle(folder, SHAPES[name], seed=sorted(SHAPES).index(name))
+            made[name] = Pair(SHAPES[name], folder, reference, load_folder(folder, "cpu", "float32"))
+        return made[name]
+
+    return make

@@ -1,0 +1,200 @@
+"""The fused pass over the vocabulary against the plain computation, which holds all logits, in fp64."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gesso.nn import vocabulary
+from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+
+JUST_BELOW_ONE = 1.0 - 2.0**-24
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes and seed of one drawn problem."""
+
+    rows: int
+    vocab: int
+    width: int
+    chunk: int
+    rows_at_once: int
+    temperatures: tuple[float, ...]
+    sharpness: float
+    seed: int
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rows = draw(st.integers(1, 9))
+    vocab = draw(st.integers(1, 700) | st.sampled_from([BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK, 1]))
+    temperature = st.sampled_from([1e-4, 1e-3, 0.01, 0.4, 0.8, 1.0, 3.0])
+    return Case(
+        rows=rows,
+        vocab=vocab,
+        width=draw(st.integers(1, 24)),
+        chunk=draw(st.sampled_from([BLOCK, 2 * BLOCK, 2048])),
+        rows_at_once=draw(st.sampled_from([1, 2, 256])),
+        temperatures=tuple(draw(st.lists(temperature, min_size=rows, max_size=rows))),
+        sharpness=draw(st.sampled_from([0.05, 0.3, 1.5])),
+        seed=draw(st.integers(0, 2**20)),
+    )
+
+
+def problem(case: Case, dtype: torch.dtype = torch.float32) -> tuple[Vocabulary, Tensor, Tensor]:
+    """The table, hidden states [N, D] and the fp64 logits divided by the temperatures [N, V]."""
+    generator = torch.Generator().manual_seed(case.seed)
+    table = Vocabulary(case.vocab, case.width, 30.0)
+    with torch.no_grad():
+        table.weight.copy_(case.sharpness * torch.randn(case.vocab, case.width, generator=generator))
+    table = table.to(dtype).requires_grad_(False)
+    hidden = torch.randn(case.rows, case.width, generator=generator).to(dtype)
+    scores = 30.0 * torch.tanh(hidden.double() @ table.weight.double().T / 30.0)
+    return table, hidden, scores / torch.tensor(case.temperatures, dtype=torch.float64)[:, None]
+
+
+def predict(case: Case, table: Vocabulary, hidden: Tensor, uniform: Tensor) -> VocabularyPass:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "CPU_CHUNK", case.chunk)
+        patch.setattr(vocabulary, "ROWS", case.rows_at_once)
+        return table.predict(hidden, torch.tensor(case.temperatures), uniform)
+
+
+def slack(case: Case) -> Tensor:
+    """How far fp32 scores, divided by each row's temperature, may be off, [N]."""
+    return 2e-5 + 4e-6 * (1 + case.sharpness * case.width) / torch.tensor(case.temperatures, dtype=torch.float64)
+
+
+@given(cases())
+def test_statistics_are_those_of_the_plain_softmax(case: Case) -> None:
+    table, hidden, z = problem(case)
+    found = predict(case, table, hidden, torch.rand(case.rows))
+    off = slack(case)
+    best = z.amax(dim=-1)
+    assert bool((best - z.gather(1, found.argmax_N[:, None])[:, 0] <= off).all())
+    p = z.softmax(dim=-1)
+    entropy = -(p * z.log_softmax(dim=-1)).sum(dim=-1)
+    assert bool(((found.entropy_N - entropy).abs() <= 20 * off * (1 + entropy)).all())
+    assert bool((found.entropy_N > -1e-4).all())
+    normaliser = z.logsumexp(dim=-1)
+    assert bool(((found.normaliser_N - normaliser).abs() <= off + 1e-6 * normaliser.abs()).all())
+    mixed = (p @ table.weight.double()) * case.width**0.5
+    assert bool(((found.embedding_ND - mixed).abs().amax(dim=-1) <= 100 * off * case.sharpness + 1e-4).all())
+    for field in (found.entropy_N, found.normaliser_N, found.embedding_ND):
+        assert bool(torch.isfinite(field).all())
+
+
+@given(
+    cases(),
+    st.sampled_from([0.0, 1e-7, 0.25, 0.5, 0.999, JUST_BELOW_ONE, 1.0]) | st.floats(0, JUST_BELOW_ONE, width=32),
+)
+@example(Case(1, 1, 1, 64, 256, (1.0,), 0.3, 0), JUST_BELOW_ONE)
+def test_the_sample_is_the_inverse_distribution_function(case: Case, uniform: float) -> None:
+    table, hidden, z = problem(case)
+    sample = predict(case, table, hidden, torch.full((case.rows,), uniform)).sample_N
+    assert sample.dtype == torch.int64
+    assert bool(((sample >= 0) & (sample < case.vocab)).all())
+    cumulative = z.softmax(dim=-1).cumsum(dim=-1)
+    above = cumulative.gather(1, sample[:, None])[:, 0]
+    below = above - z.softmax(dim=-1).gather(1, sample[:, None])[:, 0]
+    off = 20 * slack(case)
+    assert bool((below <= uniform + off).all())
+    assert bool((above >= uniform - off).all())
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 0.005, 0.05, 0.4])
+@pytest.mark.parametrize("uniform", [0.0, 1e-6, 0.5, 0.97, 1 - 2.0**-20, JUST_BELOW_ONE])
+def test_an_impossible_token_is_never_drawn(temperature: float, uniform: float) -> None:
+    """However cold, and however close to the end of a block's mass the number falls."""
+    rows = 400
+    case = Case(rows, 300, 512, 128, 256, (temperature,) * rows, 0.1, 0)
+    table, hidden, z = problem(case)
+    sample = predict(case, table, hidden, torch.full((rows,), uniform)).sample_N
+    behind = z.amax(dim=-1) - z.gather(1, sample[:, None])[:, 0]
+    assert behind.max() <= 40, "e**-40 is far below what a number of 24 bits can ask for"
+
+
+@given(cases(), st.integers(0, 99))
+def test_chunks_change_no_result(case: Case, seed: int) -> None:
+    table, hidden, _ = problem(case)
+    uniform = torch.rand(case.rows, generator=torch.Generator().manual_seed(seed))
+    found = predict(case, table, hidden, uniform)
+    whole = table.predict(hidden, torch.tensor(case.temperatures), uniform)
+    off = 20 * slack(case).float()
+    assert bool(((found.entropy_N - whole.entropy_N).abs() <= off * (1 + whole.entropy_N)).all())
+    assert bool(((found.normaliser_N - whole.normaliser_N).abs() <= off + 1e-6 * whole.normaliser_N.abs()).all())
+
+
+def test_rows_do_not_depend_on_their_neighbours() -> None:
+    case = Case(8, 300, 16, 128, 256, (0.4, 0.8) * 4, 0.3, 3)
+    table, hidden, _ = problem(case)
+    uniform = torch.rand(8, generator=torch.Generator().manual_seed(1))
+    together = predict(case, table, hidden, uniform)
+    for row in range(8):
+        alone = table.predict(hidden[row : row + 1], torch.tensor(case.temperatures[row : row + 1]), uniform[row, None])
+        assert together.sample_N[row] == alone.sample_N[0]
+        assert together.argmax_N[row] == alone.argmax_N[0]
+        assert abs(together.entropy_N[row] - alone.entropy_N[0]) <= 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_samples_have_the_right_frequencies(dtype: torch.dtype) -> None:
+    """Evenly spaced numbers in [0, 1) hit every token as often as it is likely."""
+    case = Case(1, 150, 16, 128, 256, (0.7,), 0.5, 5)
+    table, hidden, z = problem(case, dtype)
+    draws = 4096
+    uniform = (torch.arange(draws) + 0.5) / draws
+    found = table.predict(hidden.expand(draws, -1), torch.full((draws,), 0.7), uniform)
+    frequency = found.sample_N.bincount(minlength=case.vocab) / draws
+    wrong = 0.5 * (frequency - z.softmax(dim=-1)[0]).abs().sum()
+    assert wrong <= (0.015 if dtype == torch.float32 else 0.08)
+
+
+def test_bfloat16_stays_near() -> None:
+    case = Case(6, 500, 32, 128, 4, (0.4, 0.6, 0.8, 1.0, 0.4, 0.8), 0.3, 8)
+    table, hidden, z = problem(case, torch.bfloat16)
+    found = predict(case, table, hidden, torch.rand(6))
+    p = z.softmax(dim=-1)
+    entropy = -(p * z.log_softmax(dim=-1)).sum(dim=-1)
+    assert found.embedding_ND.dtype == torch.bfloat16
+    assert found.entropy_N.dtype == torch.float32
+    assert bool(((found.entropy_N - entropy).abs() <= 0.05).all())
+    mixed = (p @ table.weight.double()) * 32**0.5
+    assert bool(((found.embedding_ND.double() - mixed).abs() <= 0.05).all())
+
+
+@given(cases())
+def test_the_parts_agree_with_each_other(case: Case) -> None:
+    table, hidden, z = problem(case)
+    temperature = torch.tensor(case.temperatures)[:, None]
+    logits = table.logits(hidden)
+    assert logits.dtype == torch.float32
+    assert bool((logits.abs() <= 30.0).all())
+    assert bool(((logits / temperature - z).abs().amax(dim=-1) <= slack(case)).all())
+    mixed = predict(case, table, hidden, torch.zeros(case.rows)).embedding_ND
+    gap = (table.mix(logits / temperature) - mixed).abs().amax(dim=-1)
+    assert bool((gap <= 100 * slack(case) * case.sharpness + 1e-4).all())
+
+
+def test_embeddings_are_scaled_by_the_rounded_root() -> None:
+    table = Vocabulary(9, 3072, 30.0)
+    torch.nn.init.normal_(table.weight)
+    tokens = torch.tensor([[3, 8], [0, 3]])
+    assert torch.equal(table.embed(tokens), table.weight[tokens] * 3072**0.5)
+    half = table.to(torch.bfloat16)
+    assert half.scale == 55.5, "sqrt(3072) = 55.43 is 55.5 in bfloat16, and the reference multiplies by that"
+    assert torch.equal(half.embed(tokens), half.weight[tokens] * 55.5)
+
+
+def test_logits_keep_their_gradient() -> None:
+    table = Vocabulary(9, 4, 5.0)
+    torch.nn.init.normal_(table.weight)
+    hidden = torch.randn(3, 4, requires_grad=True)
+    table.logits(hidden).sum().backward()
+    slope = 1 - (hidden @ table.weight.T / 5.0).tanh() ** 2
+    assert hidden.grad is not None
+    assert torch.allclose(hidden.grad, slope @ table.weight, atol=1e-5)

@@ -1,0 +1,142 @@
+"""Batches: which canvas, what it may see, what is supervised, and how it is corrupted."""
+
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gesso.diffusion.corruption import corrupt, draw_times
+from gesso.errors import DataError
+from gesso.train.batch import Batch, Conversation, make_batch
+
+VOCAB, EOS = 200, 1
+
+
+def batch_of(
+    conversations: list[Conversation], seed: int = 0, canvas: int = 8, probability: float = 0.5, vocab: int = VOCAB
+) -> Batch:
+    return make_batch(
+        conversations,
+        canvas_length=canvas,
+        vocab_size=vocab,
+        eos_token_id=EOS,
+        self_conditioning_probability=probability,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Conversation]:
+    """Each begins with a token of its own, 100 + its number, by which its row is recognised."""
+    token = st.integers(2, 99)
+    count = draw(st.integers(1, 6))
+    return [
+        Conversation(
+            [100 + i, *draw(st.lists(token, max_size=20))],
+            draw(st.lists(token, min_size=1, max_size=40)),
+        )
+        for i in range(count)
+    ]
+
+
+@given(conversations(), st.integers(0, 2**20), st.sampled_from([1, 4, 8, 64]))
+def test_rows_are_what_they_should_be(given_: list[Conversation], seed: int, canvas: int) -> None:
+    batch = batch_of(given_, seed, canvas)
+    rows = batch.tokens_N.split(list(batch.lengths))
+    targets = batch.targets_N.split(list(batch.lengths))
+    assert sum(batch.lengths) == batch.tokens_N.numel() == batch.targets_N.numel()
+    assert sorted(int(row[0]) - 100 for row in rows) == list(range(len(given_)))
+    assert batch.noisy_BC.shape == batch.canvas_BC.shape == (len(given_), canvas)
+    assert batch.starts_B.shape == batch.self_conditioned_B.shape == (len(given_),)
+    for i, row in enumerate(rows):
+        conversation = given_[int(row[0]) - 100]
+        prompt, answer = list(conversation.prompt), list(conversation.answer)
+        begin = int(batch.starts_B[i]) - len(prompt)
+        assert begin % canvas == 0
+        assert 0 <= begin < len(answer)
+        clean = answer[begin : begin + canvas]
+        assert row.tolist() == prompt + answer[: begin + canvas]
+        assert batch.canvas_BC[i].tolist() == clean + [EOS] * (canvas - len(clean))
+        # The last prompt token predicts the first of the answer, and the last token predicts nothing.
+        seen = row.tolist()
+        expected = [-100] * (len(prompt) - 1) + seen[len(prompt) :] + [-100]
+        assert targets[i].tolist() == expected
+        assert bool((batch.noisy_BC[i] < VOCAB).all())
+
+
+def test_the_same_generator_gives_the_same_batch() -> None:
+    given_ = [Conversation([100 + i, 5], [7] * (9 * i + 1)) for i in range(5)]
+    first, second, other = batch_of(given_, 3), batch_of(given_, 3), batch_of(given_, 4)
+    for name in ("tokens_N", "starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B", "targets_N"):
+        assert torch.equal(getattr(first, name), getattr(second, name)), name
+    assert not torch.equal(first.noisy_BC, other.noisy_BC)
+
+
+def test_canvases_are_drawn_uniformly() -> None:
+    given_ = [Conversation([100], [5] * 20)] * 600
+    found = Counter(int(start) for seed in range(5) for start in batch_of(given_, seed).starts_B)
+    assert set(found) == {1, 9, 17}
+    assert all(abs(count / 3000 - 1 / 3) < 0.03 for count in found.values())
+
+
+def test_the_last_canvas_is_filled_with_eos_even_when_one_token_is_left() -> None:
+    batches = [batch_of([Conversation([100], [5] * 9)], seed) for seed in range(20)]
+    last = next(batch for batch in batches if int(batch.starts_B[0]) == 9)
+    assert last.canvas_BC.tolist() == [[5] + [EOS] * 7]
+    full = batch_of([Conversation([100], [5] * 8)])
+    assert full.canvas_BC.tolist() == [[5] * 8], "an answer that fits exactly gets no canvas of EOS behind it"
+
+
+@pytest.mark.parametrize(("probability", "low", "high"), [(0.0, 0, 0), (1.0, 2000, 2000), (0.5, 920, 1080)])
+def test_self_conditioning_is_drawn_per_example(probability: float, low: int, high: int) -> None:
+    batch = batch_of([Conversation([100], [5])] * 2000, 1, 1, probability)
+    assert low <= int(batch.self_conditioned_B.sum()) <= high
+
+
+def test_noise_is_drawn_per_example() -> None:
+    batch = batch_of([Conversation([100], [5] * 64)] * 500, 2, 64)
+    kept = (batch.noisy_BC == batch.canvas_BC).float().mean(dim=1)
+    assert kept.mean() == pytest.approx(0.5, abs=0.05)
+    assert kept.std() == pytest.approx(12**-0.5, abs=0.05), "one time for each example, uniform in (0, 1)"
+
+
+def test_times_are_uniform_and_never_at_the_ends() -> None:
+    times = draw_times(20_000, torch.Generator().manual_seed(0))
+    assert times.min() >= 1e-4
+    assert times.max() <= 1 - 1e-4
+    assert times.mean() == pytest.approx(0.5, abs=0.01)
+    assert times.var() == pytest.approx(1 / 12, abs=0.005)
+
+
+@pytest.mark.parametrize("time", [1e-4, 0.3, 0.7, 1 - 1e-4])
+def test_corruption_keeps_or_replaces_uniformly(time: float) -> None:
+    vocab, clean = 10, torch.full((100, 500), 4)
+    noisy = corrupt(clean, torch.full((100,), time), vocab, torch.Generator().manual_seed(1))
+    counts = noisy.flatten().bincount(minlength=vocab).double() / noisy.numel()
+    assert counts.numel() == vocab
+    # A replaced token is any of the vocabulary, the old one included.
+    assert counts[4] == pytest.approx(1 - time + time / vocab, abs=0.01)
+    others = torch.cat((counts[:4], counts[5:]))
+    assert others.tolist() == pytest.approx([time / vocab] * 9, abs=0.005)
+
+
+def test_corruption_follows_each_examples_own_time() -> None:
+    clean = torch.zeros(3, 4000, dtype=torch.int64)
+    noisy = corrupt(clean, torch.tensor([0.1, 0.5, 0.9]), 1000, torch.Generator().manual_seed(2))
+    assert (noisy != 0).float().mean(dim=1).tolist() == pytest.approx([0.1, 0.5, 0.9], abs=0.03)
+
+
+def test_moving_a_batch_moves_all_of_it() -> None:
+    batch = batch_of([Conversation([100], [5] * 20)])
+    moved = batch.to(torch.device("meta"))
+    assert moved.lengths == batch.lengths
+    for name in ("tokens_N", "starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B", "targets_N"):
+        assert getattr(moved, name).device.type == "meta", name
+
+
+@pytest.mark.parametrize(("prompt", "answer"), [([], [5]), ([5], []), ([], [])])
+def test_examples_without_prompt_or_answer_are_refused(prompt: list[int], answer: list[int]) -> None:
+    with pytest.raises(DataError, match="one token at least"):
+        Conversation(prompt, answer)

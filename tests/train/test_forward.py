@@ -1,0 +1,252 @@
+"""The training passes against the model's own `encode` and `denoise`, the loss against a slow one, and gradients."""
+
+import random
+
+import pytest
+import torch
+from oracle import SHAPES, Shape, random_model, variant
+from torch import Tensor
+from torch.nn import functional as F
+
+from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.train import forward
+from gesso.train.batch import Batch, Conversation, make_batch
+
+EOS = 1
+NAMES = ["plain", "two_full_kv_heads", "window_1", "window_2", "all_full", "biased", "six_heads_three_kv"]
+
+
+def batch_of(shape: Shape, seed: int = 0, examples: int = 9, probability: float = 0.5) -> Batch:
+    """Rows of very different lengths, so that every group of padding is met."""
+    draw = random.Random(seed)
+
+    def some(length: int) -> list[int]:
+        return [draw.randrange(shape.vocab) for _ in range(length)]
+
+    conversations = [
+        Conversation(some(draw.choice((1, 2, 5, 20, 50))), some(draw.choice((1, 7, 30, 70)))) for _ in range(examples)
+    ]
+    return make_batch(
+        conversations,
+        canvas_length=shape.canvas,
+        vocab_size=shape.vocab,
+        eos_token_id=EOS,
+        self_conditioning_probability=probability,
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def trainable(shape: Shape, seed: int = 0) -> DiffusionGemma:
+    return random_model(shape, seed).train().requires_grad_(True)
+
+
+def slow_rows(model: DiffusionGemma, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+    """By the model's own inference, row by row: encoder hidden states and canvas logits."""
+    rows = []
+    for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
+        hidden = model.encode(row[None], model.new_cache(1))[0]
+        cache = model.new_cache(1)
+        model.encode(row[None, : int(batch.starts_B[i])], cache)
+        canvas = batch.noisy_BC[i : i + 1]
+        logits = model.denoise(canvas, cache)
+        if batch.self_conditioned_B[i]:
+            logits = model.denoise(canvas, cache, model.soft_embeddings(logits))
+        rows.append((hidden, logits[0]))
+    return rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("seed", [0, 1])
+@torch.no_grad()
+def test_the_passes_equal_those_of_inference(name: str, seed: int) -> None:
+    shape = SHAPES[name]
+    model = random_model(shape, seed)
+    batch = batch_of(shape, seed, probability=0.0)
+    encoded = forward.encode(model, batch)
+    hidden = forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, None)
+    logits = model.logits(hidden).view(*batch.noisy_BC.shape, -1)
+    rows = slow_rows(model, batch)
+    assert (encoded.hidden_ND - torch.cat([row[0] for row in rows])).abs().max() <= 5e-5
+    assert (logits - torch.stack([row[1] for row in rows])).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("probability", [0.0, 0.5, 1.0])
+@torch.no_grad()
+def test_the_loss_equals_a_slow_one(name: str, probability: float) -> None:
+    """Every token of the canvas counts, corrupted or clean or EOS behind the answer; so does every answer token."""
+    shape = SHAPES[name]
+    model = random_model(shape, 3)
+    batch = batch_of(shape, 4, probability=probability)
+    assert bool((batch.canvas_BC == EOS).any())
+    found = forward.losses(model, batch)
+    denoiser, encoder = [], []
+    targets = batch.targets_N.split(list(batch.lengths))
+    for i, (hidden, logits) in enumerate(slow_rows(model, batch)):
+        for place, token in enumerate(batch.canvas_BC[i].tolist()):
+            denoiser.append(-logits[place].log_softmax(-1)[token])
+        scores = model.logits(hidden)
+        for place, token in enumerate(targets[i].tolist()):
+            if token != -100:
+                encoder.append(-scores[place].log_softmax(-1)[token])
+    assert found.denoiser.item() == pytest.approx(torch.stack(denoiser).mean().item(), abs=1e-4)
+    assert found.encoder.item() == pytest.approx(torch.stack(encoder).mean().item(), abs=1e-4)
+
+
+@torch.no_grad()
+def test_self_conditioning_of_some_rows_only() -> None:
+    """Whole groups may be left out of the first pass, and the rest must keep their own caches."""
+    shape = SHAPES["plain"]
+    model = random_model(shape, 1)
+    batch = batch_of(shape, 7, examples=8, probability=0.0)
+    assert len({length.bit_length() for length in batch.lengths}) > 2
+    for chosen in ([0], [7], [0, 7], [3, 4], list(range(7))):
+        batch.self_conditioned_B.zero_()[chosen] = True
+        slow = torch.stack([logits for _, logits in slow_rows(model, batch)])
+        expected = F.cross_entropy(slow.flatten(0, 1), batch.canvas_BC.flatten())
+        assert forward.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-4)
+
+
+@torch.no_grad()
+def test_a_canvas_sees_neither_itself_nor_what_follows() -> None:
+    shape = SHAPES["plain"]
+    model = random_model(shape, 2)
+    batch = batch_of(shape, 5)
+
+    def hidden(batch: Batch) -> Tensor:
+        encoded = forward.encode(model, batch)
+        flat = forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, None)
+        return flat.view(*batch.noisy_BC.shape, -1)
+
+    before = hidden(batch)
+    begin = 0
+    for i, length in enumerate(batch.lengths):
+        start = int(batch.starts_B[i])
+        for place, seen in ((start, False), (length - 1, False), (start - 1, True)):
+            tokens = batch.tokens_N.clone()
+            tokens[begin + place] = (tokens[begin + place] + 1) % shape.vocab
+            changed = hidden(Batch(**{**_fields(batch), "tokens_N": tokens}))
+            moved = (changed - before).abs().amax(dim=(1, 2))
+            assert bool(moved[i] > 1e-3) == seen
+            others = [row for row in range(len(batch.lengths)) if row != i]
+            assert moved[others].max() < 1e-4
+        begin += length
+
+
+def _fields(batch: Batch) -> dict[str, object]:
+    return {name: getattr(batch, name) for name in batch.__slots__}
+
+
+@torch.no_grad()
+def test_padding_and_filling_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = SHAPES["plain"]
+    model = random_model(shape, 2)
+    batch = batch_of(shape, 6)
+    first = forward.losses(model, batch)
+    monkeypatch.setattr(forward, "GRAIN", 7)
+    monkeypatch.setattr(forward, "SHORTEST", 1, raising=False)
+    second = forward.losses(model, batch)
+    assert first.denoiser.item() == pytest.approx(second.denoiser.item(), abs=1e-5)
+    assert first.encoder.item() == pytest.approx(second.encoder.item(), abs=1e-5)
+
+
+# Gradients ------------------------------------------------------------------------------------------------------
+
+
+def test_the_denoisers_gradient_reaches_the_encoder_through_the_cache() -> None:
+    model = trainable(SHAPES["plain"], 1)
+    scalars = [block.encoder_scalar.requires_grad_(True) for _, _, block in model.blocks()]
+    batch = batch_of(SHAPES["plain"], 2)
+    found = torch.autograd.grad(forward.losses(model, batch).denoiser, scalars, allow_unused=True)
+    # What the last layer puts out is read by nobody, and the one before it through a norm, which undoes a scale.
+    assert len(found) == 4
+    assert all(gradient is not None and bool(gradient.abs() > 1e-4) for gradient in found[:2])
+    assert found[3] is None or not found[3].any()
+
+
+def test_the_denoisers_gradient_is_that_of_finite_differences() -> None:
+    """Along a random direction of all weights."""
+    shape = variant(SHAPES["plain"], layers="sf", hidden=16, vocab=40, canvas=8, window=4)
+    model = random_model(shape, 1)
+    batch = batch_of(shape, 3, examples=4, probability=0.0)
+    generator = torch.Generator().manual_seed(5)
+    weights = dict(model.named_parameters())
+    direction = {n: torch.randn(p.shape, generator=generator) for n, p in weights.items()}
+
+    def both() -> Tensor:
+        found = forward.losses(model, batch)
+        return found.denoiser + 0.7 * found.encoder
+
+    model.requires_grad_(True)
+    gradients = torch.autograd.grad(both(), list(weights.values()))
+    slope = sum(float((g * direction[n]).sum()) for n, g in zip(weights, gradients, strict=True))
+    step, values = 3e-4, []
+    with torch.no_grad():
+        for sign in (1, -2):
+            for name, parameter in weights.items():
+                parameter.add_(direction[name], alpha=sign * step)
+            values.append(both().item())
+    assert (values[0] - values[1]) / (2 * step) == pytest.approx(slope, rel=0.03)
+
+
+def test_no_gradient_flows_through_the_first_pass() -> None:
+    """The gradient is that of the second pass with its self-conditioning as a constant."""
+    shape = SHAPES["plain"]
+    model = trainable(shape, 4)
+    batch = batch_of(shape, 8, probability=1.0)
+    weights = list(model.parameters())
+    found = torch.autograd.grad(forward.losses(model, batch).denoiser, weights, allow_unused=True)
+    soft = []
+    for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
+        cache = model.new_cache(1)
+        model.encode(row[None, : int(batch.starts_B[i])], cache)
+        soft.append(model.soft_embeddings(model.denoise(batch.noisy_BC[i : i + 1], cache))[0])
+    constant = torch.cat(soft).detach()
+    hidden = forward.denoise(model, batch.noisy_BC, batch.starts_B, forward.encode(model, batch), constant)
+    loss = F.cross_entropy(model.vocabulary.logits(hidden), batch.canvas_BC.flatten())
+    expected = torch.autograd.grad(loss, weights, allow_unused=True)
+    names = [name for name, _ in model.named_parameters()]
+    for name, a, b in zip(names, found, expected, strict=True):
+        assert a is not None, name
+        assert b is not None, name
+        assert (a - b).abs().max() <= 2e-3 * (1e-2 + b.abs().max()), name
+
+
+def test_every_weight_is_trained() -> None:
+    shape = SHAPES["biased"]
+    model = trainable(shape, 4)
+    batch = batch_of(shape, 8)
+    found = forward.losses(model, batch)
+    (found.denoiser + found.encoder).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.any()), name
+
+
+def test_an_untrained_model_knows_nothing() -> None:
+    """At its first step a fresh model is about as wrong as the uniform distribution, and the same every time."""
+    shape = variant(SHAPES["plain"], hidden=64, vocab=100)
+    model = DiffusionGemma(shape.config())
+    initialise(model, 0)
+    batch = batch_of(shape, 1, examples=16)
+    found = forward.losses(model, batch)
+    uniform = torch.log(torch.tensor(100.0)).item()
+    assert 0.7 * uniform <= found.encoder.item() <= 1.5 * uniform
+    assert 0.5 * uniform <= found.denoiser.item() <= 1.5 * uniform
+    again = DiffusionGemma(shape.config())
+    initialise(again, 0)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_autocast_stays_near() -> None:
+    shape = SHAPES["wide_canvas"]
+    model = trainable(shape, 5)
+    batch = batch_of(shape, 9)
+    exact = forward.losses(model, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = forward.losses(model, batch)
+    assert rough.denoiser.dtype == rough.encoder.dtype == torch.float32
+    assert rough.denoiser.item() == pytest.approx(exact.denoiser.item(), rel=0.02)
+    assert rough.encoder.item() == pytest.approx(exact.encoder.item(), rel=0.02)
+    rough.denoiser.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
