@@ -98,8 +98,7 @@ def _read_prompt(prompt: str | None) -> str:
         text = sys.stdin.read()
     except UnicodeDecodeError as error:
         raise TextError(f"standard input is no UTF-8 text: {error}") from None
-    if text.endswith("\n"):
-        text = text[:-1]
+    text = text.removesuffix("\n")
     if not text:
         raise TextError("the prompt on standard input is empty")
     return text

@@ -15,9 +15,7 @@ EntropyBound = Annotated[float | None, typer.Option(help="Nats of joint uncertai
 TMin = Annotated[float | None, typer.Option(help="Temperature at the end of the schedule.")]
 TMax = Annotated[float | None, typer.Option(help="Temperature at its start.")]
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
-Confidence = Annotated[
-    float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")
-]
+Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
 StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]

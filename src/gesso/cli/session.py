@@ -30,7 +30,7 @@ def cancel_on_interrupt(stream: Stream) -> Iterator[None]:
         return
     before = signal.getsignal(signal.SIGINT)
 
-    def cancel(number: int, frame: FrameType | None) -> None:
+    def cancel(_number: int, _frame: FrameType | None) -> None:
         stream.cancel()
         signal.signal(signal.SIGINT, before)
 

@@ -19,10 +19,10 @@ from gesso.diffusion.schedule import Schedule
 from gesso.diffusion.stopping import StoppingRule
 from gesso.nn.vocabulary import VocabularyPass
 
-CacheT = TypeVar("CacheT", contravariant=True)
+Cache_contra = TypeVar("Cache_contra", contravariant=True)
 
 
-class Denoiser(Protocol[CacheT]):
+class Denoiser(Protocol[Cache_contra]):
     """All that this room knows of a model."""
 
     @property
@@ -31,7 +31,7 @@ class Denoiser(Protocol[CacheT]):
     def predict(
         self,
         canvas_BC: Tensor,
-        cache: CacheT,
+        cache: Cache_contra,
         soft_embeddings_BCD: Tensor | None,
         temperature_BC: Tensor,
         uniform_BC: Tensor,
@@ -103,7 +103,7 @@ class CanvasState:
         self.converged = self._stopper.should_stop(prediction)
 
 
-def denoise_step(denoiser: Denoiser[CacheT], states: Sequence[CanvasState], cache: CacheT) -> None:
+def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:
     """One step of every state, in one pass; the rows of `cache` belong to `states` in order.
 
     All states have the same width and none is finished.

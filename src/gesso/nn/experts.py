@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from gesso.nn.norm import rms_norm
 
-
 GRAIN = 32
 """Rows of an expert's slab come in multiples of this: matmul libraries compile a kernel per shape, and
 unrounded expert loads would be a new shape every time."""

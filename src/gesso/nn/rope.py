@@ -31,7 +31,9 @@ class RopeTable:
         table = self._table
         if table is None or table.shape[1] < longest or table.device != positions_N.device or table.dtype != dtype:
             length = max(256, 1 << (longest - 1).bit_length())
-            angles = torch.arange(length, dtype=torch.float32)[:, None] * inverse_frequencies(self._rope, self._head_dim)
+            angles = torch.arange(length, dtype=torch.float32)[:, None] * inverse_frequencies(
+                self._rope, self._head_dim
+            )
             angles = torch.cat((angles, angles), dim=-1)
             table = torch.stack((angles.cos(), angles.sin())).to(positions_N.device, dtype)
             self._table = table

@@ -124,9 +124,7 @@ def _choice(rng: random.Random) -> _Function:
     pair = rng.choice(OPPOSITES)
     yes, no = pair if rng.random() < 0.5 else pair[::-1]
     returns = f'"{yes}" if its argument is {words} {number}, otherwise "{no}"'
-    return _Function(
-        returns, f'return "{yes}" if x {_COMPARISONS[words]} {number} else "{no}"', name=f"is_{yes}"
-    )
+    return _Function(returns, f'return "{yes}" if x {_COMPARISONS[words]} {number} else "{no}"', name=f"is_{yes}")
 
 
 def _bound(rng: random.Random) -> _Function:

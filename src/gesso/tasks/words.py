@@ -32,9 +32,7 @@ tree house river lake sea hill rock sand snow rain wind cloud sun moon star leaf
 beach cave desert field fire ice storm stone wood water
 """
 _BODY = "hand foot head eye ear nose mouth arm leg knee neck heart bone tooth hair skin"
-_PLACES = (
-    "road bridge tower castle church school market garden park farm city town door window wall roof floor"
-)
+_PLACES = "road bridge tower castle church school market garden park farm city town door window wall roof floor"
 _THINGS = """
 king queen doctor friend baby music letter paper coin gold silver iron glass train plane ship wheel engine
 """

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from gesso.errors import CheckpointError, TrainingError
@@ -50,7 +51,7 @@ def save_checkpoint(
         (partial / STATE).write_text(json.dumps({"recipe": recipe.name, "step": step}) + "\n", encoding="utf-8")
         shutil.rmtree(final, ignore_errors=True)
         os.replace(partial, final)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise TrainingError(f"the checkpoint of step {step} could not be written: {error}") from error
     for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
@@ -67,20 +68,29 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     """Put a checkpoint's weights and optimiser state in place; returns the step it was written at.
 
     Raises:
-        CheckpointError: the folder belongs to another recipe, or a file is cut short.
+        CheckpointError: the folder belongs to another recipe or model, or a file is cut short.
     """
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe.name:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
-    model.load_state_dict(load_folder(folder, str(model.device), "float32").state_dict())
+    step = state.get("step")
+    if not isinstance(step, int):
+        raise CheckpointError(f"{folder / STATE} names no step")
+    try:
+        model.load_state_dict(load_folder(folder, str(model.device), "float32").state_dict())
+    except RuntimeError:
+        raise CheckpointError(f"{folder} holds a model of another shape than recipe {recipe.name!r}") from None
     try:
         tensors = load_file(folder / OPTIMIZER, device=str(model.device))
     except Exception as error:
         raise CheckpointError(f"{folder / OPTIMIZER} cannot be read: {error}") from None
     numbers = {name: index for index, (name, _) in enumerate(model.named_parameters())}
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     entries: dict[int, dict[str, torch.Tensor]] = {index: {} for index in numbers.values()}
     for name, tensor in tensors.items():
-        key, parameter = name.split(".", 1)
+        key, _, parameter = name.partition(".")
+        if tensor.dim() and tensor.shape != shapes.get(parameter) or parameter not in numbers:
+            raise CheckpointError(f"{folder / OPTIMIZER}: {name} belongs to no parameter of the model")
         entries[numbers[parameter]][key] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
-    return int(state["step"])
+    return step

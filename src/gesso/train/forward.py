@@ -106,11 +106,11 @@ def encode(model: DiffusionGemma, batch: Batch) -> Encoded:
             values.append([])
             parts = []
             for group, slot in zip(groups, slots, strict=True):
-                qkv = [_pad(x[group.tokens], slot, group) for x in (q, k, v)]
-                keys[-1].append(qkv[1])
-                values[-1].append(qkv[2])
+                rows_q, rows_k, rows_v = (_pad(x[group.tokens], slot, group) for x in (q, k, v))
+                keys[-1].append(rows_k)
+                values[-1].append(rows_v)
                 bias = _causal_bias(group.longest, window if kind == "sliding_attention" else None, device)
-                parts.append(attend_masked(*qkv, bias).flatten(0, 1)[slot])
+                parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
         return attend

@@ -48,9 +48,7 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 
 def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.AdamW:
     """AdamW; parameter order is the model's, so that checkpoints name states by parameter."""
-    groups = [
-        {"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for p in model.parameters()
-    ]
+    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for p in model.parameters()]
     return torch.optim.AdamW(groups, lr=0.0, betas=(config.beta1, config.beta2), foreach=False, fused=True)
 
 
@@ -82,17 +80,18 @@ def train(
     first = resume(recipe, model, optimizer, found[-1]) if found else 0
     last = min(config.steps, stop_at or config.steps)
     path = found[-1] if found else out
-    totals, since, tokens = torch.zeros(3), time.monotonic(), 0
+    totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
     for step in range(first, last):
         denoiser, encoder, norm, count = _step(recipe, model, optimizer, step)
         totals += torch.tensor([denoiser, encoder, norm])
         tokens += count
+        steps += 1
         if not math.isfinite(denoiser + encoder + norm):
             raise TrainingError(f"step {step + 1}: the loss or gradient is not a number; last checkpoint: {path}")
         record = None
         done = step + 1
         if done % config.log_every == 0 or done == last:
-            means = totals / (done % config.log_every or config.log_every)
+            means = totals / steps
             now = time.monotonic()
             record = StepRecord(
                 step=done,
@@ -104,7 +103,7 @@ def train(
                 seconds=round(now - started, 1),
             )
             _append(out / "metrics.jsonl", record)
-            totals, since, tokens = torch.zeros(3), now, 0
+            totals, since, tokens, steps = torch.zeros(3), now, 0, 0
         out_of_time = max_minutes is not None and time.monotonic() - started > 60 * max_minutes
         if done % config.checkpoint_every == 0 or done == last or out_of_time:
             path = save_checkpoint(recipe, model, optimizer, done, out)
@@ -152,7 +151,7 @@ def _step(
     with torch.autocast(model.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
         loss = losses(model, batch)
     optimizer.zero_grad(set_to_none=True)
-    (loss.denoiser + config.encoder_loss_weight * loss.encoder).backward()  # type: ignore[no-untyped-call]
+    (loss.denoiser + config.encoder_loss_weight * loss.encoder).backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip)
     optimizer.step()
     return loss.denoiser.item(), loss.encoder.item(), norm.item(), batch.tokens_N.numel() + batch.canvas_BC.numel()
