@@ -76,6 +76,8 @@ def measure(name: str, steps: int, runs: int, compiled: bool, console: Console) 
                 told = f"{engine}, run {number + 1} of {runs}"
                 results.append(run(engine, told, compare=0 if number else compare, **spec))
         extra = run("compiled", "transformers, compiled (minutes)", **spec) if compiled else {"error": "not tried"}
+        later = run("machine", "what the machine can do, again")
+        machine = {key: max(value, later[key]) for key, value in machine.items()}
     ours, theirs = summary(done["gesso"]), summary(done["transformers"])
     ceiling = {
         "gflop_per_step": shape.flops() / 1e9,

@@ -11,12 +11,7 @@ from gesso.models.loading import load_folder
 
 torch.set_num_threads(1)
 
-settings.register_profile(
-    "gesso",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+settings.register_profile("gesso", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gesso")
 
 

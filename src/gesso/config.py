@@ -6,8 +6,9 @@ Hugging Face's `config.json` is `gesso.models.hf_config`. `GenerationConfig` hol
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 from gesso.errors import ConfigError, OptionError
@@ -160,6 +161,7 @@ class GenerationConfig:
         _check_int("max_new_tokens", self.max_new_tokens, 1)
         _check_int("max_denoising_steps", self.max_denoising_steps, 1)
         _check_int("stability_threshold", self.stability_threshold, 0)
+        _check_int("pad_token_id", self.pad_token_id, 0)
         if self.seed is not None:
             _check_int("seed", self.seed, 0)
             _check(self.seed < 2**63, "seed", "below 2**63", self.seed)
@@ -169,16 +171,15 @@ class GenerationConfig:
         _check_number("t_max", self.t_max)
         _check(self.t_min > 0, "t_min", "above 0", self.t_min)
         _check(self.t_max >= self.t_min, "t_max", f"at least t_min ({self.t_min})", self.t_max)
-        _check(
-            not isinstance(self.stop, str) and all(isinstance(s, str) and s for s in self.stop),
-            "stop",
-            "a sequence of strings that are not empty",
-            self.stop,
-        )
-        object.__setattr__(self, "stop", tuple(self.stop))
+        _check(isinstance(self.ignore_eos, bool), "ignore_eos", "true or false", self.ignore_eos)
+        stop = _parts(self.stop)
+        good = stop is not None and all(isinstance(s, str) and s for s in stop)
+        _check(good, "stop", "a sequence of strings that are not empty", self.stop)
+        object.__setattr__(self, "stop", stop)
+        object.__setattr__(self, "eos_token_ids", _token_ids("eos_token_ids", self.eos_token_ids))
         if self.start_canvas is not None:
-            _check(len(self.start_canvas) > 0, "start_canvas", "a list of token ids, not empty", self.start_canvas)
-            object.__setattr__(self, "start_canvas", tuple(int(t) for t in self.start_canvas))
+            _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
+            object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
 
     def override(self, **changes: Any) -> "GenerationConfig":
         """A copy with the changes that are not None.
@@ -196,6 +197,21 @@ class GenerationConfig:
 def _check_int(name: str, value: object, least: int) -> None:
     good = isinstance(value, int) and not isinstance(value, bool) and value >= least
     _check(good, name, f"an integer of at least {least}", value)
+
+
+def _parts(value: object) -> tuple[Any, ...] | None:
+    """The elements of a sequence; None where it is none, a string included."""
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else None
+
+
+def _token_ids(name: str, value: object) -> tuple[int, ...]:
+    parts = _parts(value)
+    try:
+        ids = tuple(-1 if isinstance(part, bool) else index(part) for part in parts or ())
+    except TypeError:
+        ids = (-1,)
+    _check(parts is not None and min(ids, default=0) >= 0, name, "a sequence of token ids", value)
+    return ids
 
 
 def _check_number(name: str, value: object) -> None:

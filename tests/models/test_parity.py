@@ -193,6 +193,25 @@ def test_a_long_run_of_growing_and_compacting_caches(name: str, seed: int) -> No
             assert (kept.start, kept.end) == (0, 200)
 
 
+@pytest.mark.parametrize("name", ["plain", "window_1", "window_2"])
+def test_a_sliding_layer_keeps_its_buffer(name: str) -> None:
+    """Once it has room for the widest write, what is visible is moved inside it and nothing is allocated."""
+    shape = SHAPES[name]
+    model = random_model(shape)
+    cache = model.new_cache(1)
+    canvas = tokens(shape, 1, shape.canvas)
+    sliding = [layer for layer in cache.rows[0].layers if layer.window is not None]
+    buffers = []
+    for _ in range(6):
+        for _ in range(5):
+            model.encode(canvas[:, :1], cache)
+        model.denoise(canvas, cache)
+        model.encode(canvas, cache)
+        buffers.append([layer.kv.data_ptr() for layer in sliding])
+    assert all(row == buffers[2] for row in buffers[2:])
+    assert all(layer.kv.shape[2] < cache.lengths[0] for layer in sliding)
+
+
 def test_a_reserved_cache_is_allocated_once() -> None:
     shape = SHAPES["plain"]
     model = random_model(shape)

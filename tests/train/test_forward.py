@@ -100,7 +100,7 @@ def test_self_conditioning_of_some_rows_only() -> None:
     model = random_model(shape, 1)
     batch = batch_of(shape, 7, examples=8, probability=0.0)
     assert len({length.bit_length() for length in batch.lengths}) > 2
-    for chosen in ([0], [7], [0, 7], [3, 4], list(range(7))):
+    for chosen in ([0], [0, 7], list(range(7))):
         batch.self_conditioned_B.zero_()[chosen] = True
         slow = torch.stack([logits for _, logits in slow_rows(model, batch)])
         expected = F.cross_entropy(slow.flatten(0, 1), batch.canvas_BC.flatten())
@@ -111,7 +111,7 @@ def test_self_conditioning_of_some_rows_only() -> None:
 def test_a_canvas_sees_neither_itself_nor_what_follows() -> None:
     shape = SHAPES["plain"]
     model = random_model(shape, 2)
-    batch = batch_of(shape, 5)
+    batch = batch_of(shape, 5, examples=5)
 
     def hidden(batch: Batch) -> Tensor:
         encoded = forward.encode(model, batch)

@@ -101,13 +101,14 @@ def cut_at(step: int) -> Any:
 
 
 def test_it_learns_eight_examples_by_heart(tmp_path: Path) -> None:
-    long = recipe(steps=220, batch_size=8, learning_rate=1e-2, warmup_steps=10, log_every=20, checkpoint_every=1000)
+    long = recipe(steps=120, batch_size=8, learning_rate=2e-2, warmup_steps=10, log_every=20, checkpoint_every=1000)
     train(long, tmp_path, device="cpu")
     found = metrics(tmp_path)
-    assert found[20]["denoiser_loss"] > 1.5
-    assert found[220]["denoiser_loss"] < 0.35
-    assert found[220]["encoder_loss"] < 0.2
-    assert found[220]["learning_rate"] < 1e-4
+    assert found[20]["denoiser_loss"] > 2.0
+    assert found[120]["denoiser_loss"] < 1.1
+    assert found[20]["encoder_loss"] > 1.0
+    assert found[120]["encoder_loss"] < 0.15
+    assert found[120]["learning_rate"] < 1e-4
     assert all(record["tokens_per_second"] > 0 for record in found.values())
 
 

@@ -77,6 +77,8 @@ def chat(
 
 def _ask(live: bool) -> str | None:
     """The next line; None at the end of the input."""
+    from gesso.errors import TextError
+
     while True:
         try:
             return input("> " if live else "")
@@ -84,6 +86,8 @@ def _ask(live: bool) -> str | None:
             if live:
                 print()
             return None
+        except UnicodeDecodeError as error:
+            raise TextError(f"standard input is no UTF-8 text: {error}") from None
         except KeyboardInterrupt:
             if not live:
                 raise

@@ -90,6 +90,8 @@ def generate(
 def _read_prompt(prompt: str | None) -> str:
     from gesso.errors import TextError
 
+    if prompt == "":
+        raise TextError("the prompt is empty")
     if prompt is not None and prompt != "-":
         return prompt
     if sys.stdin is None or sys.stdin.isatty():

@@ -125,13 +125,21 @@ def _tail(body: Text, console: Console) -> Text:
 
 def write_plain(events: Iterable[Event]) -> GenerationResult:
     """Print the answer as its blocks are committed, nothing else; for pipes and files."""
+    shown = printable if sys.stdout.isatty() else str
     result: GenerationResult | None = None
+    written = 0
     for event in events:
-        if isinstance(event, BlockCommitted) and event.text:
-            sys.stdout.write(event.text)
-            sys.stdout.flush()
+        text = ""
+        if isinstance(event, BlockCommitted):
+            text = event.text
         elif isinstance(event, Finished):
             result = event.result
+            # A cancelled request may have held back what could have become a stop string.
+            text = result.text[written:]
+        if text:
+            written += len(text)
+            sys.stdout.write(shown(text))
+            sys.stdout.flush()
     sys.stdout.write("\n")
     sys.stdout.flush()
     assert result is not None

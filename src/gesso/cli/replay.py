@@ -40,7 +40,8 @@ def read_trace(path: Path) -> "tuple[frozenset[int], list[tuple[float, Event]]]"
     from gesso.errors import DataError
 
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): JSON leaves U+2028 and its like as they are, inside a line.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -54,17 +55,24 @@ def read_trace(path: Path) -> "tuple[frozenset[int], list[tuple[float, Event]]]"
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number}: no JSON object")
         rows.append(row)
-    if not rows or rows[0].get("gesso_trace") != TRACE_VERSION:
+    special = rows[0].get("special")
+    if rows[0].get("gesso_trace") != TRACE_VERSION or not isinstance(special, list):
         raise DataError(f"{path} is no gesso trace of version {TRACE_VERSION}")
     events = []
     for number, row in enumerate(rows[1:], 2):
         try:
-            events.append((float(row.pop("seconds")), event_from_dict(row)))
-        except (KeyError, TypeError, ValueError) as error:
+            seconds = float(row.pop("seconds"))
+            event = event_from_dict(row)
+        except KeyError:
+            raise DataError(f"{path}, line {number}: no seconds") from None
+        except (TypeError, ValueError) as error:
             raise DataError(f"{path}, line {number}: {error}") from None
+        if not 0 <= seconds < float("inf"):
+            raise DataError(f"{path}, line {number}: seconds is {seconds}")
+        events.append((seconds, event))
     if not events or not isinstance(events[-1][1], Finished):
         raise DataError(f"{path} is cut short: its last line is not the end of a request")
-    return frozenset(rows[0].get("special", [])), events
+    return frozenset(token for token in special if isinstance(token, int)), events
 
 
 def _paced(events: "list[tuple[float, Event]]", speed: float) -> "Iterator[Event]":

@@ -49,7 +49,8 @@ class Stream:
         return (event for _, event in self._events)
 
     def cancel(self) -> None:
-        """The next event is `Finished` with reason `cancelled`. May be called from a signal handler."""
+        """No further pass of the model begins: what the last one made is still told, then `Finished` with reason
+        `cancelled`. May be called from a signal handler."""
         self._sequence.cancelled = True
 
 
@@ -141,11 +142,12 @@ class Engine:
             while waiting and len(running) < MAX_BATCH:
                 running.append(waiting.pop())
                 running[-1][1].begin()
-            self._step([sequence for _, sequence in running])
-            going = []
+            if going := [sequence for _, sequence in running if not sequence.cancelled]:
+                self._step(going)
+            remaining = []
             for number, sequence in running:
                 for event in sequence.advance(drafts):
                     yield number, event
                 if not sequence.finished:
-                    going.append((number, sequence))
-            running = going
+                    remaining.append((number, sequence))
+            running = remaining

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from gesso.engine.result import GenerationResult
 from gesso.errors import DataError
@@ -51,6 +51,7 @@ class Finished:
 
 
 Event = DraftFrame | BlockCommitted | Finished
+Record = TypeVar("Record", bound=Event | GenerationResult)
 _KINDS: dict[str, type[Event]] = {"draft": DraftFrame, "block": BlockCommitted, "finished": Finished}
 
 
@@ -64,18 +65,38 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     """The event that `event_to_dict` made.
 
     Raises:
-        DataError: an unknown kind, or fields that are missing or too many.
+        DataError: an unknown kind, or fields that are missing, too many or of another type.
     """
     fields = dict(raw)
     kind = fields.pop("event", None)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise DataError(f"unknown event {kind!r}")
     try:
         if kind == "finished":
-            return Finished(GenerationResult(**_tuples(fields["result"])))
-        return _KINDS[kind](**_tuples(fields))
+            fields["result"] = _checked(GenerationResult(**_tuples(fields["result"])))
+        event = _checked(_KINDS[kind](**_tuples(fields)))
     except (TypeError, KeyError, AttributeError) as error:
         raise DataError(f"event {kind!r} is not whole: {error}") from None
+    if isinstance(event, DraftFrame):
+        lengths = {len(part) for part in (event.tokens, event.accepted, event.entropy, event.pieces)}
+        if len(lengths) > 1 or 0 in lengths:
+            raise DataError(f"event {kind!r} is not whole: tokens, accepted, entropy and pieces must be equally long")
+    return event
+
+
+def _checked(record: Record) -> Record:
+    for name, hint in get_type_hints(type(record)).items():
+        if not _fits(getattr(record, name), hint):
+            raise TypeError(f"{name} is {getattr(record, name)!r}")
+    return record
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(part, get_args(hint)[0]) for part in value)
+    if get_origin(hint) is Literal:
+        return value in get_args(hint)
+    return type(value) is hint or (hint is float and type(value) is int)
 
 
 def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gesso.errors import TextError
+from gesso.errors import OptionError, TextError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 
@@ -27,6 +27,7 @@ def prompt_ids(
 
     Raises:
         TextError: an empty or misshapen prompt, an image, ids outside the vocabulary, or no chat template.
+        OptionError: `thinking` for a prompt that the chat template does not see.
     """
     if isinstance(prompt, str):
         if not prompt:
@@ -44,6 +45,10 @@ def prompt_ids(
         ids = _render(messages, tokenizer, template, thinking)
     else:
         raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
+    if not ids:
+        raise TextError("the prompt is empty: it has no tokens")
+    if thinking and (raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))):
+        raise OptionError("thinking needs the chat template: it goes with a string or chat messages, without raw")
     for token in ids:
         if not 0 <= token < vocab_size:
             raise TextError(f"token id {token} is outside the vocabulary of {vocab_size}")

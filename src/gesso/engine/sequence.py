@@ -75,7 +75,7 @@ class RunningSequence:
 
     def advance(self, drafts: bool) -> list[Event]:
         """What the last denoising step means for the request, as events."""
-        events: list[Event] = [self._frame()] if drafts else []
+        events: list[Event] = [self._frame()] if drafts and not self.cancelled else []
         if self.canvas.finished:
             events.append(self._take_block())
         if self.cancelled and not self.finished:

@@ -22,7 +22,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _refuse
-        environment.filters["tojson"] = lambda value, **kw: json.dumps(value, ensure_ascii=False, **kw)
+        environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
@@ -32,21 +32,30 @@ class ChatTemplate:
     @classmethod
     def from_folder(cls, folder: Path) -> "ChatTemplate | None":
         """`chat_template.jinja`, or the `chat_template` of `tokenizer_config.json`; None where there is neither."""
-        settings: dict[str, Any] = {}
+        settings: Any = {}
         path = folder / "tokenizer_config.json"
         if path.exists():
             try:
                 settings = json.loads(path.read_text(encoding="utf-8"))
             except (UnicodeDecodeError, json.JSONDecodeError) as error:
                 raise CheckpointError(f"{path} is no JSON: {error}") from None
+            if not isinstance(settings, dict):
+                raise CheckpointError(f"{path} holds no JSON object")
         template = folder / "chat_template.jinja"
-        source = template.read_text(encoding="utf-8") if template.exists() else settings.get("chat_template")
-        if not isinstance(source, str):
+        if template.exists():
+            try:
+                source = template.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise CheckpointError(f"{template} is no UTF-8 text: {error}") from None
+        elif settings.get("chat_template") is None:
             return None
+        else:
+            source = _only_template(settings["chat_template"], path)
         tokens = {}
         for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
             value = settings.get(name)
-            tokens[name] = value["content"] if isinstance(value, dict) else value or f"<{name[:3]}>"
+            value = value.get("content") if isinstance(value, dict) else value
+            tokens[name] = value if isinstance(value, str) and value else f"<{name[:3]}>"
         return cls(source, tokens)
 
     def render(
@@ -70,8 +79,28 @@ class ChatTemplate:
                 add_generation_prompt=add_generation_prompt,
                 **self._tokens,
             )
-        except (jinja2.TemplateError, TypeError, AttributeError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001 - a template is a program of the checkpoint's and may do anything
             raise TextError(f"the chat template refuses these messages: {error}") from None
+
+
+def _only_template(value: object, path: Path) -> str:
+    """The template among `chat_template`'s forms: a text, or a list of named ones with one called `default`."""
+    if isinstance(value, list):
+        named = {part.get("name"): part.get("template") for part in value if isinstance(part, dict)}
+        value = named.get("default")
+    if not isinstance(value, str):
+        raise CheckpointError(f"{path}: chat_template is no text, and no list with a template named default")
+    return value
+
+
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _refuse(message: str) -> None:

@@ -53,7 +53,8 @@ class StopStrings:
         self._held += text
         found = [(at, s) for s in self._stop if (at := self._held.find(s)) >= 0]
         if found:
-            at, self.hit = min(found)
+            # The first that is complete, so that it does not matter in which pieces the text came.
+            at, self.hit = min(found, key=lambda place: (place[0] + len(place[1]), place[0]))
             out, self._held = self._held[:at], ""
             return out
         keep = max((self._overlap(s) for s in self._stop), default=0)
@@ -89,6 +90,7 @@ class OutputParser:
         self._answer = IncrementalDecoder(tokenizer)
         self._thought: IncrementalDecoder | None = None
         self._header: str | None = None
+        self._line_breaks = ""
         self._stop = StopStrings(stop)
         self.text = ""
         self.reasoning = ""
@@ -101,12 +103,12 @@ class OutputParser:
     def feed(self, token: int) -> Delta:
         """Take one token; returns what it adds."""
         if token == self._open:
-            self._thought, self._header = IncrementalDecoder(self._tokenizer), ""
+            self._thought, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
             return Delta()
         if token == self._close and self._thought is not None:
             tail = self._thought.flush()
             self._thought = None
-            return self._add(Delta(reasoning=self._after_header(tail).rstrip("\n")))
+            return self._add(Delta(reasoning=self._after_header(tail)))
         if token in self._hidden:
             return Delta()
         if self._thought is not None:
@@ -114,22 +116,23 @@ class OutputParser:
         return self._add(Delta(text=self._stop.feed(self._answer.feed(token))))
 
     def _after_header(self, text: str) -> str:
-        """A channel begins with its name and a line break, which are not part of the thought."""
-        if self._header is None:
-            return text
-        self._header += text
-        if "\n" not in self._header:
-            return ""
-        text, self._header = self._header.split("\n", 1)[1], None
-        return text
+        """A channel begins with its name and a line break, which are not part of the thought; nor are the line
+        breaks at its end, so they wait for more."""
+        if self._header is not None:
+            self._header += text
+            if "\n" not in self._header:
+                return ""
+            text, self._header = self._header.split("\n", 1)[1], None
+        text = self._line_breaks + text
+        thought = text.rstrip("\n")
+        self._line_breaks = text[len(thought) :]
+        return thought
 
     def flush(self) -> Delta:
         """What was held back, at the end of the output."""
-        if self._thought is not None:
-            return self._add(Delta(reasoning=self._after_header(self._thought.flush())))
-        if self.stopped:
-            return Delta()
-        return self._add(Delta(text=self._stop.feed(self._answer.flush()) + self._stop.flush()))
+        reasoning = "" if self._thought is None else self._after_header(self._thought.flush())
+        text = "" if self.stopped else self._stop.feed(self._answer.flush()) + self._stop.flush()
+        return self._add(Delta(text, reasoning))
 
     def _add(self, delta: Delta) -> Delta:
         self.text += delta.text

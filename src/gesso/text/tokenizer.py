@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tokenizers
 
-from gesso.errors import CheckpointError
+from gesso.errors import CheckpointError, TextError
 
 
 class Tokenizer:
@@ -40,6 +40,13 @@ class Tokenizer:
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str) -> list[int]:
+        """Token ids of `text`.
+
+        Raises:
+            TextError: the text holds half of a character (a surrogate), such as bytes that were no UTF-8.
+        """
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            raise TextError("the text is no valid Unicode: it holds bytes that are no UTF-8, or half a character")
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:

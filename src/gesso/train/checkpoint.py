@@ -89,7 +89,8 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     entries: dict[int, dict[str, torch.Tensor]] = {index: {} for index in numbers.values()}
     for name, tensor in tensors.items():
         key, _, parameter = name.partition(".")
-        if tensor.dim() and tensor.shape != shapes.get(parameter) or parameter not in numbers:
+        # A step count has no shape; everything else has its parameter's.
+        if parameter not in numbers or tensor.shape not in (torch.Size(), shapes[parameter]):
             raise CheckpointError(f"{folder / OPTIMIZER}: {name} belongs to no parameter of the model")
         entries[numbers[parameter]][key] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
