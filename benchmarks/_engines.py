@@ -49,38 +49,34 @@ class Run:
 Steps = Iterator[tuple[float, list[int]]]
 """Seconds and argmax canvas of each step. The first one's seconds include the encoding of the prompt."""
 
-State = tuple[Tensor, Tensor | None, Tensor, bool]
-"""Canvas [1, C], self-conditioning [1, C, D], argmax [C], stop."""
-
 
 def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[Run], Steps]]:
-    from gesso.models.cache import KVCache
+    from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
+    from gesso.diffusion.sampler import EntropyBoundSampler
+    from gesso.diffusion.schedule import LinearSchedule
+    from gesso.diffusion.stopping import StableAndConfident
     from gesso.models.loading import load_folder
 
     model = load_folder(folder, device="cpu", dtype=dtype)
 
-    def gesso_step(state: State, cache: KVCache, temperature: float) -> State:
-        """One step of canvas, self-conditioning and stopping check. Stands in for the engine's own loop."""
-        canvas, soft, last, _ = state
-        width = canvas.shape[1]
-        out = model.predict(canvas, cache, soft, torch.full((1, width), temperature), torch.rand(1, width))
-        ordered, order = out.entropy_N.sort()
-        accepted = torch.zeros(width, dtype=torch.bool)
-        accepted[order] = ordered.cumsum(0) - ordered <= ENTROPY_BOUND
-        noise = torch.randint(model.config.vocab_size, (width,))
-        stop = bool(torch.equal(out.argmax_N, last) and out.entropy_N.mean() < NEVER)
-        return torch.where(accepted, out.sample_N, noise)[None], out.embedding_ND[None], out.argmax_N, stop
-
     def denoise(run: Run) -> Steps:
         started = time.perf_counter()
         cache = model.new_cache(batch_size=1, reserve=PROMPT + CANVAS)
-        model.encode(run.prompt, cache)
-        state: State = (run.canvas, None, torch.full((CANVAS,), -1), False)
-        for step in range(run.steps, 0, -1):
-            state = gesso_step(state, cache, run.temperature(step))
-            now = time.perf_counter()
-            yield now - started, state[2].tolist()
-            started = now
+        rules = DenoisingRules(
+            LinearSchedule(run.t_min, run.t_max, run.steps),
+            EntropyBoundSampler(ENTROPY_BOUND),
+            StableAndConfident(1, NEVER if run.t_min > NEAR_ZERO else -1.0),  # near zero every step is certain
+            run.steps,
+        )
+        generator = torch.Generator().manual_seed(0)
+        state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, run.canvas[0].tolist())
+        with torch.inference_mode():
+            model.encode(run.prompt, cache)
+            while not state.finished:
+                denoise_step(model, [state], cache)
+                now = time.perf_counter()
+                yield now - started, state.argmax_C.tolist()
+                started = now
 
     return model, denoise
 

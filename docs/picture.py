@@ -6,10 +6,11 @@
 import io
 from pathlib import Path
 
-import gesso
-from gesso.cli.render import draw_canvas, legend, summary
 from rich.console import Console
 from rich.text import Text
+
+import gesso
+from gesso.cli.render import draw_canvas, legend, summary
 
 PROMPT = 'Write a Python function pick_large that returns "big" if its argument is greater than 12, otherwise "small".'
 SEED = 4

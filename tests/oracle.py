@@ -88,6 +88,7 @@ SHAPES = {
     "window_2": Shape(layers="sfsf", window=2, canvas=8, experts=16, top_k=1),
     "all_full": Shape(layers="ff", full_kv_heads=2, full_head_dim=8, vocab=257),
     "biased": Shape(layers="ssfssf", bias=True, softcap=5.0),
+    "twelve_layers": Shape(layers="sssssfsssssf", hidden=16, mlp=16, canvas=8),  # layer numbers of two digits
     "wide_canvas": Shape(layers="sf", canvas=64, window=16, top_k=4),
     "same_head_dim": Shape(layers="sf", full_head_dim=8, full_kv_heads=2, partial_rotary_factor=0.5, rope_factor=4.0),
 }

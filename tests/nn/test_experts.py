@@ -45,7 +45,7 @@ def test_experts_equal_a_loop(tokens: int, count: int, data: st.DataObject) -> N
     weights = torch.rand(tokens, top_k, generator=generator)
     numbers = torch.stack([torch.randperm(allowed, generator=generator)[:top_k] for _ in range(tokens)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "GRAIN", grain)
+        patch.setattr(experts_module, "FINE", grain)
         found = experts(x, weights, numbers)
     assert torch.allclose(found, slowly(experts, x, weights, numbers), atol=1e-4)
 

@@ -34,7 +34,7 @@ def prompt_ids(
             raise TextError("the prompt is empty")
         messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": prompt}]
         ids = tokenizer.encode(prompt) if raw else _render(messages, tokenizer, template, thinking)
-    elif not isinstance(prompt, Sequence) or not prompt:
+    elif not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
         raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
     elif all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
         ids = [int(part) for part in prompt if isinstance(part, int)]

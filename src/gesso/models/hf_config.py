@@ -226,6 +226,8 @@ def _per_layer(text: Mapping[str, Any], count: int) -> Mapping[str, Mapping[str,
         return None
     if not isinstance(own, Mapping) or not all(isinstance(entry, Mapping) for entry in own.values()):
         raise ConfigError("config.json: per_layer_config must map layer numbers to settings")
+    # Some writers pad the numbers with zeros to the width of the longest.
+    own = {number.lstrip("0") or "0": entry for number, entry in own.items()}
     for number, entry in own.items():
         if number not in map(str, range(count)):
             raise ConfigError(f"config.json: per_layer_config: {number!r} is none of the {count} layers")

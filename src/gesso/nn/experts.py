@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from gesso.nn.norm import rms_norm
 
-GRAIN = 32
-"""Rows of an expert's slab come in multiples of this: matmul libraries compile a kernel per shape, and
-unrounded expert loads would be a new shape every time."""
+FINE, COARSE = 8, 32
+"""Rows of an expert's slab come in multiples of these: matmul libraries compile a kernel per shape, and unrounded
+expert loads would be a new shape every time. The fine one is for slabs so small that padding would show."""
 
 
 class Router(nn.Module):
@@ -51,19 +51,22 @@ class Experts(nn.Module):
         flat = experts_Nk.flatten()
         order = flat.argsort(stable=True)
         counts = flat.bincount(minlength=self.num_experts)
-        padded = (counts + GRAIN - 1) // GRAIN * GRAIN
+        grain = FINE if order.numel() < 4 * COARSE * self.num_experts else COARSE
+        padded = (counts + grain - 1) // grain * grain
         # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
         gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
         slots = torch.empty_like(order)
         slots[order] = torch.arange(order.numel(), device=order.device) + gap[flat[order]]
         slabs = padded.tolist()
-        rows = x_ND.new_zeros(sum(slabs), x_ND.shape[1])
-        rows[slots] = x_ND.repeat_interleave(top_k, dim=0)
+        # What fills a slab up is token 0 once more; nobody reads what comes out of it.
+        source = torch.zeros(sum(slabs), dtype=order.dtype, device=order.device)
+        source[slots] = torch.arange(tokens, device=order.device).repeat_interleave(top_k)
+        rows = x_ND.index_select(0, source)
         outputs = []
         experts = zip(rows.split(slabs), self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True)
         for slab, gate_up, down in experts:
             if slab.shape[0]:
                 gate, up = F.linear(slab, gate_up).chunk(2, dim=-1)
                 outputs.append(F.linear(F.gelu(gate, approximate="tanh") * up, down))
-        out = torch.cat(outputs)[slots].view(tokens, top_k, -1)
+        out = torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1)
         return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)
