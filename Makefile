@@ -5,7 +5,7 @@
 #   make test    set up, then the tests
 #   make lint    style, types, import contracts
 #   make bench   gesso beside transformers (ARGS="--shape small --steps 5")
-#   make docs    write the command line's reference anew
+#   make docs    write the generated pages and the picture anew
 #   make clean   remove .venv and every cache
 #
 # TORCH is installed first and by exact version. Where pip's configuration names a place with CPU wheels
@@ -42,8 +42,11 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/denoise.py $(ARGS)
 
 docs: $(BASE)
-	$(BIN)/python -m gesso.cli.reference > docs/cli.md.new
+	$(BIN)/python -m gesso.cli.reference cli > docs/cli.md.new
 	mv docs/cli.md.new docs/cli.md
+	$(BIN)/python -m gesso.cli.reference api > docs/api.md.new
+	mv docs/api.md.new docs/api.md
+	$(BIN)/python docs/picture.py
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,7 +6,7 @@ rest (schedule, acceptance, stopping, self-conditioning, commits, cuts) is its o
 samples are the argmaxes, whatever is drawn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ class Listener:
     def __init__(self) -> None:
         self.drafts: list[list[tuple[int, ...]]] = []
 
-    def put(self, value: Tensor) -> None:
+    def put(self, *_: Tensor) -> None:
         """Called with the prompt, then with every finished canvas."""
         self.drafts.append([])
 
@@ -125,7 +125,7 @@ def same_random_stream(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool],
 
 
 @pytest.fixture
-def compare(same_random_stream: Callable[[int, bool], None]) -> Iterator[Callable[..., Record]]:
+def compare(same_random_stream: Callable[[int, bool], None]) -> Callable[..., Record]:
     """Runs both sides with the same settings and compares all there is; returns what they agree on."""
 
     def run(
@@ -174,7 +174,7 @@ def compare(same_random_stream: Callable[[int, bool], None]) -> Iterator[Callabl
         assert list(result.denoising_steps) == ours.steps
         return ours
 
-    yield run
+    return run
 
 
 def follow(engine: Engine, prompt: list[int], options: dict[str, Any]) -> tuple[Record, GenerationResult]:

@@ -68,10 +68,12 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print(file=sys.stderr)
         return CANCELLED
-    except BrokenPipeError:
-        # The reader went away; give the interpreter a stdout it can close.
+    except (BrokenPipeError, SystemExit):
+        # The reader went away, which typer makes a SystemExit of; give the interpreter a stdout it can close.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 2)
 
 
 def _fail(message: str, code: int) -> int:

@@ -100,7 +100,8 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 done = tokens + sum(token not in special for token in event.tokens)
                 body = Text.assemble(written, canvas)
                 foot = Group(Text(), status(event, done, now - started), legend())
-                live.update(Group(_tail(body, console), foot), refresh=True)
+                room = console.height - 1 - len(console.render_lines(foot))
+                live.update(Group(_tail(body, console, room), foot), refresh=True)
                 drawn = now
             elif isinstance(event, BlockCommitted):
                 written.append(printable(event.reasoning), "italic dim")
@@ -116,11 +117,10 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
     return result
 
 
-def _tail(body: Text, console: Console) -> Text:
-    """The last lines of `body` that fit above the status: what scrolled away is printed at the end."""
-    room = max(1, console.height - 5)
+def _tail(body: Text, console: Console, room: int) -> Text:
+    """The last `room` lines of `body`: what scrolled away is printed at the end."""
     lines = body.wrap(console, max(1, console.width - 1))
-    return Text("\n").join(lines[-room:])
+    return Text("\n").join(lines[-max(1, room) :])
 
 
 def write_plain(events: Iterable[Event]) -> GenerationResult:

@@ -17,6 +17,9 @@ def train(
     device: opt.Device = "auto",
     stop_at: Annotated[int | None, typer.Option(help="End after this step; the schedule stays the recipe's.")] = None,
     max_minutes: Annotated[float | None, typer.Option(help="Write a checkpoint and end after so many minutes.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Also write the last checkpoint's model here, in bfloat16, without optimiser.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; all cores without it.")] = None,
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
@@ -33,6 +36,7 @@ def train(
     import torch
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from gesso.train.checkpoint import export as write_export
     from gesso.train.trainer import train as run
 
     if threads is not None:
@@ -57,4 +61,7 @@ def train(
 
         path = run(plan, folder, device=device, stop_at=stop_at, max_minutes=max_minutes, on_step=on_step)
     print(path)
+    if export is not None:
+        write_export(path, export)
+        print(export)
     return 0

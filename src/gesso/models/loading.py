@@ -27,6 +27,7 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHARD_BYTES = 5 * 10**9
+CPU_FLOAT32_BYTES = 4 * 10**9
 _OWN_FILE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
 
 
@@ -74,10 +75,11 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """`auto` is bfloat16 on an accelerator and float32 on the CPU."""
+def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:
+    """`auto` is float32 on the CPU for models of up to `CPU_FLOAT32_BYTES`, else bfloat16."""
     if name == "auto":
-        name = "float32" if device.type == "cpu" else "bfloat16"
+        small = device.type == "cpu" and 4 * parameters <= CPU_FLOAT32_BYTES
+        name = "float32" if small else "bfloat16"
     if name not in DTYPES:
         raise OptionError(f"dtype {name!r} does not exist; known: auto, {', '.join(DTYPES)}")
     return DTYPES[name]
@@ -91,10 +93,12 @@ def load_folder(folder: Path, device: str = "auto", dtype: str = "auto") -> Diff
         ConfigError: an unknown key or impossible value in `config.json`.
         OptionError: a device or dtype that does not exist here.
     """
-    target, kind = pick_device(device), pick_dtype(dtype, pick_device(device))
+    target = pick_device(device)
+    pick_dtype(dtype, target)
     config = read_model_config(folder)
     with torch.device("meta"):
         model = DiffusionGemma(config)
+    kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
     model.load_state_dict(_tensors(folder, model, target, kind), strict=True, assign=True)
     return model.eval().requires_grad_(False)
 

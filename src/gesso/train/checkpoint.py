@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from gesso.errors import CheckpointError, TrainingError
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, read_json, save_folder
+from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder
 from gesso.train.config import Recipe
 
 STATE = "trainer.json"
@@ -57,6 +57,13 @@ def save_checkpoint(
     for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
         shutil.rmtree(old)
     return final
+
+
+def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
+    """The model of a checkpoint without its optimiser, as it is given away: weights in `dtype`, text files."""
+    model = load_folder(checkpoint, "cpu", "float32")
+    generation = read_generation_defaults(checkpoint, model.config)
+    save_folder(model, folder, dtype=dtype, generation=generation, source=checkpoint)
 
 
 def checkpoints(out: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 """Training conversations drawn from task generators."""
 
 import random
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gesso.tasks.base import Task, held_out
 from gesso.tasks.registry import TASKS
@@ -11,21 +11,23 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Which tasks are drawn from step `start` on, until the next stage."""
+
+    start: int
+    mixtures: Mapping[int, Mapping[str, float]]
+    """Weight of each task by name, for each canvas length."""
+
+
 class TaskData:
     """Tasks mixed by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
-        self,
-        mixture: Mapping[str, float],
-        tokenizer: Tokenizer,
-        template: ChatTemplate,
-        end_of_turn: int,
-        seed: int,
-        narrow: Mapping[int, Mapping[str, float]] = MappingProxyType({}),
+        self, stages: Sequence[Stage], tokenizer: Tokenizer, template: ChatTemplate, end_of_turn: int, seed: int
     ) -> None:
-        """`mixture` holds the weight of each task by name; `narrow` other mixtures for canvas lengths of its keys."""
-        self._mixture = mixture
-        self._narrow = narrow
+        """`stages` in order of their start, the first at 0."""
+        self._stages = stages
         self._tokenizer = tokenizer
         self._template = template
         self._end_of_turn = end_of_turn
@@ -33,7 +35,8 @@ class TaskData:
 
     def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
-        mixture = self._narrow.get(canvas_length, self._mixture)
+        stage = [stage for stage in self._stages if stage.start <= step][-1]
+        mixture = stage.mixtures[canvas_length]
         names = rng.choices(list(mixture), list(mixture.values()), k=size)
         return [self._draw(TASKS[name], rng) for name in names]
 

@@ -1,0 +1,50 @@
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from engine.tiny import make_tiny_folder
+
+from gesso.cli.app import run
+from gesso.models import hub
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+Gesso = Callable[..., Outcome]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="session")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of bundled models in which `mini` is a tiny random checkpoint."""
+    folder = tmp_path_factory.mktemp("bundled")
+    make_tiny_folder(folder / "mini")
+    return folder
+
+
+@pytest.fixture
+def gesso(bundled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Gesso:
+    """Runs a command line in this process, behind a pipe; `stdin` is a text, or None for a terminal."""
+    monkeypatch.setattr(hub, "_bundled_folder", lambda: bundled)
+    monkeypatch.setattr(hub, "cached", list)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: object, stdin: str | None = None) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", Terminal() if stdin is None else io.StringIO(stdin))
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call

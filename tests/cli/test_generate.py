@@ -1,0 +1,310 @@
+"""`gesso generate`, behind a pipe."""
+
+import dataclasses
+import io
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine.tiny import reciter
+
+from cli.conftest import Gesso
+from gesso import api
+from gesso.api import load
+from gesso.engine import engine as engine_module
+from gesso.engine.engine import Engine
+from gesso.engine.result import GenerationResult
+from gesso.errors import TrainingError
+
+PROMPT = "Sort: pear, fig"
+
+
+@pytest.fixture(scope="module")
+def engine(bundled: Path) -> Engine:
+    return load(bundled / "mini", "cpu")
+
+
+def test_the_text_alone_comes_out(gesso: Gesso, engine: Engine) -> None:
+    expected = engine.generate(PROMPT, seed=4, max_new_tokens=20)
+    outcome = gesso("generate", "--seed", 4, "--max-new-tokens", 20, PROMPT)
+    assert (outcome.code, outcome.out, outcome.err) == (0, expected.text + "\n", "")
+    assert gesso("generate", "--plain", "--seed", 4, "--max-new-tokens", 20, PROMPT) == outcome
+
+
+def test_a_folder_may_be_named_as_the_model(gesso: Gesso, bundled: Path) -> None:
+    by_name = gesso("generate", "--seed", 4, "--max-new-tokens", 8, PROMPT)
+    assert gesso("generate", "-m", bundled / "mini", "--seed", 4, "--max-new-tokens", 8, PROMPT) == by_name
+
+
+def test_json_is_one_line_with_everything(gesso: Gesso, engine: Engine) -> None:
+    outcome = gesso("generate", "--json", "--seed", 4, "--max-new-tokens", 20, PROMPT)
+    assert (outcome.code, outcome.err, outcome.out.count("\n")) == (0, "", 1)
+    told = json.loads(outcome.out)
+    fields = {field.name for field in dataclasses.fields(GenerationResult)}
+    assert set(told) == fields | {"canvases", "tokens_per_forward", "tokens_per_second"}
+    result = engine.generate(PROMPT, seed=4, max_new_tokens=20)
+    for name in fields - {"seconds", "seconds_to_first_block"}:
+        value = getattr(result, name)
+        assert told[name] == (list(value) if isinstance(value, tuple) else value), name
+    assert told["canvases"] == 3
+    assert told["tokens_per_forward"] == pytest.approx(20 / sum(told["denoising_steps"]), abs=1e-3)
+    assert told["tokens_per_second"] == pytest.approx(20 / told["seconds"], rel=0.01)
+
+
+def test_every_sampler_setting_reaches_the_engine(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    model = reciter("pear")
+
+    def stream(prompt: Any, **options: Any) -> Any:
+        seen.update(options, prompt=prompt)
+        return Engine.stream(model, "hi")
+
+    monkeypatch.setattr(model, "stream", stream, raising=False)
+    monkeypatch.setattr(api, "load", lambda *_, **__: model)
+    settings = {
+        "--seed": 5, "--max-new-tokens": 16, "--max-denoising-steps": 7, "--entropy-bound": 0.25, "--t-min": 0.3,
+        "--t-max": 0.9, "--stability-threshold": 2, "--confidence-threshold": 0.01,
+    }  # fmt: skip
+    flat = [part for pair in settings.items() for part in pair]
+    stops = ["--stop", "a", "--stop", "b c", "--ignore-eos", "--start-canvas", "1,2, 3"]
+    assert gesso("generate", *flat, *stops, "--system", "s", "--thinking", "hi").out == "pear\n"
+    assert {seen[name.strip("-").replace("-", "_")]: value for name, value in settings.items()} == {
+        value: value for value in settings.values()
+    }
+    assert (seen["stop"], seen["ignore_eos"], seen["start_canvas"]) == (("a", "b c"), True, (1, 2, 3))
+    assert (seen["thinking"], seen["raw"], seen["drafts"]) == (True, False, False)
+    assert seen["prompt"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]
+    gesso("generate", "--raw", "hi")
+    assert (seen["prompt"], seen["raw"], seen["seed"], seen["stop"], seen["ignore_eos"]) == ("hi", True, *[None] * 3)
+
+
+def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def loader(*arguments: Any, **options: Any) -> Engine:
+        seen.append((arguments, options))
+        return reciter("pear")
+
+    monkeypatch.setattr(api, "load", loader)
+    gesso("generate", "hi", "--device", "cpu", "--dtype", "bfloat16", "--offline", "--model", "org/name")
+    gesso("generate", "hi")
+    assert seen == [
+        (("org/name", "cpu", "bfloat16"), {"offline": True}),
+        (("mini", "auto", "auto"), {"offline": False}),
+    ]
+
+
+# Where the prompt comes from
+
+
+def test_the_prompt_may_come_from_standard_input(gesso: Gesso) -> None:
+    options = ("--seed", 4, "--max-new-tokens", 8)
+    expected = gesso("generate", *options, PROMPT).out
+    assert gesso("generate", *options, stdin=PROMPT).out == expected
+    assert gesso("generate", *options, stdin=PROMPT + "\n").out == expected, "a pipe's last line break is not meant"
+    assert gesso("generate", *options, "-", stdin=PROMPT + "\n").out == expected
+    other = gesso("generate", *options, "--raw", stdin=PROMPT + "\n\n").out
+    assert other == gesso("generate", *options, "--raw", PROMPT + "\n").out
+
+
+@pytest.mark.parametrize("stdin", ["", "\n", None])
+def test_no_prompt_at_all(gesso: Gesso, stdin: str | None) -> None:
+    for argument in ([], ["-"]):
+        outcome = gesso("generate", *argument, stdin=stdin)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert ("no prompt" if stdin is None else "empty") in outcome.err
+
+
+def test_an_empty_prompt_is_refused(gesso: Gesso) -> None:
+    outcome = gesso("generate", "")
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", "gesso: the prompt is empty\n")
+
+
+def test_input_that_is_no_text_is_refused(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "StringIO", lambda _: io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    outcome = gesso("generate", stdin="replaced")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "standard input is no UTF-8 text" in outcome.err
+
+
+# What goes wrong
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["generate", "x", "--nope"], "--nope"),
+    (["generate", "x", "--sed", "3"], "--sed"),
+    (["generate", "x", "y"], "unexpected extra argument"),
+    (["generate", "x", "--seed"], "--seed"),
+    (["generate", "x", "--seed", "abc"], "'abc' is not a valid int"),
+    (["generate", "x", "--seed", "1.5"], "1.5"),
+    (["generate", "x", "--seed", "-1"], "seed must be an integer of at least 0, got -1"),
+    (["generate", "x", "--entropy-bound", "much"], "much"),
+    (["generate", "x", "--entropy-bound", "-1"], "entropy_bound must be a number of at least 0"),
+    (["generate", "x", "--entropy-bound", "nan"], "entropy_bound must be a number of at least 0"),
+    (["generate", "x", "--max-new-tokens", "0"], "max_new_tokens must be an integer of at least 1"),
+    (["generate", "x", "--max-new-tokens", "100000"], "past the model's 4096"),
+    (["generate", "x", "--max-denoising-steps", "0"], "max_denoising_steps must be"),
+    (["generate", "x", "--t-min", "0.9"], "t_max must be at least t_min (0.9), got 0.8"),
+    (["generate", "x", "--t-min", "0"], "t_min must be above 0"),
+    (["generate", "x", "--stability-threshold", "-1"], "stability_threshold must be"),
+    (["generate", "x", "--stop", ""], "stop must be a sequence of strings that are not empty"),
+    (["generate", "x", "--start-canvas", "1,2"], "start_canvas has 2 tokens, the canvas 8"),
+    (["generate", "x", "--start-canvas", "1,b"], "--start-canvas takes token ids separated by commas"),
+    (["generate", "x", "--start-canvas", ""], "--start-canvas takes token ids separated by commas"),
+    (["generate", "x", "--start-canvas", "1,2,3,4,5,6,7,9999"], "outside the vocabulary"),
+    (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
+    (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
+    (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),
+    (["generate", "what is <|image|>"], "images are not supported yet"),
+    (["generate", "caf\udce9"], "no valid Unicode"),
+    (["generate", "x", "--model", "nosuch"], "no model 'nosuch'"),
+    (["generate", "x", "--model", ""], "no model ''"),
+    (["generate", "x", "--model", "org/nosuch", "--offline"], "org/nosuch is no local folder"),
+    (["generate", "x", "--device", "abacus"], "device 'abacus' does not exist"),
+    (["generate", "x", "--dtype", "int3"], "dtype 'int3' does not exist"),
+    (["chat", "--seed", "x"], "x"),
+    (["chat", "--model", "nosuch"], "no model 'nosuch'"),
+    (["chat", "--max-denoising-steps", "many"], "many"),
+    (["frobnicate"], "frobnicate"),
+    (["--frobnicate"], "--frobnicate"),
+    (["models", "frobnicate"], "frobnicate"),
+    (["models", "show"], "Missing argument"),
+    (["models", "show", "nosuch"], "no model 'nosuch'"),
+    (["models", "--colour"], "--colour"),
+    (["replay"], "Missing argument"),
+    (["replay", "nosuch.jsonl"], "nosuch.jsonl: No such file or directory"),
+    (["replay", "nosuch.jsonl", "--speed", "-1"], "--speed must be at least 0"),
+    (["train", "frobnicate"], "no recipe 'frobnicate'; known: mini"),
+    (["train", "mini", "--stop-at", "0"], "--stop-at must be above 0"),
+    (["train", "mini", "--max-minutes", "-1"], "--max-minutes must be above 0"),
+    (["train", "mini", "--threads", "none"], "none"),
+    (["eval", "--task", "frobnicate"], "no task 'frobnicate'; known: json, code"),
+    (["eval", "-n", "0"], "--examples must be at least 1"),
+    (["eval", "nosuch"], "no model 'nosuch'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "what"), WRONG, ids=lambda value: " ".join(value) if value else None)
+def test_a_mistake_is_one_line_and_exit_code_2(gesso: Gesso, arguments: list[str], what: str) -> None:
+    outcome = gesso(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("gesso: ")
+    assert outcome.err.count("\n") == 1
+    assert what in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_broken_checkpoint_is_one_line_and_exit_code_2(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer.json", "model.safetensors", "generation_config.json", "chat_template.jinja"):
+        folder = tmp_path / name
+        folder.mkdir()
+        for file in (bundled / "mini").iterdir():
+            content = file.read_bytes()
+            (folder / file.name).write_bytes(content[: len(content) // 2] if file.name == name else content)
+        outcome = gesso("generate", "x", "--model", folder)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1), name
+        # Of the template its error is told, not its path.
+        assert name in outcome.err or "the chat template cannot be read" in outcome.err
+    outcome = gesso("generate", "x", "--model", tmp_path)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "holds no config.json" in outcome.err
+
+
+def test_what_is_nobodys_mistake_is_one_line_and_exit_code_1(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loader(*_: Any, **__: Any) -> Engine:
+        raise TrainingError("the disk\nis full")
+
+    monkeypatch.setattr(api, "load", loader)
+    outcome = gesso("generate", "x")
+    assert (outcome.code, outcome.out, outcome.err) == (1, "", "gesso: the disk is full\n")
+
+
+# Ctrl-C
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ctrl-C during pass number so and so."""
+    assert threading.current_thread() is threading.main_thread()
+    step = engine_module.denoise_step
+    passes = [0]
+
+    def install(*numbers: int) -> None:
+        def interrupted(*arguments: Any) -> None:
+            step(*arguments)
+            passes[0] += 1
+            if passes[0] in numbers:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(engine_module, "denoise_step", interrupted)
+
+    return install
+
+
+WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
+
+
+def test_ctrl_c_ends_with_what_is_committed(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, interrupt_at: Any
+) -> None:
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
+    before = signal.getsignal(signal.SIGINT)
+    interrupt_at(5)
+    outcome = gesso("generate", "hi", "--trace", tmp_path / "trace")
+    assert (outcome.code, outcome.out, outcome.err) == (130, "pear fig apple kiwi\n", "")
+    assert signal.getsignal(signal.SIGINT) == before
+    again = gesso("replay", tmp_path / "trace")
+    assert (again.code, again.out) == (130, outcome.out)
+
+
+def test_ctrl_c_leaves_json_whole(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
+    interrupt_at(3)
+    outcome = gesso("generate", "hi", "--json")
+    told = json.loads(outcome.out)
+    assert outcome.code == 130
+    assert (told["finish_reason"], told["text"], told["denoising_steps"]) == ("cancelled", "pear fig", [2, 1])
+
+
+def test_ctrl_c_shows_what_was_held_back(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
+    interrupt_at(3)
+    assert gesso("generate", "hi", "--stop", "fig lime").out == "pear fig\n"
+
+
+def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
+    """Here both come during one pass, which would otherwise have to be waited for."""
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
+    step = engine_module.denoise_step
+
+    def twice(*arguments: Any) -> None:
+        step(*arguments)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(engine_module, "denoise_step", twice)
+    outcome = gesso("generate", "hi")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert not outcome.err.strip()
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_ctrl_c_while_loading(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loader(*_: Any, **__: Any) -> Engine:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "load", loader)
+    outcome = gesso("generate", "x")
+    assert (outcome.code, outcome.out, outcome.err.strip()) == (130, "", "")
+
+
+def test_text_for_a_terminal_is_harmless_for_it(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter("fig\x1b[31m\x07\ttab"))
+    assert gesso("generate", "x").out == "fig\x1b[31m\x07\ttab\n", "a pipe gets what the model said"
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    assert gesso("generate", "x", "--plain").out == "fig\N{MIDDLE DOT}[31m\N{MIDDLE DOT}\ttab\n"

@@ -1,0 +1,294 @@
+"""Requests to results: seeds, batches, limits, stops, and what is refused before any work is done."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engine.tiny import CANVAS, CONTEXT, reciter
+from gesso.config import GenerationConfig
+from gesso.engine import engine as engine_module
+from gesso.engine.engine import MAX_BATCH, Engine, Request
+from gesso.engine.result import GenerationResult
+from gesso.errors import OptionError
+
+WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
+
+
+def told(result: GenerationResult) -> dict[str, Any]:
+    """Everything but the times."""
+    fields = dataclasses.asdict(result)
+    return {name: value for name, value in fields.items() if not name.startswith("seconds")}
+
+
+# Seeds
+
+
+def test_the_same_seed_gives_the_same_result_and_another_another(tiny: Engine) -> None:
+    one, again = (tiny.generate("Sort: pear, fig", seed=3, max_new_tokens=24) for _ in range(2))
+    other = tiny.generate("Sort: pear, fig", seed=4, max_new_tokens=24)
+    assert told(one) == told(again)
+    assert one.seed == 3
+    assert other.token_ids != one.token_ids
+
+
+def test_a_request_without_a_seed_reports_the_one_it_drew(tiny: Engine) -> None:
+    one, other = (tiny.generate("Sort: pear, fig", max_new_tokens=8) for _ in range(2))
+    assert one.seed != other.seed
+    assert told(tiny.generate("Sort: pear, fig", max_new_tokens=8, seed=one.seed)) == told(one)
+
+
+def test_a_start_canvas_replaces_the_first_noise_only(tiny: Engine) -> None:
+    start = list(range(40, 40 + CANVAS))
+    one = tiny.generate("hi", seed=1, start_canvas=start, max_new_tokens=16, max_denoising_steps=1)
+    other = tiny.generate("hi", seed=1, max_new_tokens=16, max_denoising_steps=1)
+    assert one.token_ids[:CANVAS] != other.token_ids[:CANVAS]
+    again = tiny.generate("hi", seed=2, start_canvas=start, max_new_tokens=16, max_denoising_steps=1)
+    assert again.token_ids[:CANVAS] == one.token_ids[:CANVAS], "one step's argmax depends on the start alone"
+    assert again.token_ids[CANVAS:] != one.token_ids[CANVAS:]
+
+
+# Batches
+
+
+MIXED: Sequence[Request] = (
+    Request("Sort: pear, fig", {"seed": 1, "max_new_tokens": 20}),
+    Request("What is 481 + 296? " * 6, {"seed": 2, "max_new_tokens": 9, "max_denoising_steps": 5}),
+    Request([{"role": "user", "content": "x"}], {"seed": 3, "entropy_bound": 2.0, "max_new_tokens": 33}),
+    Request([30, 40, 41], {"seed": 4, "t_min": 0.01, "t_max": 0.02, "max_new_tokens": 8}),
+    Request("a", {"seed": 1, "max_new_tokens": 20, "stability_threshold": 3}),
+    Request("Reverse: one two", {"seed": 6, "confidence_threshold": 9.0, "stability_threshold": 0}),
+    Request("b", {"seed": 7, "raw": True, "max_new_tokens": 1}),
+    Request("c", {"seed": 8, "thinking": True, "stop": ("a", "e"), "ignore_eos": True, "max_new_tokens": 40}),
+    Request([5] * 50, {"seed": 9, "start_canvas": [7] * CANVAS, "max_new_tokens": 12}),
+    Request("What is 1 + 1?", {"seed": 1, "max_new_tokens": 20, "max_denoising_steps": 1}),
+    Request("Sort: pear, fig", {"seed": 1, "max_new_tokens": 16}),
+)
+"""More than run at once, of all lengths and settings."""
+
+
+def test_a_batch_equals_its_solo_runs(tiny: Engine) -> None:
+    assert len(MIXED) > MAX_BATCH
+    alone = [tiny.generate(request.prompt, **request.options) for request in MIXED]
+    together = tiny.generate_batch(MIXED)
+    assert [told(result) for result in together] == [told(result) for result in alone]
+    backwards = tiny.generate_batch(MIXED[::-1])
+    assert [told(result) for result in backwards[::-1]] == [told(result) for result in alone]
+    assert len({result.denoising_steps for result in alone}) > 6
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_how_many_run_at_once_changes_nothing(tiny: Engine, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    expected = [told(result) for result in tiny.generate_batch(MIXED[:4])]
+    monkeypatch.setattr(engine_module, "MAX_BATCH", size)
+    assert [told(result) for result in tiny.generate_batch(MIXED[:4])] == expected
+
+
+def test_a_batch_may_be_empty_or_mix_prompts_and_requests(tiny: Engine) -> None:
+    assert tiny.generate_batch([]) == []
+    plain, wrapped = tiny.generate_batch(["hi", Request("hi", {"max_new_tokens": 5, "seed": 0})])
+    assert plain.prompt_tokens == wrapped.prompt_tokens
+    assert wrapped.completion_tokens <= 5
+
+
+def test_a_bad_request_is_found_before_the_first_pass() -> None:
+    engine = reciter(WORDS)
+    with pytest.raises(OptionError, match="max_new_tokens"):
+        engine.generate_batch([Request("a"), Request("b", {"max_new_tokens": 0})])
+    assert engine.model.passes == 0  # type: ignore[attr-defined]
+
+
+# Limits and stops
+
+
+@pytest.mark.parametrize("limit", [1, 3, CANVAS - 1, CANVAS, CANVAS + 1, 2 * CANVAS, 19])
+def test_max_new_tokens_cuts_exactly(tiny: Engine, limit: int) -> None:
+    result = tiny.generate("hi", seed=5, max_new_tokens=limit, ignore_eos=True)
+    whole = tiny.generate("hi", seed=5, max_new_tokens=24, ignore_eos=True)
+    assert result.token_ids == whole.token_ids[:limit]
+    assert result.completion_tokens == len(result.token_ids) == limit
+    assert result.canvases == -(-limit // CANVAS)
+    assert result.denoising_steps == whole.denoising_steps[: result.canvases]
+    assert result.finish_reason == "length"
+
+
+def test_a_stop_token_ends_the_answer_and_is_counted_but_not_shown() -> None:
+    engine = reciter("What is 481?")
+    result = engine.generate("hi", seed=0)
+    words = engine.tokenizer.encode("What is 481?")
+    assert (result.text, result.finish_reason) == ("What is 481?", "stop")
+    assert result.token_ids == (*words, engine.tokenizer.special["<eos>"])
+    assert result.completion_tokens == len(words) + 1
+
+
+@pytest.mark.parametrize("stop", ["<eos>", "<turn|>"])
+def test_every_stop_token_stops_and_only_those(stop: str) -> None:
+    assert reciter("What is 481?", fill=stop).generate("hi").finish_reason == "stop"
+    other = reciter("What is 481?", fill="<pad>").generate("hi", max_new_tokens=20)
+    assert (other.finish_reason, other.completion_tokens, other.text) == ("length", 20, "What is 481?")
+    own = reciter("What is 481?").generate("hi", eos_token_ids=[reciter("").tokenizer.encode("4")[0]])
+    assert own.text == "What is "
+
+
+def test_ignore_eos_goes_on_behind_it() -> None:
+    engine = reciter("")
+    eos, pear = engine.tokenizer.special["<eos>"], engine.tokenizer.encode("pear")[0]
+    engine = reciter([pear, eos, pear, pear, eos])
+    assert engine.generate("hi").token_ids == (pear, eos)
+    result = engine.generate("hi", ignore_eos=True, max_new_tokens=5)
+    assert (result.token_ids, result.text, result.finish_reason) == (
+        (pear, eos, pear, pear, eos),
+        "pearpearpear",
+        "length",
+    )
+
+
+def test_the_last_allowed_token_may_be_the_stop_token() -> None:
+    engine = reciter("pear fig apple")
+    words = len(engine.tokenizer.encode("pear fig apple"))
+    assert engine.generate("hi", max_new_tokens=words + 1).finish_reason == "stop"
+    assert engine.generate("hi", max_new_tokens=words).finish_reason == "length"
+
+
+@pytest.mark.parametrize("canvas", [1, 2, 3, 4, 8, 64])
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        (["apple kiwi"], "pear fig "),
+        (["w"], "pear fig apple ki"),
+        ([" lemon mango plum lime"], "pear fig apple kiwi"),
+        (["never", "kiwi lem"], "pear fig apple "),
+        (["pear"], ""),
+        (["grape peach!"], WORDS),
+        (["grape peach"], WORDS.removesuffix("grape peach")),
+        (["apple", "fig"], "pear "),
+    ],
+)
+def test_stop_strings_end_the_answer_wherever_blocks_end(canvas: int, stop: list[str], expected: str) -> None:
+    engine = reciter(WORDS, canvas=canvas)
+    result = engine.generate("hi", stop=stop)
+    assert result.text == expected
+    assert result.finish_reason == "stop"
+    whole = engine.generate("hi")
+    assert result.token_ids == whole.token_ids[: result.completion_tokens]
+    if expected != WORDS:
+        # Counted to the token that completes the stop string, and not further.
+        ids = list(result.token_ids)
+        assert any(s in engine.tokenizer.decode(ids) for s in stop)
+        assert not any(s in engine.tokenizer.decode(ids[:-1]) for s in stop)
+
+
+def test_text_that_could_have_become_a_stop_string_is_not_lost_at_the_end() -> None:
+    engine = reciter("pear fig apple")
+    assert engine.generate("hi", stop=["apple pie"]).text == "pear fig apple"
+    assert engine.generate("hi", stop=["fig x"], max_new_tokens=2).text == "pear fig"
+
+
+# Figures and the cache
+
+
+def test_the_figures_of_a_result() -> None:
+    engine = reciter(WORDS)
+    result = engine.generate([30, 31, 32], seed=0)
+    assert result.prompt_tokens == 3
+    assert result.canvases == len(result.denoising_steps) == len(result.converged) == 2
+    assert result.denoising_steps == (2, 2)
+    assert result.converged == (True, True)
+    assert result.tokens_per_forward == pytest.approx(result.completion_tokens / 4)
+    assert 0 < result.seconds_to_first_block <= result.seconds
+    assert result.tokens_per_second == pytest.approx(result.completion_tokens / result.seconds)
+    short = engine.generate([30], max_denoising_steps=1)
+    assert (short.denoising_steps, short.converged) == ((1, 1), (False, False))
+    assert GenerationResult("", "", (), "cancelled", 1, 0, (), (), 0, 0.0, 0.0).tokens_per_forward == 0
+    assert GenerationResult("", "", (), "cancelled", 1, 0, (), (), 0, 0.0, 0.0).tokens_per_second == 0
+
+
+def test_what_is_committed_is_the_whole_canvas_and_the_cache_is_let_go() -> None:
+    engine = reciter(WORDS)
+    ids = engine.tokenizer.encode(WORDS)
+    engine.generate([30, 31, 32])
+    model: Any = engine.model
+    assert model.encoded == [[30, 31, 32], ids[:CANVAS]], "the prompt, then a canvas; the last one is not needed"
+    assert all(cache.rows == [] for cache in model.caches)
+    model.caches.clear()
+    engine.generate_batch([Request("a", {"max_new_tokens": n + 1}) for n in range(MAX_BATCH + 2)])
+    assert len(model.caches) == MAX_BATCH + 2
+    assert all(cache.rows == [] for cache in model.caches)
+
+
+# Refusals
+
+
+def test_an_unknown_option_is_refused_by_name(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match=r"unknown option 'temperature'; known: .*entropy_bound"):
+        tiny.generate("hi", temperature=1.0)
+    with pytest.raises(OptionError, match="unknown option 'drafts'"):
+        tiny.generate("hi", drafts=True)
+    with pytest.raises(OptionError, match="unknown option 'top_k'"):
+        tiny.stream("hi", top_k=1)
+
+
+NAN, INFINITE = float("nan"), float("inf")
+IMPOSSIBLE: dict[str, list[Any]] = {
+    "max_new_tokens": [0, -1, 1.5, "8", True, [4]],
+    "max_denoising_steps": [0, -3, 2.0, "x", False],
+    "entropy_bound": [-0.1, NAN, INFINITE, "0.1", True],
+    "t_min": [0, -1.0, NAN, INFINITE, "0.4", 0.9],
+    "t_max": [0.3, -1.0, NAN, INFINITE, "0.8"],
+    "stability_threshold": [-1, 1.0, "1", True],
+    "confidence_threshold": [-1e-9, NAN, INFINITE, "x", False],
+    "seed": [-1, 2**63, 1.5, "7", True],
+    "stop": ["abc", [""], [3], ["a", None], 5, b"a", {"a": 1}],
+    "ignore_eos": [1, "yes", 0],
+    "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
+    "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0]],
+    "pad_token_id": [-1, "0", 0.0, [0]],
+}
+
+
+def test_every_option_has_its_impossible_values() -> None:
+    assert set(IMPOSSIBLE) == {field.name for field in dataclasses.fields(GenerationConfig)}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in IMPOSSIBLE.items() for value in values])
+def test_an_impossible_value_is_refused_by_name(name: str, value: Any) -> None:
+    engine = reciter("x")
+    with pytest.raises(OptionError, match=f"^{name} |t_max must be at least t_min"):
+        engine.generate("hi", **{name: value})
+    assert engine.model.passes == 0  # type: ignore[attr-defined]
+
+
+def test_values_at_their_limits_are_taken() -> None:
+    engine = reciter("pear")
+    limits = {"entropy_bound": 0, "t_min": 1e-9, "t_max": 1e-9, "stability_threshold": 0, "confidence_threshold": 0}
+    result = engine.generate("hi", seed=2**63 - 1, stop=(), max_denoising_steps=3, **limits)
+    assert (result.text, result.seed, result.denoising_steps) == ("pear", 2**63 - 1, (3,))
+
+
+def test_none_leaves_an_option_to_the_defaults(tiny: Engine) -> None:
+    result = tiny.generate("hi", seed=1, max_new_tokens=8, max_denoising_steps=None, stop=None, start_canvas=None)
+    assert told(result) == told(tiny.generate("hi", seed=1, max_new_tokens=8))
+
+
+@pytest.mark.parametrize("length", [1, CANVAS - 1, CANVAS + 1])
+def test_a_start_canvas_of_another_length_is_refused(tiny: Engine, length: int) -> None:
+    with pytest.raises(OptionError, match=f"start_canvas has {length} tokens, the canvas {CANVAS}"):
+        tiny.generate("hi", start_canvas=[5] * length)
+
+
+def test_a_start_canvas_outside_the_vocabulary_is_refused(tiny: Engine) -> None:
+    vocab = tiny.model.config.vocab_size
+    with pytest.raises(OptionError, match=f"start_canvas has a token id outside the vocabulary of {vocab}"):
+        tiny.generate("hi", start_canvas=[*[5] * (CANVAS - 1), vocab])
+    tiny.generate("hi", start_canvas=[*[5] * (CANVAS - 1), vocab - 1], max_new_tokens=1, max_denoising_steps=1)
+
+
+def test_what_does_not_fit_the_context_is_refused() -> None:
+    engine = reciter("x")
+    room = CONTEXT - CANVAS
+    assert engine.generate([5] * room, max_new_tokens=CANVAS).text == "x"
+    with pytest.raises(OptionError, match=f"{room + 1} prompt tokens and max_new_tokens {CANVAS} .* {CONTEXT}"):
+        engine.generate([5] * (room + 1), max_new_tokens=CANVAS)
+    with pytest.raises(OptionError, match=f"max_new_tokens {CONTEXT}"):
+        engine.generate([5], max_new_tokens=CONTEXT)

@@ -1,0 +1,148 @@
+"""The kinds of prompts, and what is refused in them."""
+
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, normalizers
+
+from engine.tiny import reciter
+from gesso.engine.engine import Engine
+from gesso.engine.prompt import prompt_ids
+from gesso.errors import OptionError, TextError
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return reciter("x")
+
+
+def ids(engine: Engine, prompt: Any, **options: Any) -> list[int]:
+    return prompt_ids(
+        prompt,
+        engine.tokenizer,
+        engine.template,
+        vocab_size=engine.model.config.vocab_size,
+        image_token_ids=engine.model.config.image_token_ids,
+        **options,
+    )
+
+
+HI = "<bos><|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"
+
+
+def test_a_string_is_a_user_message(engine: Engine) -> None:
+    assert engine.tokenizer.decode(ids(engine, "hi")) == HI
+    assert ids(engine, "hi") == ids(engine, [{"role": "user", "content": "hi"}])
+    assert ids(engine, "hi") == ids(engine, [{"role": "user", "content": [{"type": "text", "text": "hi"}]}])
+
+
+def test_raw_takes_a_string_as_it_is(engine: Engine) -> None:
+    assert ids(engine, "hi", raw=True) == engine.tokenizer.encode("hi")
+    assert ids(engine, HI, raw=True) == ids(engine, "hi")
+
+
+def test_messages_are_a_conversation(engine: Engine) -> None:
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    text = engine.tokenizer.decode(ids(engine, messages))
+    assert text.startswith("<bos><|turn>system\ns<turn|>\n<|turn>user\na<turn|>\n<|turn>model\nb<turn|>")
+    assert ids(engine, tuple(messages)) == ids(engine, messages)
+
+
+def test_token_ids_are_taken_as_they_are(engine: Engine) -> None:
+    assert ids(engine, [5, 6, 7]) == ids(engine, (5, 6, 7)) == ids(engine, range(5, 8), raw=True) == [5, 6, 7]
+
+
+def test_thinking_reaches_the_template_and_nothing_else(engine: Engine) -> None:
+    text = engine.tokenizer.decode(ids(engine, "hi", thinking=True))
+    assert text == "<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\nhi<turn|>\n<|turn>model\n"
+    for prompt, raw in (("hi", True), ([5, 6], False), ([5, 6], True)):
+        with pytest.raises(OptionError, match="thinking needs the chat template"):
+            ids(engine, prompt, raw=raw, thinking=True)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("prompt", ["", [], ()])
+def test_an_empty_prompt_is_refused(engine: Engine, prompt: Any, raw: bool) -> None:
+    with pytest.raises(TextError, match="empty"):
+        ids(engine, prompt, raw=raw)
+
+
+def test_a_prompt_that_comes_to_no_tokens_is_refused(engine: Engine) -> None:
+    backend = Backend(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    backend.normalizer = normalizers.Strip()
+    tokenizer = Tokenizer(backend)
+    for prompt, template in (("  ", None), ("a", ChatTemplate("  ", {}))):
+        with pytest.raises(TextError, match="the prompt is empty: it has no tokens"):
+            prompt_ids(prompt, tokenizer, template, vocab_size=2, raw=template is None)
+
+
+@pytest.mark.parametrize("prompt", [5, 2.5, None, {"role": "user", "content": "hi"}, {5, 6}, b"hi", object()])
+def test_what_is_no_prompt_is_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(TextError, match="must be a string, a list of chat messages or a list of token ids"):
+        ids(engine, prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt", [[5, True], [False], [5, "hi"], ["hi"], [5, {"role": "user", "content": "hi"}], [5, 6.0], [None]]
+)
+def test_mixed_kinds_and_booleans_are_refused(engine: Engine, prompt: Any) -> None:
+    with pytest.raises(TextError, match="mixes kinds"):
+        ids(engine, prompt)
+
+
+def test_messages_and_raw_contradict_each_other(engine: Engine) -> None:
+    with pytest.raises(TextError, match="raw takes a string or token ids"):
+        ids(engine, [{"role": "user", "content": "hi"}], raw=True)
+
+
+def test_ids_outside_the_vocabulary_are_refused(engine: Engine) -> None:
+    vocab = engine.model.config.vocab_size
+    assert ids(engine, [0, vocab - 1]) == [0, vocab - 1]
+    for token in (vocab, -1, 10**30):
+        with pytest.raises(TextError, match=f"token id {token} is outside the vocabulary of {vocab}"):
+            ids(engine, [5, token])
+
+
+@pytest.mark.parametrize(
+    "part", [{"type": "image", "url": "x"}, {"type": "video"}, {"type": "audio"}, {"text": "hi"}, "hi", 5]
+)
+def test_a_part_that_is_no_text_is_refused(engine: Engine, part: Any) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, part]}]
+    with pytest.raises(TextError, match=r"a part of type .*; only text is supported yet"):
+        ids(engine, messages)
+
+
+@pytest.mark.parametrize("token", ["<|image>", "<|image|>", "<image|>"])
+def test_an_image_token_is_refused_however_it_comes_in(engine: Engine, token: str) -> None:
+    number = engine.tokenizer.special[token]
+    for prompt, raw in (([5, number], False), (f"what is {token}?", False), (f"what is {token}?", True)):
+        with pytest.raises(TextError, match="images are not supported yet"):
+            ids(engine, prompt, raw=raw)
+
+
+def test_messages_the_template_refuses(engine: Engine) -> None:
+    for messages in ([{"role": "king", "content": "hi"}], [{"role": "tool", "content": "hi"}]):
+        with pytest.raises(TextError, match="the chat template refuses these messages"):
+            ids(engine, messages)
+
+
+def test_a_checkpoint_without_a_template_takes_raw_prompts_only(engine: Engine) -> None:
+    bare = Engine(engine.model, engine.tokenizer, None, engine.defaults)
+    assert bare.generate("hi", raw=True).text == bare.generate([5]).text == "x"
+    with pytest.raises(TextError, match="no chat template; pass the prompt as it is with raw"):
+        bare.generate("hi")
+
+
+def test_half_a_character_is_refused(engine: Engine) -> None:
+    """What Python makes of arguments that were no UTF-8."""
+    for raw in (False, True):
+        with pytest.raises(TextError, match="no valid Unicode"):
+            ids(engine, "caf\udce9", raw=raw)

@@ -1,0 +1,125 @@
+"""A whole checkpoint folder with random weights and the bundled model's text side, and a model that recites."""
+
+import dataclasses
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from oracle import Shape, randomise
+from torch import Tensor
+
+from gesso.config import GenerationConfig, ModelConfig
+from gesso.engine.engine import Engine
+from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import save_folder
+from gesso.nn.vocabulary import VocabularyPass
+from gesso.tasks.vocabulary import build_tokenizer
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.checkpoint import write_text_files
+from gesso.train.config import Recipe, TrainConfig
+
+CANVAS, CONTEXT = 8, 4096
+SHARP = 2.0
+TOKENS = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+TEMPLATE = resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
+
+
+class NoData:
+    def batch(self, step: int, size: int, canvas_length: int) -> list[Any]:
+        raise NotImplementedError
+
+
+def tiny_recipe() -> Recipe:
+    """Never trained: it names what a checkpoint folder holds."""
+    special = Tokenizer(build_tokenizer()).special
+    shape = Shape(layers="sf", vocab=len(build_tokenizer().get_vocab()), hidden=24, mlp=24, window=6, canvas=CANVAS)
+    model = dataclasses.replace(
+        shape.config(),
+        max_position_embeddings=CONTEXT,
+        image_token_ids=(special["<|image>"], special["<|image|>"], special["<image|>"]),
+    )
+    return Recipe(
+        name="tiny",
+        model=model,
+        generation=GenerationConfig(eos_token_ids=(special["<eos>"], special["<turn|>"]), max_denoising_steps=12),
+        train=TrainConfig(steps=1),
+        tokenizer=build_tokenizer,
+        chat_template=TEMPLATE,
+        tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS},
+        data=NoData(),
+    )
+
+
+def make_tiny_folder(folder: Path) -> Path:
+    """A checkpoint in Hugging Face layout. Its answers are noise that settles after a few steps, or never."""
+    recipe = tiny_recipe()
+    model = DiffusionGemma(recipe.model)
+    randomise(model, seed=1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("post_attention_norm.weight", "post_norm.weight", "conditioning.mlp.down_proj.weight")):
+                parameter.mul_(0.1)
+            if name == "norm.weight":  # sharper than random, so that canvases settle
+                parameter.mul_(SHARP)
+    save_folder(model, folder, generation=recipe.generation)
+    write_text_files(recipe, folder)
+    return folder
+
+
+class ReciteRow:
+    """A cache row that only counts."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.prompt: int | None = None
+
+    def extend(self, tokens: int) -> None:
+        if self.prompt is None:
+            self.prompt = tokens
+        self.length += tokens
+
+
+class Reciter:
+    """A model that is sure of every word: each canvas is the next piece of `script`, then `fill` for ever."""
+
+    def __init__(self, config: ModelConfig, script: Sequence[int], fill: int) -> None:
+        self.config = config
+        self.device = torch.device("cpu")
+        self.script = list(script)
+        self.fill = fill
+        self.encoded: list[list[int]] = []
+        self.caches: list[KVCache] = []
+        self.passes = 0
+
+    def new_cache(self, batch_size: int, *_: int) -> KVCache:
+        self.caches.append(KVCache([ReciteRow() for _ in range(batch_size)]))  # type: ignore[misc]
+        return self.caches[-1]
+
+    def encode(self, tokens_BT: Tensor, cache: KVCache) -> None:
+        self.encoded += tokens_BT.tolist()
+        for row in cache.rows:
+            row.extend(tokens_BT.shape[1])  # type: ignore[attr-defined]
+
+    def predict(self, canvas_BC: Tensor, cache: KVCache, *_: Tensor | None) -> VocabularyPass:
+        self.passes += 1
+        width = canvas_BC.shape[1]
+        said = torch.tensor([self._say(row, width) for row in cache.rows]).flatten()
+        zeros = torch.zeros(said.shape)
+        return VocabularyPass(said, said, zeros, zeros, torch.zeros(said.shape[0], 1))
+
+    def _say(self, row: Any, width: int) -> list[int]:
+        start = row.length - row.prompt
+        piece = self.script[start : start + width]
+        return piece + [self.fill] * (width - len(piece))
+
+
+def reciter(script: str | Sequence[int], *, fill: str = "<eos>", canvas: int = CANVAS) -> Engine:
+    """An engine that says `script`, a text or token ids."""
+    recipe, tokenizer = tiny_recipe(), Tokenizer(build_tokenizer())
+    ids = tokenizer.encode(script) if isinstance(script, str) else script
+    model: Any = Reciter(dataclasses.replace(recipe.model, canvas_length=canvas), ids, tokenizer.special[fill])
+    return Engine(model, tokenizer, ChatTemplate(TEMPLATE, TOKENS), recipe.generation, "reciter")

@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+from tokenizers import AddedToken, models, processors
+from tokenizers import Tokenizer as Backend
+
+from gesso.errors import CheckpointError, TextError
+from gesso.tasks.vocabulary import SPECIAL_TOKENS, build_tokenizer
+from gesso.text.tokenizer import Tokenizer
+
+
+def test_special_tokens_are_known_by_their_text(tokenizer: Tokenizer) -> None:
+    assert tokenizer.special == {token: index for index, token in enumerate(SPECIAL_TOKENS)}
+    assert tokenizer.special_ids == frozenset(range(len(SPECIAL_TOKENS)))
+    assert tokenizer.size == 1811
+
+
+def test_encode_and_decode(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("<bos>What is 481?<eos>")
+    assert (ids[0], ids[-1]) == (tokenizer.special["<bos>"], tokenizer.special["<eos>"])
+    assert tokenizer.decode(ids) == "<bos>What is 481?<eos>"
+    assert tokenizer.decode(ids, skip_special=True) == "What is 481?"
+    assert [tokenizer.piece(token) for token in ids[-4:-1]] == ["8", "1", "?"]
+    assert tokenizer.encode("") == []
+    assert tokenizer.decode([]) == ""
+    assert tokenizer.decode([999_999]) == "", "a model's table may be longer than its vocabulary"
+
+
+def test_nothing_is_added_padded_or_cut() -> None:
+    """Whatever the file says: the chat template is all there is."""
+    backend = Backend(models.WordLevel({"a": 0, "[S]": 1, "?": 2}, unk_token="?"))
+    backend.add_special_tokens([AddedToken("[S]", special=True)])
+    backend.post_processor = processors.TemplateProcessing(single="[S] $A", special_tokens=[("[S]", 1)])
+    backend.enable_padding(length=5)
+    backend.enable_truncation(max_length=1)
+    assert Tokenizer(backend).encode("[S]a") == [1, 0]
+
+
+def test_from_folder(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    build_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    assert Tokenizer.from_folder(tmp_path).encode("Sort: pear, fig") == tokenizer.encode("Sort: pear, fig")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"model": {"type": "Nonsense"}}'])
+def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be read"):
+        Tokenizer.from_folder(tmp_path)
+
+
+def test_a_truncated_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    build_tokenizer().save(str(path))
+    path.write_bytes(path.read_bytes()[:20_000])
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be read"):
+        Tokenizer.from_folder(tmp_path)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json is missing in"):
+        Tokenizer.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "fig\udce9"])
+def test_half_a_character_is_refused(tokenizer: Tokenizer, text: str) -> None:
+    with pytest.raises(TextError, match="no valid Unicode"):
+        tokenizer.encode(text)
