@@ -1,0 +1,103 @@
+"""`gesso models`, `train`, `eval`, and the page about them all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+from gesso import __version__
+from gesso.cli.reference import reference
+from gesso.models import hub
+from gesso.models.hub import CachedModel
+from gesso.tasks.registry import MINI_SKILLS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_models_lists_what_is_here(gesso: Gesso, bundled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "cached", lambda: [CachedModel("org/other@v2", bundled, 3_000_000)])
+    outcome = gesso("models")
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = [line.split() for line in outcome.out.splitlines()]
+    size = (bundled / "mini" / "model.safetensors").stat().st_size
+    assert rows[1] == ["mini", "bundled", f"{size / 1e6:.1f}", "MB"]
+    assert rows[2] == ["org/other@v2", "hub", "cache", "3.0", "MB"]
+    told = json.loads(gesso("models", "--json").out)
+    assert told == [
+        {"name": "mini", "where": "bundled", "bytes": size},
+        {"name": "org/other@v2", "where": "hub cache", "bytes": 3_000_000},
+    ]
+
+
+def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) -> None:
+    outcome = gesso("models", "show", "mini")
+    assert (outcome.code, outcome.err) == (0, "")
+    plain = gesso("models", "show", "mini", "--json")
+    assert plain.out.count("\n") == 1
+    facts = json.loads(plain.out)
+    assert facts["folder"] == str(bundled / "mini")
+    assert (facts["layers"], facts["vocab_size"], facts["canvas_length"]) == ("2 (1 sliding, 1 full)", 1811, 8)
+    assert (facts["max_denoising_steps"], facts["context"], facts["hidden_size"]) == (12, 4096, 24)
+    assert 0 < facts["active_parameters"] < facts["parameters"]
+    for name in facts:
+        assert name.replace("_", " ") in outcome.out
+    assert f"{facts['parameters']:,}" in outcome.out
+    assert json.loads(gesso("models", "show", bundled / "mini", "--json").out) == facts
+
+
+def test_train_lists_its_recipes(gesso: Gesso) -> None:
+    outcome = gesso("train")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("mini  ")
+    assert all(len(line.split("  ", 1)) == 2 for line in outcome.out.splitlines())
+
+
+def test_eval_measures_a_model(gesso: Gesso) -> None:
+    """A random one: nothing is right. One step a canvas is enough to see that."""
+    options = ("mini", "-n", 2, "--seed", 1, "--max-denoising-steps", 1)
+    told = json.loads(gesso("eval", *options, "--task", "arithmetic", "--json").out)
+    assert (told["model"], told["seed"], len(told["tasks"])) == ("mini", 1, 1)
+    (score,) = told["tasks"]
+    assert (score["task"], score["examples"], score["right"], score["mean_steps"]) == ("arithmetic", 2, 0, 1.0)
+    assert len(score["wrong"]) == 2
+    shown = gesso("eval", *options, "--task", "arithmetic", "--task", "ordering", "--failures", 1)
+    assert shown.code == 0
+    assert [line.split()[:2] for line in shown.out.splitlines()[1:3]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
+    assert shown.out.count("expected: ") == 2
+    assert f"[arithmetic] {score['wrong'][0][0]}" in shown.out
+
+
+def test_eval_knows_every_skill(gesso: Gesso) -> None:
+    outcome = gesso("eval", "--task", "nothing")
+    assert all(skill in outcome.err for skill in MINI_SKILLS)
+
+
+def test_version(gesso: Gesso) -> None:
+    outcome = gesso("--version")
+    assert (outcome.code, outcome.out, outcome.err) == (0, f"gesso {__version__}\n", "")
+
+
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_the_reference_page_is_true_whatever_the_terminal(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """`make docs` writes it."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert (DOCS / "cli.md").read_text("utf-8") == reference()
+
+
+def test_the_reference_page_names_every_command_and_option() -> None:
+    page = reference()
+    for command in ("generate", "chat", "replay", "models", "models show", "train", "eval"):
+        assert f"## gesso {command}\n" in page
+    for option in ("--entropy-bound", "--stability-threshold", "--start-canvas", "--trace", "-h, --help", "--json"):
+        assert option in page
+
+
+def test_help_is_the_reference_pages(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    outcome = gesso("generate", "--help")
+    assert outcome.code == 0
+    assert "\n".join(line.rstrip() for line in outcome.out.strip().splitlines()) in reference()
+    bare = gesso()
+    assert bare.code == 2
+    assert "Usage: gesso" in bare.out

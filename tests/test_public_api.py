@@ -1,0 +1,59 @@
+"""What `import gesso` promises."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gesso
+
+NAMES = {
+    "BlockCommitted", "DiffusionGemma", "DraftFrame", "Engine", "Event", "Finished", "GenerationConfig",
+    "GenerationResult", "GessoError", "ModelConfig", "Request", "Stream", "UserError", "load", "load_model",
+    "save_model",
+}  # fmt: skip
+"""Changing this set changes the public API: the changelog must say so."""
+
+
+def test_the_public_names() -> None:
+    assert set(gesso.__all__) == NAMES
+    assert gesso.__all__ == sorted(gesso.__all__)
+    assert set(dir(gesso)) == NAMES | {"__version__"}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_name_can_be_imported_and_documents_itself(name: str) -> None:
+    value = getattr(gesso, name)
+    assert value is getattr(gesso, name)
+    if name != "Event":
+        assert value.__doc__
+        module = importlib.import_module(value.__module__)
+        assert getattr(module, value.__name__) is value
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'gesso' has no attribute 'nothing'"):
+        _ = gesso.nothing
+    with pytest.raises(ImportError):
+        from gesso import nothing  # noqa: F401
+
+
+def test_errors_are_one_tree() -> None:
+    from gesso import errors
+
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    assert all(issubclass(value, gesso.GessoError) for value in classes)
+    assert issubclass(gesso.UserError, ValueError)
+    assert not issubclass(errors.TrainingError, gesso.UserError)
+    drawn = {word for word in (errors.__doc__ or "").split() if word.endswith("Error")}
+    assert drawn == {value.__name__ for value in classes}
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = "import gesso, sys; print(sorted({'torch', 'numpy', 'tokenizers', 'typer', 'rich'} & set(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(gesso.__file__).parents[1])}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
