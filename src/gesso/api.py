@@ -7,7 +7,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.text.chat_template import ChatTemplate
-from gesso.text.tokenizer import Tokenizer
+from gesso.text.tokenizer import TokenIds, Tokenizer
 
 
 def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> DiffusionGemma:
@@ -26,9 +26,12 @@ def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, o
 
 
 def load(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> Engine:
-    """An engine: the model with its tokenizer, chat template and defaults. See `load_model`."""
+    """An engine: the model with its tokenizer, chat template and defaults. See `load_model`.
+
+    Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
+    """
     folder = resolve(str(path), offline=offline)
-    tokenizer = Tokenizer.from_folder(folder)
+    tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
     model = load_folder(folder, device, dtype)
     return Engine(model, tokenizer, template, read_generation_defaults(folder, model.config), name=str(path))

@@ -169,7 +169,7 @@ class GenerationConfig:
         _check_number("confidence_threshold", self.confidence_threshold)
         _check_number("t_min", self.t_min)
         _check_number("t_max", self.t_max)
-        _check(self.t_min > 0, "t_min", "above 0", self.t_min)
+        _check(self.t_max > 0, "t_max", "above 0", self.t_max)
         _check(self.t_max >= self.t_min, "t_max", f"at least t_min ({self.t_min})", self.t_max)
         _check(isinstance(self.ignore_eos, bool), "ignore_eos", "true or false", self.ignore_eos)
         stop = _parts(self.stop)

@@ -125,7 +125,7 @@ EVIL = "fig\x1b]0;owned\x07\x1b[2J\x9b5n\x08\r\x7fpear\u202e\u2066x"
 
 def test_control_characters_never_reach_the_terminal(drawn: list[RenderableType]) -> None:
     """A title, a cleared screen, a question to the terminal, a deleted character, text turned around."""
-    events, special = record(EVIL)
+    events, special = record(f"<|channel>thought\n{EVIL}<channel|>{EVIL}", thinking=True)
     hostile = DraftFrame(
         0, 1, 12, 0.8, (30, 31, 32), (True,) * 3, (0.0, 0.5, 9.0), ("\x1b]0;owned\x07", "\x1b[2J\x9b5n", "\x08\u202e")
     )
@@ -136,7 +136,7 @@ def test_control_characters_never_reach_the_terminal(drawn: list[RenderableType]
     for bad in ("\x1b]", "\x1b[2J", "\x1b[1337m", "\x9b", "\x07", "\x08", "\x7f", "\u202e", "\u2066"):
         assert bad not in written
     assert {c for c in screen(console) if not c.isprintable()} <= {"\n", "\r"}
-    assert result.text == EVIL, "the result itself is what the model said"
+    assert result.text == result.reasoning == EVIL, "the result itself is what the model said"
     assert "fig" in screen(console)
     assert "pear" in screen(console)
 

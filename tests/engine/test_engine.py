@@ -1,17 +1,20 @@
 """Requests to results: seeds, batches, limits, stops, and what is refused before any work is done."""
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gesso
 from engine.tiny import CANVAS, CONTEXT, reciter
 from gesso.config import GenerationConfig
 from gesso.engine import engine as engine_module
 from gesso.engine.engine import MAX_BATCH, Engine, Request
 from gesso.engine.result import GenerationResult
-from gesso.errors import OptionError
+from gesso.errors import OptionError, TextError
 
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 
@@ -234,7 +237,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "max_new_tokens": [0, -1, 1.5, "8", True, [4]],
     "max_denoising_steps": [0, -3, 2.0, "x", False],
     "entropy_bound": [-0.1, NAN, INFINITE, "0.1", True],
-    "t_min": [0, -1.0, NAN, INFINITE, "0.4", 0.9],
+    "t_min": [-1.0, NAN, INFINITE, "0.4", 0.9],
     "t_max": [0.3, -1.0, NAN, INFINITE, "0.8"],
     "stability_threshold": [-1, 1.0, "1", True],
     "confidence_threshold": [-1e-9, NAN, INFINITE, "x", False],
@@ -292,3 +295,21 @@ def test_what_does_not_fit_the_context_is_refused() -> None:
         engine.generate([5] * (room + 1), max_new_tokens=CANVAS)
     with pytest.raises(OptionError, match=f"max_new_tokens {CONTEXT}"):
         engine.generate([5], max_new_tokens=CONTEXT)
+
+
+def test_a_checkpoint_without_a_tokenizer_takes_ids(tmp_path: Path, tiny_folder: Path) -> None:
+    for path in tiny_folder.iterdir():
+        if not path.name.startswith(("tokenizer", "chat_template")):
+            shutil.copy(path, tmp_path / path.name)
+    engine = gesso.load(tmp_path, device="cpu")
+    result = engine.generate([5, 6, 7], seed=1, max_new_tokens=4, ignore_eos=True)
+    assert result.text == "".join(f"<{token}>" for token in result.token_ids)
+    with pytest.raises(TextError, match=r"no tokenizer\.json"):
+        engine.generate("hello", raw=True)
+
+
+def test_requests_may_be_mappings(tiny: Engine) -> None:
+    [found] = tiny.generate_batch([{"prompt": "Sort: fig, apple", "seed": 3, "max_new_tokens": 6}])
+    assert found.token_ids == tiny.generate("Sort: fig, apple", seed=3, max_new_tokens=6).token_ids
+    with pytest.raises(OptionError, match="needs a prompt"):
+        tiny.generate_batch([{"seed": 3}])

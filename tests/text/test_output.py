@@ -106,6 +106,8 @@ def test_one_stop_string_is_found_where_find_finds_it(text: str, stop: str, plac
 
 
 @given(text=AB, stop=st.lists(st.text("ab", min_size=1, max_size=4), max_size=4), places=CUTS)
+@example(text="aabb", stop=["abb", "b"], places=[])
+@example(text="aab", stop=["b", "ab"], places=[2])
 def test_of_several_the_first_to_be_complete_counts_however_the_text_is_cut(
     text: str, stop: list[str], places: list[int]
 ) -> None:

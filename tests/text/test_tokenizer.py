@@ -19,7 +19,7 @@ def test_encode_and_decode(tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode("<bos>What is 481?<eos>")
     assert (ids[0], ids[-1]) == (tokenizer.special["<bos>"], tokenizer.special["<eos>"])
     assert tokenizer.decode(ids) == "<bos>What is 481?<eos>"
-    assert tokenizer.decode(ids, skip_special=True) == "What is 481?"
+
     assert [tokenizer.piece(token) for token in ids[-4:-1]] == ["8", "1", "?"]
     assert tokenizer.encode("") == []
     assert tokenizer.decode([]) == ""

@@ -84,10 +84,12 @@ class Engine:
         """
         return self.generate_batch([Request(prompt, options)])[0]
 
-    def generate_batch(self, requests: Sequence[Request | Prompt]) -> list[GenerationResult]:
-        """Generate many prompts, each with its own settings; results come in the order of the requests."""
-        wrapped = [request if isinstance(request, Request) else Request(request) for request in requests]
-        sequences = [self._start(request) for request in wrapped]
+    def generate_batch(self, requests: Sequence[Request | Mapping[str, Any] | Prompt]) -> list[GenerationResult]:
+        """Generate many prompts, each with its own settings; results come in the order of the requests.
+
+        A request is a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
+        """
+        sequences = [self._start(_as_request(request)) for request in requests]
         for _ in self._run(sequences, drafts=False):
             pass
         return [sequence.result() for sequence in sequences]
@@ -151,3 +153,14 @@ class Engine:
                 if not sequence.finished:
                     remaining.append((number, sequence))
             running = remaining
+
+
+def _as_request(request: Request | Mapping[str, Any] | Prompt) -> Request:
+    if isinstance(request, Request):
+        return request
+    if isinstance(request, Mapping):
+        options = dict(request)
+        if "prompt" not in options:
+            raise OptionError("a request that is a mapping needs a prompt")
+        return Request(options.pop("prompt"), options)
+    return Request(request)

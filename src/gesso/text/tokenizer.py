@@ -1,6 +1,6 @@
 """A checkpoint's `tokenizer.json`, with the ids of the special tokens gesso looks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
@@ -10,6 +10,9 @@ from gesso.errors import CheckpointError, TextError
 
 class Tokenizer:
     """Text to ids and back. Special tokens written in a chat template become their ids; nothing is added."""
+
+    special: Mapping[str, int]
+    special_ids: frozenset[int]
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -49,9 +52,28 @@ class Tokenizer:
             raise TextError("the text is no valid Unicode: it holds bytes that are no UTF-8, or half a character")
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
-        return str(self._tokenizer.decode(list(ids), skip_special_tokens=skip_special))
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids`, special tokens included."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def piece(self, index: int) -> str:
         """The text of one token by itself, for showing a canvas."""
         return self.decode([index])
+
+
+class TokenIds(Tokenizer):
+    """Stands in where a checkpoint has no tokenizer: prompts are ids, and texts are ids in angle brackets."""
+
+    def __init__(self) -> None:
+        self.special = {}
+        self.special_ids = frozenset()
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def encode(self, text: str) -> list[int]:
+        raise TextError(f"this checkpoint has no tokenizer.json to read {text[:20]!r} with; pass token ids")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(f"<{index}>" for index in ids)
