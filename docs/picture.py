@@ -1,6 +1,6 @@
 """Draws `docs/canvas.svg`: one answer of the bundled model while its canvas resolves.
 
-    python docs/picture.py
+python docs/picture.py
 """
 
 import io

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 from engine.tiny import make_tiny_folder
 
 from gesso.cli.app import run
@@ -39,6 +40,9 @@ def gesso(bundled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Runs a command line in this process, behind a pipe; `stdin` is a text, or None for a terminal."""
     monkeypatch.setattr(hub, "_bundled_folder", lambda: bundled)
     monkeypatch.setattr(hub, "cached", list)
+    # `--device auto` is the CPU, so that results are the same everywhere.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setenv("COLUMNS", "100")
 
     def call(*arguments: object, stdin: str | None = None) -> Outcome:

@@ -7,7 +7,7 @@ import pytest
 
 from cli.conftest import Gesso
 from gesso import __version__
-from gesso.cli.reference import reference
+from gesso.cli.reference import api_reference, reference
 from gesso.models import hub
 from gesso.models.hub import CachedModel
 from gesso.tasks.registry import MINI_SKILLS
@@ -83,6 +83,7 @@ def test_the_reference_page_is_true_whatever_the_terminal(monkeypatch: pytest.Mo
     """`make docs` writes it."""
     monkeypatch.setenv("COLUMNS", columns)
     assert (DOCS / "cli.md").read_text("utf-8") == reference()
+    assert (DOCS / "api.md").read_text("utf-8") == api_reference()
 
 
 def test_the_reference_page_names_every_command_and_option() -> None:

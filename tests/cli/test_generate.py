@@ -149,7 +149,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--max-new-tokens", "100000"], "past the model's 4096"),
     (["generate", "x", "--max-denoising-steps", "0"], "max_denoising_steps must be"),
     (["generate", "x", "--t-min", "0.9"], "t_max must be at least t_min (0.9), got 0.8"),
-    (["generate", "x", "--t-min", "0"], "t_min must be above 0"),
+    (["generate", "x", "--t-min", "0", "--t-max", "0"], "t_max must be above 0"),
     (["generate", "x", "--stability-threshold", "-1"], "stability_threshold must be"),
     (["generate", "x", "--stop", ""], "stop must be a sequence of strings that are not empty"),
     (["generate", "x", "--start-canvas", "1,2"], "start_canvas has 2 tokens, the canvas 8"),

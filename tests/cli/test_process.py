@@ -54,7 +54,7 @@ def test_help_is_quick(environment: dict[str, str]) -> None:
 def test_ctrl_c_ends_a_long_answer_cleanly(environment: dict[str, str], bundled: Path) -> None:
     command = [sys.executable, "-m", "gesso", "generate", "hi", "--model", str(bundled / "mini"), "--seed", "1"]
     process = subprocess.Popen(
-        [*command, "--ignore-eos", "--max-new-tokens", "4000"],
+        [*command, "--device", "cpu", "--ignore-eos", "--max-new-tokens", "4000"],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

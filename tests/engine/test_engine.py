@@ -264,7 +264,7 @@ def test_an_impossible_value_is_refused_by_name(name: str, value: Any) -> None:
 
 def test_values_at_their_limits_are_taken() -> None:
     engine = reciter("pear")
-    limits = {"entropy_bound": 0, "t_min": 1e-9, "t_max": 1e-9, "stability_threshold": 0, "confidence_threshold": 0}
+    limits = {"entropy_bound": 0, "t_min": 0, "t_max": 1e-9, "stability_threshold": 0, "confidence_threshold": 0}
     result = engine.generate("hi", seed=2**63 - 1, stop=(), max_denoising_steps=3, **limits)
     assert (result.text, result.seed, result.denoising_steps) == ("pear", 2**63 - 1, (3,))
 
@@ -313,3 +313,10 @@ def test_requests_may_be_mappings(tiny: Engine) -> None:
     assert found.token_ids == tiny.generate("Sort: fig, apple", seed=3, max_new_tokens=6).token_ids
     with pytest.raises(OptionError, match="needs a prompt"):
         tiny.generate_batch([{"seed": 3}])
+
+
+def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match="takes a list of requests"):
+        tiny.generate_batch("hello")
+    with pytest.raises(OptionError, match="^raw must be true or false"):
+        tiny.generate("hello", raw="no")

@@ -89,6 +89,8 @@ class Engine:
 
         A request is a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
         """
+        if isinstance(requests, str | bytes | Mapping):
+            raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
         sequences = [self._start(_as_request(request)) for request in requests]
         for _ in self._run(sequences, drafts=False):
             pass
@@ -102,7 +104,10 @@ class Engine:
     def _start(self, request: Request) -> RunningSequence:
         """Check everything that can be checked before the first pass."""
         options = dict(request.options)
-        text = {name: bool(options.pop(name)) for name in _PROMPT_OPTIONS if name in options}
+        text = {name: options.pop(name) for name in _PROMPT_OPTIONS if name in options}
+        for name, value in text.items():
+            if not isinstance(value, bool):
+                raise OptionError(f"{name} must be true or false, got {value!r}")
         config = self.defaults.override(**options)
         shape = self.model.config
         ids = prompt_ids(

@@ -6,8 +6,8 @@ them (`write_causal`), then `commit(T)` moves the end. `denoise` writes the canv
 while denoising the committed part is only read.
 
 A full layer keeps every position. A sliding layer keeps the last `window - 1`: that is all a canvas or the
-next token may see. Its buffer has room for some more, so that what is kept is moved to the front only when
-the tail is reached.
+next token may see. Its buffer has room for these and the most that was written at once; what is kept is moved to
+the front when the tail is reached.
 """
 
 import torch
@@ -26,21 +26,21 @@ class LayerCache:
         self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
 
     def _room(self, tokens: int, reserve: int) -> None:
-        """Make room for `tokens` behind the end; `reserve` is the length a full layer is expected to reach."""
+        """Make room for `tokens` behind the end; `reserve` is the length the sequence is expected to reach."""
         keep = self.end - self.start
         capacity = self.kv.shape[2]
         if self.end + tokens <= capacity:
             return
-        if keep + tokens <= capacity and self.start >= keep:
-            self.kv[:, :, :keep] = self.kv[:, :, self.start : self.end]
+        kept = self.kv[:, :, self.start : self.end]
+        need = keep + tokens
+        if need <= capacity:
+            self.kv[:, :, :keep] = kept.clone() if self.start < keep else kept
         else:
-            need = keep + tokens
-            wanted = max(reserve, need) if self.window is None else 2 * (self.window - 1) + tokens
-            if self.window is None and capacity and wanted <= need:
-                wanted = max(need, 2 * capacity)
-            grown = self.kv.new_empty(2, self.kv.shape[1], max(wanted, need), self.kv.shape[3])
-            grown[:, :, :keep] = self.kv[:, :, self.start : self.end]
-            self.kv = grown
+            wanted = reserve if reserve > need else max(need, 2 * capacity)
+            if self.window is not None:
+                wanted = max(need, min(wanted, self.window - 1 + tokens))
+            self.kv = self.kv.new_empty(2, self.kv.shape[1], wanted, self.kv.shape[3])
+            self.kv[:, :, :keep] = kept
         self.start, self.end = 0, keep
 
     def write(self, k_TGK: Tensor, v_TGK: Tensor, reserve: int) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _refuse
+        environment.globals["strftime_now"] = lambda format: datetime.now().astimezone().strftime(format)
         environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
