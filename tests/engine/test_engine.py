@@ -318,5 +318,5 @@ def test_requests_may_be_mappings(tiny: Engine) -> None:
 def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
     with pytest.raises(OptionError, match="takes a list of requests"):
         tiny.generate_batch("hello")
-    with pytest.raises(OptionError, match="^raw must be true or false"):
+    with pytest.raises(OptionError, match=r"^raw must be true or false"):
         tiny.generate("hello", raw="no")

@@ -23,7 +23,7 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda format: datetime.now().astimezone().strftime(format)
+        environment.globals["strftime_now"] = lambda pattern: datetime.now().astimezone().strftime(pattern)
         environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
