@@ -12,9 +12,9 @@ from rich.text import Text
 import gesso
 from gesso.cli.render import draw_canvas, legend, summary
 
-PROMPT = 'Write a Python function pick_large that returns "big" if its argument is greater than 12, otherwise "small".'
-SEED = 4
-PANELS = 4
+PROMPT = "Write a Python function find_four that returns 12 if its argument is equal to 4, otherwise its argument."
+SEED = 1
+PANELS = 3
 
 
 def main() -> None:

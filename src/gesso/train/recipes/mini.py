@@ -76,7 +76,7 @@ def mini() -> Recipe:
         name="mini",
         model=model,
         generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"]),
-        train=TrainConfig(steps=3500, encoder_loss_weight=0.2, narrow=NARROW),
+        train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
         tokenizer=build_tokenizer,
         chat_template=template,
         tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast", **tokens},
