@@ -43,7 +43,9 @@ def draw_canvas(frame: DraftFrame, special: frozenset[int]) -> Text:
             text.append("\N{MIDDLE DOT}", HIDDEN)
         else:
             shown = printable(piece, keep="\n").replace("\n", "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\n")
-            text.append(shown, style_of(entropy))
+            word = shown.lstrip(" ")
+            text.append(" " * (len(shown) - len(word)))
+            text.append(word, style_of(entropy))
     return text
 
 
