@@ -14,7 +14,8 @@ from oracle import SHAPES, Pair, variant
 
 from gesso.config import GenerationConfig, LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError, UserError
-from gesso.models.hf_config import read_config, read_generation_config, write_config, write_generation_config
+from gesso.models.hf_config import read_config, write_config
+from gesso.models.hf_generation_config import read_generation_config, write_generation_config
 
 Make = Callable[[str], Pair]
 PLAIN = SHAPES["plain"].config()

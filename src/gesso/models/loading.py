@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gesso.config import GenerationConfig, ModelConfig
 from gesso.errors import CheckpointError, OptionError
-from gesso.models import hf_config
+from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, tied_to, to_hf
 
@@ -57,7 +57,7 @@ def read_model_config(folder: Path) -> ModelConfig:
 
 def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
     path = folder / "generation_config.json"
-    return hf_config.read_generation_config(read_json(path) if path.exists() else {}, config)
+    return hf_generation_config.read_generation_config(read_json(path) if path.exists() else {}, config)
 
 
 def pick_device(name: str) -> torch.device:
@@ -181,7 +181,7 @@ def save_folder(
     config = model.config
     _write_json(folder / "config.json", hf_config.write_config(config, dtype))
     generation = generation or GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
-    _write_json(folder / "generation_config.json", hf_config.write_generation_config(generation, config))
+    _write_json(folder / "generation_config.json", hf_generation_config.write_generation_config(generation, config))
     if source is not None:
         _copy_text_files(source, folder)
     shards: list[list[str]] = []
