@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
-from gesso.train.batch import Batch, Conversation, make_batch
+from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
 
 VOCAB, EOS = 200, 1
 
@@ -140,3 +140,66 @@ def test_moving_a_batch_moves_all_of_it() -> None:
 def test_examples_without_prompt_or_answer_are_refused(prompt: list[int], answer: list[int]) -> None:
     with pytest.raises(DataError, match="one token at least"):
         Conversation(prompt, answer)
+
+
+def many(conversations: list[Conversation], count: int, seed: int = 0, **options: bool) -> Batch:
+    return make_batch(
+        conversations,
+        canvas_length=8,
+        vocab_size=VOCAB,
+        eos_token_id=EOS,
+        self_conditioning_probability=0.5,
+        generator=torch.Generator().manual_seed(seed),
+        canvases_per_example=count,
+        **options,
+    )
+
+
+@given(conversations(), st.integers(0, 2**20), st.integers(2, 7))
+def test_several_canvases_of_an_example_are_spread_over_its_answer(
+    given_: list[Conversation], seed: int, count: int
+) -> None:
+    batch = many(given_, count, seed)
+    rows = batch.tokens_N.split(list(batch.lengths))
+    assert batch.starts_B.shape == (len(given_) * count,)
+    for i, row in enumerate(rows):
+        conversation = given_[int(row[0]) - 100]
+        begins = [int(start) - len(conversation.prompt) for start in batch.starts_B[i * count : (i + 1) * count]]
+        drawn = Counter(begins)
+        blocks = conversation.canvases(8)
+        assert len(drawn) == min(blocks, count), "no canvas is drawn again before all were drawn"
+        assert max(drawn.values()) <= -(-count // blocks)
+        # The encoder reads up to the end of the last canvas drawn, and no further.
+        assert row.tolist() == [*conversation.prompt, *conversation.answer[: max(begins) + 8]]
+        for k, begin in enumerate(begins):
+            clean = list(conversation.answer[begin : begin + 8])
+            assert batch.canvas_BC[i * count + k].tolist() == clean + [EOS] * (8 - len(clean))
+
+
+@given(conversations(), st.integers(1, 8), st.integers(1, 3))
+def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts: int, count: int) -> None:
+    batch = many(given_, count)
+    split = batch.split(parts)
+    assert len(split) == min(parts, len(given_))
+    assert sum(part.canvas_tokens for part in split) == batch.canvas_tokens
+    assert sum(part.target_tokens for part in split) == batch.target_tokens
+    rows = batch.tokens_N.split(batch.lengths)
+    for i in range(len(given_)):
+        part, place = split[i % parts], i // parts
+        assert torch.equal(part.tokens_N.split(part.lengths)[place], rows[i])
+        mine, theirs = slice(place * count, (place + 1) * count), slice(i * count, (i + 1) * count)
+        for name in ("starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B"):
+            assert torch.equal(getattr(part, name)[mine], getattr(batch, name)[theirs]), name
+
+
+def test_the_prompt_is_trained_on_by_choice() -> None:
+    batch = many([Conversation([100, 101, 102], [5, 6])], 1, prompt_loss=True)
+    assert batch.targets_N.tolist() == [101, 102, 5, 6, IGNORED]
+
+
+def test_text_that_goes_on_gives_full_canvases_only() -> None:
+    batches = [many([Conversation([100], [5] * 21, ends=False)], 1, seed) for seed in range(40)]
+    assert {int(batch.starts_B[0]) for batch in batches} == {1, 9}
+    assert all(batch.canvas_BC.tolist() == [[5] * 8] for batch in batches)
+    with pytest.raises(DataError, match="goes on has 7 tokens, a canvas 8"):
+        many([Conversation([100], [5] * 7, ends=False)], 1)

@@ -1,5 +1,6 @@
 """The training passes against the model's own `encode` and `denoise`, the loss against a slow one, and gradients."""
 
+import dataclasses
 import random
 
 import pytest
@@ -16,7 +17,9 @@ EOS = 1
 NAMES = ["plain", "two_full_kv_heads", "window_1", "window_2", "all_full", "biased", "six_heads_three_kv"]
 
 
-def batch_of(shape: Shape, seed: int = 0, examples: int = 9, probability: float = 0.5) -> Batch:
+def batch_of(
+    shape: Shape, seed: int = 0, examples: int = 9, probability: float = 0.5, canvases_per_example: int = 1
+) -> Batch:
     """Rows of very different lengths, so that every group of padding is met."""
     draw = random.Random(seed)
 
@@ -33,7 +36,15 @@ def batch_of(shape: Shape, seed: int = 0, examples: int = 9, probability: float 
         eos_token_id=EOS,
         self_conditioning_probability=probability,
         generator=torch.Generator().manual_seed(seed),
+        canvases_per_example=canvases_per_example,
     )
+
+
+def one_canvas_each(batch: Batch, k: int) -> Batch:
+    """The k-th canvas of every example, in a batch of its own."""
+    picks = torch.arange(len(batch.lengths)) * batch.canvases_per_example + k
+    names = ("starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B")
+    return dataclasses.replace(batch, canvases_per_example=1, **{n: getattr(batch, n)[picks] for n in names})
 
 
 def trainable(shape: Shape, seed: int = 0) -> DiffusionGemma:
@@ -250,3 +261,23 @@ def test_autocast_stays_near() -> None:
     assert rough.encoder.item() == pytest.approx(exact.encoder.item(), rel=0.02)
     rough.denoiser.backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", ["plain", "window_2", "biased"])
+def test_several_canvases_of_an_example_are_that_many_batches(name: str) -> None:
+    """Loss and gradient of three canvases an example are the mean of three batches of one each."""
+    shape = SHAPES[name]
+    batch = batch_of(shape, canvases_per_example=3)
+    whole, parts = trainable(shape), trainable(shape)
+    loss = forward.losses(whole, batch)
+    (loss.denoiser + loss.encoder).backward()
+    found = []
+    for k in range(3):
+        part = forward.losses(parts, one_canvas_each(batch, k))
+        ((part.denoiser + part.encoder) / 3).backward()
+        found.append(part.denoiser.item())
+    assert loss.denoiser.item() == pytest.approx(sum(found) / 3, rel=1e-5)
+    for (label, one), other in zip(whole.named_parameters(), parts.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-5, msg=label)

@@ -1,10 +1,10 @@
 """From prompt and answer token ids to one training batch.
 
 The answer, with the end-of-turn token, is cut into canvases; the last is filled up with EOS, which is supervised.
-One canvas of every example is drawn uniformly. The encoder reads the prompt and the clean answer up to the end of
-that canvas; the canvas sees the encoder's positions before its own start and nothing later.
+One canvas of every example, or several, are drawn uniformly. The encoder reads the prompt and the clean answer up to
+the end of the last one drawn; a canvas sees the encoder's positions before its own start and nothing later.
 
-    B examples   C canvas length   N encoder tokens of all examples laid flat, without padding
+    B canvases   C canvas length   N encoder tokens of all examples laid flat, without padding
 """
 
 import dataclasses
@@ -17,6 +17,9 @@ from torch import Tensor
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
 
+IGNORED = -100
+"""Target of a position that is not trained on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -24,15 +27,22 @@ class Conversation:
 
     prompt: Sequence[int]
     answer: Sequence[int]
+    ends: bool = True
+    """False where the text goes on after the answer: only full canvases are cut from it, none is filled up."""
 
     def __post_init__(self) -> None:
         if not self.prompt or not self.answer:
             raise DataError("a training example needs a prompt and an answer of one token at least")
 
+    def canvases(self, canvas_length: int) -> int:
+        """How many canvases the answer is cut into."""
+        full, rest = divmod(len(self.answer), canvas_length)
+        return full + bool(rest and self.ends)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One training batch, rows in order of length; see the module's docstring."""
+    """One training batch, examples in order of length; see the module's docstring."""
 
     tokens_N: Tensor
     lengths: tuple[int, ...]
@@ -43,14 +53,51 @@ class Batch:
     """The clean canvas."""
     noisy_BC: Tensor
     self_conditioned_B: Tensor
-    """Which examples get the first pass's belief, bool."""
+    """Which canvases get the first pass's belief, bool."""
     targets_N: Tensor
-    """Next token of each encoder position inside the answer, -100 elsewhere."""
+    """Next token of each encoder position inside the answer (or anywhere, by choice), `IGNORED` elsewhere."""
+    canvases_per_example: int = 1
+    """Canvases of one example are neighbours: canvas b belongs to example b // canvases_per_example."""
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch with its tensors on `device`."""
-        tensors = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "lengths"}
-        return dataclasses.replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        moved = {name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)}
+        return dataclasses.replace(self, **moved)
+
+    @property
+    def canvas_tokens(self) -> int:
+        """Tokens that the denoiser's loss is the mean over."""
+        return self.canvas_BC.numel()
+
+    @property
+    def target_tokens(self) -> int:
+        """Tokens that the encoder's loss is the mean over."""
+        return int((self.targets_N != IGNORED).sum())
+
+    def split(self, parts: int) -> list["Batch"]:
+        """At most `parts` batches of every `parts`-th example each: like in length, for micro-batches and processes."""
+        if parts == 1:
+            return [self]
+        rows = list(zip(self.tokens_N.split(self.lengths), self.targets_N.split(self.lengths), strict=True))
+        per, device = self.canvases_per_example, self.tokens_N.device
+        batches = []
+        for part in range(min(parts, len(rows))):
+            mine = range(part, len(rows), parts)
+            canvases = torch.tensor([i * per + k for i in mine for k in range(per)], device=device)
+            batches.append(
+                Batch(
+                    tokens_N=torch.cat([rows[i][0] for i in mine]),
+                    lengths=tuple(self.lengths[i] for i in mine),
+                    starts_B=self.starts_B[canvases],
+                    canvas_BC=self.canvas_BC[canvases],
+                    noisy_BC=self.noisy_BC[canvases],
+                    self_conditioned_B=self.self_conditioned_B[canvases],
+                    targets_N=torch.cat([rows[i][1] for i in mine]),
+                    canvases_per_example=per,
+                )
+            )
+        return batches
 
 
 def make_batch(
@@ -61,26 +108,40 @@ def make_batch(
     eos_token_id: int,
     self_conditioning_probability: float,
     generator: torch.Generator,
+    canvases_per_example: int = 1,
+    prompt_loss: bool = False,
 ) -> Batch:
-    """Draw canvases, times, noise and self-conditioning, all from `generator`."""
+    """Draw canvases, times, noise and self-conditioning, all from `generator`.
+
+    Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
+    as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
+    over the prompt as well.
+
+    Raises:
+        DataError: an answer that goes on is shorter than a canvas.
+    """
     tokens: list[int] = []
     targets: list[int] = []
     lengths, starts, canvases = [], [], []
     drawn = []
     for conversation in conversations:
-        blocks = -(-len(conversation.answer) // canvas_length)
-        drawn.append((conversation, int(torch.randint(blocks, (), generator=generator))))
-    drawn.sort(key=lambda pair: len(pair[0].prompt) + min(len(pair[0].answer), (pair[1] + 1) * canvas_length))
-    for conversation, block in drawn:
+        blocks = conversation.canvases(canvas_length)
+        if not blocks:
+            raise DataError(f"text that goes on has {len(conversation.answer)} tokens, a canvas {canvas_length}")
+        drawn.append((conversation, _draw_blocks(blocks, canvases_per_example, generator)))
+    drawn.sort(key=lambda pair: len(pair[0].prompt) + min(len(pair[0].answer), (max(pair[1]) + 1) * canvas_length))
+    for conversation, picks in drawn:
         prompt, answer = list(conversation.prompt), list(conversation.answer)
-        begin, end = block * canvas_length, (block + 1) * canvas_length
-        canvas = answer[begin:end]
-        canvases.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))
+        for begin in (block * canvas_length for block in picks):
+            canvas = answer[begin : begin + canvas_length]
+            canvases.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))
+            starts.append(len(prompt) + begin)
+        end = (max(picks) + 1) * canvas_length
         row = prompt + answer[:end]
         tokens += row
-        targets += [-100] * (len(prompt) - 1) + answer[:end] + [-100]
+        targets += prompt[1:] if prompt_loss else [IGNORED] * (len(prompt) - 1)
+        targets += [*answer[:end], IGNORED]
         lengths.append(len(row))
-        starts.append(len(prompt) + begin)
     canvas_BC = torch.tensor(canvases)
     times = draw_times(len(canvases), generator)
     return Batch(
@@ -91,4 +152,14 @@ def make_batch(
         noisy_BC=corrupt(canvas_BC, times, vocab_size, generator),
         self_conditioned_B=torch.rand(len(canvases), generator=generator) < self_conditioning_probability,
         targets_N=torch.tensor(targets),
+        canvases_per_example=canvases_per_example,
     )
+
+
+def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:
+    """`count` of `blocks` canvases: each as often as the others, give or take one."""
+    if count == 1:
+        return [int(torch.randint(blocks, (), generator=generator))]
+    rounds = [torch.randperm(blocks, generator=generator) for _ in range(-(-count // blocks))]
+    picks: list[int] = torch.cat(rounds)[:count].tolist()
+    return picks

@@ -30,6 +30,7 @@ class CanvasWidth:
     canvas_length: int
     batch_size: int
     share: float
+    canvases_per_example: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class TrainConfig:
     batch_size: int = 64
     narrow: tuple[CanvasWidth, ...] = ()
     """Steps with narrower canvases; the rest of the steps use the model's own width and `batch_size`."""
+    canvases_per_example: int = 1
+    """Canvases trained on for each example that the encoder reads, of the steps at the model's own width."""
     learning_rate: float = 2e-3
     warmup_steps: int = 200
     """Linear from zero; then cosine to zero at `steps`."""
@@ -58,7 +61,14 @@ class TrainConfig:
     log_every: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "checkpoint_every", "keep_checkpoints", "log_every"):
+        for name in (
+            "steps",
+            "batch_size",
+            "canvases_per_example",
+            "checkpoint_every",
+            "keep_checkpoints",
+            "log_every",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.precision not in ("float32", "bfloat16"):

@@ -4,7 +4,8 @@ The encoder runs once over all examples laid flat, without padding; its keys and
 graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded,
 in groups of rows of like length.
 
-    B examples   T longest encoder row   C canvas length   N encoder tokens   H heads   G key heads   K head dim
+    B canvases (examples where each has one)   T longest encoder row   C canvas length   N encoder tokens
+    H heads   G key heads   K head dim
 """
 
 import itertools
@@ -18,7 +19,7 @@ from torch.nn import functional as F
 from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.attention import Attend
-from gesso.train.batch import Batch
+from gesso.train.batch import IGNORED, Batch
 
 MASKED = -1e9
 GRAIN = 256
@@ -45,6 +46,17 @@ class Encoded:
     groups: list[Group]
     keys: list[list[Tensor]]
     values: list[list[Tensor]]
+
+    def repeat(self, times: int) -> "Encoded":
+        """Every row `times` times in a row: for so many canvases of each example."""
+        if times == 1:
+            return self
+        groups = [Group(slice(g.rows.start * times, g.rows.stop * times), g.tokens, g.longest) for g in self.groups]
+        keys, values = (
+            [[rows.repeat_interleave(times, dim=0) for rows in layer] for layer in side]
+            for side in (self.keys, self.values)
+        )
+        return Encoded(self.hidden_ND, groups, keys, values)
 
     def take(self, rows_B: Tensor) -> "Encoded":
         """The rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
@@ -181,10 +193,10 @@ class Losses:
 def losses(model: DiffusionGemma, batch: Batch) -> Losses:
     """The released two-pass loss.
 
-    A pass without self-conditioning and without gradient is run for the examples that drew it; its belief, or
+    A pass without self-conditioning and without gradient is run for the canvases that drew it; its belief, or
     exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean alike.
     """
-    encoded = encode(model, batch)
+    encoded = encode(model, batch).repeat(batch.canvases_per_example)
     count, width = batch.noisy_BC.shape
     soft = torch.zeros(count, width, model.config.hidden_size, device=model.device)
     chosen = batch.self_conditioned_B
@@ -195,6 +207,6 @@ def losses(model: DiffusionGemma, batch: Batch) -> Losses:
             soft[chosen] = mixed.view(-1, width, soft.shape[2]).to(soft.dtype)
     hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1))
     denoiser = F.cross_entropy(model.vocabulary.logits(hidden), batch.canvas_BC.flatten())
-    inside = batch.targets_N != -100
+    inside = batch.targets_N != IGNORED
     encoder = F.cross_entropy(model.vocabulary.logits(encoded.hidden_ND[inside]), batch.targets_N[inside])
     return Losses(denoiser, encoder)

@@ -128,7 +128,7 @@ def _pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
         if draw < width.share:
             return width
         draw -= width.share
-    return CanvasWidth(recipe.model.canvas_length, recipe.train.batch_size, 1.0)
+    return CanvasWidth(recipe.model.canvas_length, recipe.train.batch_size, 1.0, recipe.train.canvases_per_example)
 
 
 def _step(
@@ -145,6 +145,7 @@ def _step(
         eos_token_id=recipe.model.eos_token_id,
         self_conditioning_probability=config.self_conditioning_probability,
         generator=generator,
+        canvases_per_example=width.canvases_per_example,
     ).to(model.device)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(config, step)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini
+from gesso.train.recipes.mini import mini, mini_2
 
-RECIPES: dict[str, Callable[[], Recipe]] = {"mini": mini}
+RECIPES: dict[str, Callable[[], Recipe]] = {"mini": mini, "mini-2": mini_2}
 
 
 def load_recipe(name: str) -> Recipe:
