@@ -132,6 +132,34 @@ def _check(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class LoraConfig:
+    """A low-rank adapter: which layers get a delta, and of what size."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    """Deltas are scaled by alpha / rank, or by alpha / sqrt(rank) with `rank_stabilised`."""
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("layers.*.attention.*", "layers.*.mlp.*", "self_conditioning.*")
+    """Shell patterns on module names; `layers.*.experts` and `layers.*.router.proj` are left alone unless named."""
+    rank_stabilised: bool = False
+
+    def __post_init__(self) -> None:
+        _require_int("rank", self.rank, 1)
+        if not self.alpha > 0:
+            raise ConfigError(f"alpha must be above 0, got {self.alpha}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        if not self.targets:
+            raise ConfigError("an adapter needs one target pattern at least")
+
+    @property
+    def scale(self) -> float:
+        """What deltas are multiplied by."""
+        root: float = self.rank**0.5
+        return self.alpha / (root if self.rank_stabilised else self.rank)
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationConfig:
     """How one request is denoised. Defaults are the published ones; a checkpoint's
     `generation_config.json` replaces them and a request overrides both."""

@@ -8,9 +8,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +22,7 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, tied_to, to_hf
+from gesso.nn.quantized import quantized_like, quantized_tensors
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -85,8 +86,14 @@ def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dt
     return DTYPES[name]
 
 
-def load_folder(folder: Path, device: str = "auto", dtype: str = "auto") -> DiffusionGemma:
+def load_folder(
+    folder: Path, device: str = "auto", dtype: str = "auto", quantize: Literal["nf4"] | None = None
+) -> DiffusionGemma:
     """The text model of a checkpoint folder.
+
+    Args:
+        quantize: hold linear layers and experts in 4 bits, made tensor by tensor while loading. Embeddings, norms and
+            routers keep `dtype`.
 
     Raises:
         CheckpointError: missing, unknown, misshapen, truncated or quantized weights, or another model type.
@@ -99,8 +106,47 @@ def load_folder(folder: Path, device: str = "auto", dtype: str = "auto") -> Diff
     with torch.device("meta"):
         model = DiffusionGemma(config)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
-    model.load_state_dict(_tensors(folder, model, target, kind), strict=True, assign=True)
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    convert = _keep if quantize is None else _quantizer(replace_by_four_bits(model))
+    model.load_state_dict(_tensors(folder, shapes, target, kind, convert), strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+Convert = Callable[[str, Tensor], dict[str, Tensor]]
+"""A tensor of the plain model, by name, into the tensors of the model that is loaded."""
+
+
+def _keep(name: str, tensor: Tensor) -> dict[str, Tensor]:
+    return {name: tensor}
+
+
+def _quantizer(layers: list[str]) -> Convert:
+    def convert(name: str, tensor: Tensor) -> dict[str, Tensor]:
+        return quantized_tensors(name, tensor) if name.rpartition(".")[0] in layers else {name: tensor}
+
+    return convert
+
+
+def replace_by_four_bits(model: DiffusionGemma) -> list[str]:
+    """Put empty 4-bit layers in the place of all linear layers and experts but the routers; returns their names.
+
+    Raises:
+        OptionError: a layer's width cannot be cut into groups.
+    """
+    replaced = []
+    for name, module in list(model.named_modules()):
+        if name.endswith("router.proj"):
+            continue
+        try:
+            with torch.device("meta"):
+                new = quantized_like(module)
+        except ValueError as error:
+            raise OptionError(f"{name} cannot be held in 4 bits: {error}") from None
+        if new is not None:
+            parent, _, label = name.rpartition(".")
+            setattr(model.get_submodule(parent), label, new)
+            replaced.append(name)
+    return replaced
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
@@ -127,9 +173,11 @@ def _open(path: Path, device: str = "cpu") -> Any:
         raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
 
 
-def _tensors(folder: Path, model: DiffusionGemma, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+def _tensors(
+    folder: Path, shapes: dict[str, torch.Size], device: torch.device, dtype: torch.dtype, convert: Convert
+) -> dict[str, Tensor]:
     files = weight_files(folder)
-    wanted = {to_hf(name): (name, tensor.shape) for name, tensor in model.state_dict().items()}
+    wanted = {to_hf(name): (name, shape) for name, shape in shapes.items()}
     copies = {name: tied for name in files if (tied := tied_to(name)) in wanted}
     foreign = [n for n in files if n not in wanted and n not in copies and not n.startswith(VISION_PREFIXES)]
     if foreign:
@@ -151,10 +199,10 @@ def _tensors(folder: Path, model: DiffusionGemma, device: torch.device, dtype: t
                 tensor = file.get_tensor(hf_name)
                 if not tensor.is_floating_point() or tensor.element_size() < 2:
                     raise CheckpointError(f"{hf_name} is {tensor.dtype}: quantized, which gesso cannot read yet")
-                loaded[name] = tensor.to(dtype)
+                loaded |= convert(name, tensor.to(dtype))
     for copy, original in copies.items():
-        with _open(files[copy]) as file:
-            if not torch.equal(file.get_tensor(copy).to(device, dtype), loaded[wanted[original][0]]):
+        with _open(files[copy]) as file, _open(files[original]) as other:
+            if not torch.equal(file.get_tensor(copy).to(dtype), other.get_tensor(original).to(dtype)):
                 raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
     return loaded
 

@@ -37,7 +37,8 @@ _LAYER = {
     "post_norm.weight": "post_feedforward_layernorm.weight",
     "decoder_scalar": "layer_scalar",
 }
-_ENCODER_SCALAR = "model.encoder.language_model.layers.{}.layer_scalar"
+ENCODER_STACK = "model.encoder.language_model."
+_ENCODER_SCALAR = ENCODER_STACK + "layers.{}.layer_scalar"
 _OWN_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 _ENCODER_COPY = re.compile(r"model\.encoder\.language_model\.(.+)")
 
@@ -50,6 +51,13 @@ def to_hf(name: str) -> str:
             return _ENCODER_SCALAR.format(layer)
         return f"model.decoder.layers.{layer}.{_LAYER[part]}"
     return _TOP[name]
+
+
+def to_hf_module(name: str) -> str:
+    """Hugging Face's name of one of our linear layers, or of a layer's experts."""
+    if name.endswith(".experts"):
+        return to_hf(f"{name}.down_proj").removesuffix(".down_proj")
+    return to_hf(f"{name}.weight").removesuffix(".weight")
 
 
 def encoder_copy(name: str) -> str | None:

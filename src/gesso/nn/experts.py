@@ -4,6 +4,9 @@ Tokens are sorted by expert once, each expert that got any multiplies one contig
 results are put back in token order: no loop over empty experts and no scatter.
 """
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -36,37 +39,65 @@ class Router(nn.Module):
         return weights_Nk * self.per_expert_scale[experts_Nk], experts_Nk
 
 
+Projection = Callable[[Tensor], Tensor]
+"""One linear map of one expert: [n, in] -> [n, out]."""
+
+
 class Experts(nn.Module):
     """Fused expert weights: `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F]."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int) -> None:
         super().__init__()
-        self.num_experts = num_experts
         self.gate_up_proj = nn.Parameter(torch.empty(num_experts, 2 * intermediate_size, hidden_size))
         self.down_proj = nn.Parameter(torch.empty(num_experts, hidden_size, intermediate_size))
 
+    @property
+    def num_experts(self) -> int:
+        return self.gate_up_proj.shape[0]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of one expert's gate_up and down."""
+        gate_up, down = self.gate_up_proj.shape, self.down_proj.shape
+        return (gate_up[1], gate_up[2]), (down[1], down[2])
+
+    def projections(self) -> Iterator[tuple[Projection, Projection]]:
+        """gate_up and down of every expert."""
+        # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
+        for gate_up, down in zip(self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True):
+            yield partial(F.linear, weight=gate_up), partial(F.linear, weight=down)
+
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sum over the chosen experts of weight times expert(x), [N, D]."""
-        tokens, top_k = experts_Nk.shape
-        flat = experts_Nk.flatten()
-        order = flat.argsort(stable=True)
-        counts = flat.bincount(minlength=self.num_experts)
-        grain = FINE if order.numel() < 4 * COARSE * self.num_experts else COARSE
-        padded = (counts + grain - 1) // grain * grain
-        # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
-        gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
-        slots = torch.empty_like(order)
-        slots[order] = torch.arange(order.numel(), device=order.device) + gap[flat[order]]
-        slabs = padded.tolist()
-        # What fills a slab up is token 0 once more; nobody reads what comes out of it.
-        source = torch.zeros(sum(slabs), dtype=order.dtype, device=order.device)
-        source[slots] = torch.arange(tokens, device=order.device).repeat_interleave(top_k)
-        rows = x_ND.index_select(0, source)
-        outputs = []
-        experts = zip(rows.split(slabs), self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True)
-        for slab, gate_up, down in experts:
-            if slab.shape[0]:
-                gate, up = F.linear(slab, gate_up).chunk(2, dim=-1)
-                outputs.append(F.linear(F.gelu(gate, approximate="tanh") * up, down))
-        out = torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1)
-        return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)
+        return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
+
+
+def mix_experts(
+    x_ND: Tensor,
+    weights_Nk: Tensor,
+    experts_Nk: Tensor,
+    num_experts: int,
+    projections: Iterator[tuple[Projection, Projection]],
+) -> Tensor:
+    """Sum over each token's experts of weight times `down(gelu(gate(x)) * up(x))`, [N, D]."""
+    tokens, top_k = experts_Nk.shape
+    flat = experts_Nk.flatten()
+    order = flat.argsort(stable=True)
+    counts = flat.bincount(minlength=num_experts)
+    grain = FINE if order.numel() < 4 * COARSE * num_experts else COARSE
+    padded = (counts + grain - 1) // grain * grain
+    # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
+    gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
+    slots = torch.empty_like(order)
+    slots[order] = torch.arange(order.numel(), device=order.device) + gap[flat[order]]
+    slabs = padded.tolist()
+    # What fills a slab up is token 0 once more; nobody reads what comes out of it.
+    source = torch.zeros(sum(slabs), dtype=order.dtype, device=order.device)
+    source[slots] = torch.arange(tokens, device=order.device).repeat_interleave(top_k)
+    outputs = []
+    for slab, (gate_up, down) in zip(x_ND.index_select(0, source).split(slabs), projections, strict=True):
+        if slab.shape[0]:
+            gate, up = gate_up(slab).chunk(2, dim=-1)
+            outputs.append(down(F.gelu(gate, approximate="tanh") * up))
+    out = torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1)
+    return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)

@@ -1,0 +1,106 @@
+"""Low-rank deltas (LoRA, arXiv 2106.09685) beside frozen layers.
+
+A wrapped layer computes `base(x) + scale * B(A(dropout(x)))`. The wrapped module is the attribute `base`, so a
+model with deltas has the same layers in the same places, and merging is putting `base` back with its weight changed.
+
+    R rank   E experts   F expert width   D hidden
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gesso.nn.experts import Experts, Projection, mix_experts
+from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+
+
+def _drawn(*shape: int, device: torch.device) -> nn.Parameter:
+    """A: uniform as PEFT draws it, so that rank and learning rate mean what they mean there."""
+    bound = shape[-1] ** -0.5
+    return nn.Parameter(torch.empty(*shape, device=device).uniform_(-bound, bound))
+
+
+def _zeros(*shape: int, device: torch.device) -> nn.Parameter:
+    """B: zero, so that training starts from the base model exactly."""
+    return nn.Parameter(torch.zeros(*shape, device=device))
+
+
+class LoraLinear(nn.Module):
+    """A linear layer with a delta: A [R, in], B [out, R], both fp32."""
+
+    def __init__(self, base: nn.Linear | QuantizedLinear, rank: int, scale: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.base = base
+        self.scale = scale
+        self.dropout = dropout
+        self.lora_A = _drawn(rank, base.in_features, device=_device(base))
+        self.lora_B = _zeros(base.out_features, rank, device=_device(base))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.base(x)
+        return out + _delta(x, self.lora_A, self.lora_B, self.scale, self.dropout if self.training else 0.0)
+
+    def delta(self) -> Tensor:
+        """What is added to the weight, [out, in], fp32."""
+        return self.scale * (self.lora_B @ self.lora_A)
+
+
+class LoraExperts(nn.Module):
+    """Fused experts with a delta of its own for every expert and matrix."""
+
+    def __init__(self, base: Experts | QuantizedExperts, rank: int, scale: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.base = base
+        self.scale = scale
+        self.dropout = dropout
+        device = _device(base)
+        count, (wide, hidden), (_, width) = base.num_experts, *base.shapes
+        self.gate_up_lora_A = _drawn(count, rank, hidden, device=device)
+        self.gate_up_lora_B = _zeros(count, wide, rank, device=device)
+        self.down_lora_A = _drawn(count, rank, width, device=device)
+        self.down_lora_B = _zeros(count, hidden, rank, device=device)
+
+    @property
+    def num_experts(self) -> int:
+        return self.base.num_experts
+
+    def projections(self) -> Iterator[tuple[Projection, Projection]]:
+        """gate_up and down of every expert, with their deltas."""
+        deltas = zip(
+            self.gate_up_lora_A.unbind(),
+            self.gate_up_lora_B.unbind(),
+            self.down_lora_A.unbind(),
+            self.down_lora_B.unbind(),
+            strict=True,
+        )
+        for (gate_up, down), (gate_up_A, gate_up_B, down_A, down_B) in zip(
+            self.base.projections(), deltas, strict=True
+        ):
+            yield self._with(gate_up, gate_up_A, gate_up_B), self._with(down, down_A, down_B)
+
+    def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
+
+    def deltas(self) -> tuple[Tensor, Tensor]:
+        """What is added to gate_up_proj and down_proj, fp32."""
+        return (
+            self.scale * (self.gate_up_lora_B @ self.gate_up_lora_A),
+            self.scale * (self.down_lora_B @ self.down_lora_A),
+        )
+
+    def _with(self, project: Projection, a: Tensor, b: Tensor) -> Projection:
+        dropout = self.dropout if self.training else 0.0
+        return lambda x: project(x) + _delta(x, a, b, self.scale, dropout)
+
+
+def _delta(x: Tensor, a: Tensor, b: Tensor, scale: float, dropout: float) -> Tensor:
+    if dropout:
+        x = F.dropout(x, dropout)
+    return F.linear(F.linear(x, a.to(x.dtype)), b.to(x.dtype)) * scale
+
+
+def _device(module: nn.Module) -> torch.device:
+    tensor: Tensor = next(iter(module.state_dict().values()))
+    return tensor.device
