@@ -11,6 +11,7 @@ from gesso.tasks import (
     TASKS,
     Example,
     build_tokenizer,
+    default_tasks,
     evaluation_set,
     held_out,
     mini_mixture,
@@ -21,6 +22,26 @@ from gesso.tasks.to_json import valid
 from gesso.tasks.words import CITIES, COLOURS, ITEMS, POOL
 
 ALL = pytest.mark.parametrize("name", MINI_SKILLS)
+
+
+def test_the_skills_of_mini_are_six_of_the_tasks() -> None:
+    assert MINI_SKILLS == ("json", "code", "arithmetic", "ordering", "editing", "counting") == tuple(MINI_WEIGHTS)
+    assert set(TASKS) == {*MINI_SKILLS, "sudoku", "sql"}
+    assert all(task.name == name for name, task in TASKS.items())
+
+
+@pytest.mark.parametrize(
+    ("model", "tasks"),
+    [
+        ("mini", MINI_SKILLS),
+        ("sudoku", ("sudoku",)),
+        ("runs/sudoku", ("sudoku",)),
+        ("sudoku/mini", MINI_SKILLS),
+        ("org/model@main", MINI_SKILLS),
+    ],
+)
+def test_tasks_of_a_model(model: str, tasks: tuple[str, ...]) -> None:
+    assert default_tasks(model) == tasks
 
 
 def samples(name: str, n: int = 300) -> list[Example]:

@@ -1,7 +1,7 @@
-"""Synthetic tasks with graders, which the bundled model is trained and tested on, and its tokenizer."""
+"""Synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer."""
 
 from gesso.tasks.base import Example, Task, evaluation_set, held_out, training_stream
-from gesso.tasks.registry import MINI_SKILLS, MINI_WEIGHTS, TASKS, mini_mixture
+from gesso.tasks.registry import MINI_SKILLS, MINI_WEIGHTS, TASKS, default_tasks, mini_mixture
 from gesso.tasks.vocabulary import SPECIAL_TOKENS, build_tokenizer
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Example",
     "Task",
     "build_tokenizer",
+    "default_tasks",
     "evaluation_set",
     "held_out",
     "mini_mixture",

@@ -8,7 +8,7 @@ be kept anywhere.
 import random
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,9 +38,23 @@ class Task(Protocol):
     def grade(self, example: Example, text: str) -> bool:
         """Whether `text` is a correct answer to `example.prompt`."""
 
-    def sample_evaluation(self, rng: random.Random) -> Example:
-        """Draw one example for an evaluation set; the training distribution unless a task says otherwise."""
+    def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
+        """Draw one example for place `index` (from 0) of an evaluation set.
+
+        It is drawn again until its prompt is held out and new. The training distribution unless a task says otherwise.
+        """
         return self.sample(rng)
+
+    def group(self, example: Example) -> str:  # noqa: ARG002
+        """Name of the group under which an evaluation reports `example` apart; empty for none."""
+        return ""
+
+    def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
+        """What an evaluation reports of an answer beside right or wrong: by name, how many of how many (at least 1).
+
+        The names are the same for every example of a task.
+        """
+        return {}
 
 
 def held_out(prompt: str) -> bool:
@@ -82,7 +96,7 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
     for _ in range(1000 + 400 * n):
         if len(found) >= n:
             break
-        example = task.sample_evaluation(rng)
+        example = task.sample_evaluation(rng, len(found))
         if held_out(example.prompt):
             found.setdefault(example.prompt, example)
     if len(found) < n:

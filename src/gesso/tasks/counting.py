@@ -27,7 +27,7 @@ class Counting(Task):
             end = rng.randint(start + _SHORT_COUNT[1], _MAX_END)
         return self._example(start, end)
 
-    def sample_evaluation(self, rng: random.Random) -> Example:
+    def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
         """Draw start and end uniformly among the answers that need more than one canvas."""
         while True:
             example = self._example(rng.randint(1, _MAX_START), rng.randint(1, _MAX_END))

@@ -1,5 +1,6 @@
-"""The tasks by name, and the mixture that the bundled model was trained on."""
+"""The tasks by name, and those that each bundled model was trained on."""
 
+from pathlib import PurePath
 from types import MappingProxyType
 
 from gesso.tasks.arithmetic import Arithmetic
@@ -8,13 +9,17 @@ from gesso.tasks.code import Code
 from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
+from gesso.tasks.sql import Sql
+from gesso.tasks.sudoku import Sudoku
 from gesso.tasks.to_json import ToJson
 
-_ALL: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
+_MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
-TASKS: dict[str, Task] = {task.name: task for task in _ALL}
+TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Sudoku(), Sql())}
 
-MINI_SKILLS: tuple[str, ...] = tuple(TASKS)
+MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
+
+_MODEL_TASKS = {"sudoku": ("sudoku",)}
 
 MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
     {"json": 0.10, "code": 0.17, "arithmetic": 0.25, "ordering": 0.20, "editing": 0.18, "counting": 0.10}
@@ -25,3 +30,9 @@ MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
 def mini_mixture() -> list[tuple[Task, float]]:
     """Return the default tasks and weights for `training_stream`."""
     return [(TASKS[name], MINI_WEIGHTS[name]) for name in MINI_SKILLS]
+
+
+def default_tasks(model: str) -> tuple[str, ...]:
+    """Return the names of the tasks for a model, by the last part of its name or path: the six skills of `mini`
+    unless it is one that was trained on others."""
+    return _MODEL_TASKS.get(PurePath(model).name, MINI_SKILLS)

@@ -1,39 +1,83 @@
 """A model on held-out prompts of a task."""
 
 import math
-import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gesso.engine.engine import Engine, Request
+from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
-from gesso.tasks.base import Task, evaluation_set
+from gesso.tasks.base import Example, Task, evaluation_set
+
+Interval = tuple[float, float]
+"""Ends of a 95% interval."""
+
+_RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class TaskScore:
+class Share:
+    """How many of how many, summed over all answers."""
+
+    value: float
+    interval: Interval
+    """`ratio_interval`; of a share of 0 or 1, about which that tells nothing, Wilson's with one count an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """Outcome of some examples. Intervals of means are those of `ratio_interval`."""
+
+    examples: int
+    right: int
+    interval: Interval
+    """Wilson interval of the share that is right."""
+    mean_steps: float
+    """Denoising steps a canvas, over all canvases."""
+    mean_steps_interval: Interval
+    p95_steps: float
+    mean_example_steps: float
+    """Denoising steps an example, summed over its canvases."""
+    mean_example_steps_interval: Interval
+    p95_example_steps: float
+    mean_seconds: float
+    """Wall clock from an example's start to its end, while others of the batch run beside it."""
+    mean_seconds_interval: Interval
+    shares: dict[str, Share]
+    """What the task counts beside right or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore(GroupScore):
     """Outcome of one task."""
 
     task: str
-    examples: int
-    right: int
-    interval: tuple[float, float]
-    """95% Wilson interval of the share that is right."""
-    mean_steps: float
-    """Denoising steps a canvas, over all canvases."""
-    p95_steps: float
     tokens_per_forward: float
     converged: float
     """Share of the canvases that were stable and confident before their steps were used up."""
     seconds: float
     """Wall clock of all examples, batched."""
+    groups: dict[str, GroupScore]
+    """Outcome of each group that the task tells apart, in the order of their first examples."""
     wrong: tuple[tuple[str, str, str], ...]
     """Prompt, reference answer and answer of what is not right."""
 
 
-def wilson_interval(right: int, total: int) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One example with what the model made of it."""
+
+    case: Example
+    result: GenerationResult
+    right: bool
+    counts: Mapping[str, tuple[int, int]]
+
+
+def wilson_interval(right: int, total: int) -> Interval:
     """95% interval of a share (Wilson 1927)."""
     z = 1.959964
     share = right / total
@@ -41,6 +85,20 @@ def wilson_interval(right: int, total: int) -> tuple[float, float]:
     spread = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
     scale = 1 + z * z / total
     return (centre - spread) / scale, (centre + spread) / scale
+
+
+def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
+    """95% interval of sum(parts) / sum(wholes), the percentile bootstrap (Efron 1979) with a fixed seed.
+
+    Element i of both belongs to example i, and whole examples are drawn: the cells of one puzzle, or the canvases of
+    one answer, are not independent. Where all examples agree the interval has no width.
+    """
+    generator = np.random.default_rng(0)
+    part, whole = np.asarray(parts, dtype=float), np.asarray(wholes, dtype=float)
+    draws = (generator.integers(len(part), size=len(part)) for _ in range(_RESAMPLES))
+    ratios = [part[drawn].sum() / whole[drawn].sum() for drawn in draws]
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options: Mapping[str, Any]) -> TaskScore:
@@ -59,22 +117,54 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
     started = time.monotonic()
     results = engine.generate_batch(requests)
     seconds = time.monotonic() - started
-    wrong = tuple(
-        (case.prompt, case.answer, result.text)
+    answers = [
+        _Answer(case, result, task.grade(case, result.text), task.counts(case, result.text))
         for case, result in zip(cases, results, strict=True)
-        if not task.grade(case, result.text)
-    )
-    steps = [s for result in results for s in result.denoising_steps]
-    flags = [c for result in results for c in result.converged]
+    ]
+    names = dict.fromkeys(name for case in cases if (name := task.group(case)))
+    flags = [flag for result in results for flag in result.converged]
     return TaskScore(
+        **_figures(answers),
         task=task.name,
-        examples=examples,
-        right=examples - len(wrong),
-        interval=wilson_interval(examples - len(wrong), examples),
-        mean_steps=statistics.fmean(steps),
-        p95_steps=sorted(steps)[min(len(steps) - 1, math.ceil(0.95 * len(steps)) - 1)],
-        tokens_per_forward=sum(r.completion_tokens for r in results) / sum(steps),
+        tokens_per_forward=sum(r.completion_tokens for r in results) / sum(sum(r.denoising_steps) for r in results),
         converged=sum(flags) / len(flags),
         seconds=seconds,
-        wrong=wrong,
+        groups={name: GroupScore(**_figures([a for a in answers if task.group(a.case) == name])) for name in names},
+        wrong=tuple((a.case.prompt, a.case.answer, a.result.text) for a in answers if not a.right),
     )
+
+
+def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
+    """The fields of `GroupScore`."""
+    right = sum(answer.right for answer in answers)
+    steps = [sum(answer.result.denoising_steps) for answer in answers]
+    canvases = [answer.result.canvases for answer in answers]
+    seconds = [answer.result.seconds for answer in answers]
+    each = [1.0] * len(answers)
+    return {
+        "examples": len(answers),
+        "right": right,
+        "interval": wilson_interval(right, len(answers)),
+        "mean_steps": sum(steps) / sum(canvases),
+        "mean_steps_interval": ratio_interval(steps, canvases),
+        "p95_steps": _percentile_95([s for answer in answers for s in answer.result.denoising_steps]),
+        "mean_example_steps": sum(steps) / len(answers),
+        "mean_example_steps_interval": ratio_interval(steps, each),
+        "p95_example_steps": _percentile_95(steps),
+        "mean_seconds": sum(seconds) / len(answers),
+        "mean_seconds_interval": ratio_interval(seconds, each),
+        "shares": {name: _share([answer.counts[name] for answer in answers]) for name in answers[0].counts},
+    }
+
+
+def _share(counts: Sequence[tuple[int, int]]) -> Share:
+    found, total = zip(*counts, strict=True)
+    value = sum(found) / sum(total)
+    if value in (0, 1):
+        return Share(value, wilson_interval(round(value) * len(counts), len(counts)))
+    return Share(value, ratio_interval(found, total))
+
+
+def _percentile_95(values: Sequence[int]) -> int:
+    """The smallest value that at least 95% of them do not exceed."""
+    return sorted(values)[math.ceil(0.95 * len(values)) - 1]

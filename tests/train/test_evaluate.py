@@ -1,0 +1,131 @@
+"""Scores of a task: intervals, steps, groups and shares, from an engine that only recites."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from gesso.engine.engine import Request
+from gesso.engine.result import GenerationResult
+from gesso.errors import OptionError
+from gesso.tasks.base import Example, Task
+from gesso.train.evaluate import evaluate_task, ratio_interval, wilson_interval
+
+
+class Letters(Task):
+    """Letters to repeat; grouped by length, and counted letter by letter."""
+
+    name = "letters"
+
+    def sample(self, rng: Random) -> Example:
+        text = "".join(rng.choices("abc", k=rng.randint(3, 6)))
+        return Example(self.name, text, text)
+
+    def grade(self, example: Example, text: str) -> bool:
+        return text == example.answer
+
+    def group(self, example: Example) -> str:
+        return "long" if len(example.prompt) > 4 else "short"
+
+    def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:
+        same = sum(given == right for given, right in zip(text, example.answer, strict=False))
+        return {"same": (same, len(example.answer)), "given": (min(len(text), 1), 1)}
+
+
+class Plain(Letters):
+    name = "plain"
+    group = Task.group
+    counts = Task.counts
+
+
+class Reciter:
+    """Repeats short prompts in one canvas of two steps, long ones in two of three and five but with a wrong end."""
+
+    def generate_batch(self, requests: Sequence[Request]) -> list[GenerationResult]:
+        self.requests = requests
+        return [self._answer(str(request.prompt)) for request in requests]
+
+    def _answer(self, prompt: str) -> GenerationResult:
+        long = len(prompt) > 4
+        return GenerationResult(
+            text=prompt[:-1] + "?" if long else prompt,
+            reasoning="",
+            token_ids=(),
+            finish_reason="stop",
+            prompt_tokens=1,
+            completion_tokens=20 if long else 10,
+            denoising_steps=(3, 5) if long else (2,),
+            converged=(True, False) if long else (True,),
+            seed=0,
+            seconds_to_first_block=0.1,
+            seconds=0.5 if long else 0.25,
+        )
+
+
+def score(task: Task, examples: int, **options: Any) -> Any:
+    return evaluate_task(Reciter(), task, examples, seed=3, options=options)  # type: ignore[arg-type]
+
+
+def test_groups_and_shares() -> None:
+    found = score(Letters(), 30)
+    short, long = found.groups["short"], found.groups["long"]
+    assert short.examples + long.examples == found.examples == 30
+    assert (short.right, long.right, found.right) == (short.examples, 0, short.examples)
+    assert short.interval == wilson_interval(short.right, short.examples)
+    assert (short.mean_steps, short.mean_example_steps, short.p95_steps) == (2, 2, 2)
+    assert (long.mean_steps, long.mean_example_steps, long.p95_steps, long.p95_example_steps) == (4, 8, 5, 8)
+    assert (short.mean_seconds, long.mean_seconds_interval) == (0.25, (0.5, 0.5))
+    assert found.mean_steps == pytest.approx((2 * short.examples + 8 * long.examples) / (30 + long.examples))
+    low, high = found.mean_steps_interval
+    assert 2 < low < found.mean_steps < high < 4
+    letters = sum(len(prompt) for prompt, _, _ in found.wrong)
+    assert long.shares["same"].value == pytest.approx(1 - long.examples / letters)
+    low, high = found.shares["same"].interval
+    assert 0.7 < low < found.shares["same"].value < high < 1
+    assert len(found.wrong) == long.examples
+    assert found.converged == pytest.approx(30 / (30 + long.examples))
+    assert found == dataclasses.replace(score(Letters(), 30), seconds=found.seconds)
+
+
+def test_a_share_of_one_has_the_width_of_its_examples() -> None:
+    given = score(Letters(), 30).shares["given"]
+    assert (given.value, given.interval) == (1, wilson_interval(30, 30))
+
+
+def test_a_task_without_groups_and_counts() -> None:
+    found = score(Plain(), 20)
+    assert (found.groups, found.shares) == ({}, {})
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["task"] == "plain"
+
+
+def test_requests_have_seeds_of_their_own_and_the_options() -> None:
+    engine = Reciter()
+    evaluate_task(engine, Letters(), 3, seed=5, options={"entropy_bound": 0.2})  # type: ignore[arg-type]
+    assert [request.options["seed"] for request in engine.requests] == [5, 6, 7]
+    assert all(request.options["entropy_bound"] == 0.2 for request in engine.requests)
+
+
+def test_too_many_examples_are_refused() -> None:
+    with pytest.raises(OptionError, match="letters"):
+        score(Letters(), 400)
+
+
+def test_wilson_intervals() -> None:
+    assert wilson_interval(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson_interval(0, 10) == pytest.approx((0, 0.2775), abs=1e-4)
+
+
+def test_ratio_intervals() -> None:
+    rng = Random(0)
+    values = [rng.gauss(10, 2) for _ in range(400)]
+    low, high = ratio_interval(values, [1] * 400)
+    assert (low + high) / 2 == pytest.approx(sum(values) / 400, abs=0.03)
+    assert high - low == pytest.approx(2 * 1.96 * 2 / 20, rel=0.15)
+    assert ratio_interval(values, [1] * 400) == (low, high)
+    assert ratio_interval([3, 3], [4, 4]) == (0.75, 0.75)
+    # Examples are drawn whole, however much each holds.
+    low, high = ratio_interval([0, 90], [10, 90])
+    assert (low, high) == (0, 1)
