@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gesso.engine.engine import Engine
+from gesso.models.adapters import load_adapter, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
@@ -25,8 +26,18 @@ def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, o
     return load_folder(resolve(str(path), offline=offline), device, dtype)
 
 
-def load(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> Engine:
+def load(
+    path: str | Path,
+    device: str = "auto",
+    dtype: str = "auto",
+    *,
+    offline: bool = False,
+    adapter: str | Path | None = None,
+) -> Engine:
     """An engine: the model with its tokenizer, chat template and defaults. See `load_model`.
+
+    Args:
+        adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
@@ -34,4 +45,7 @@ def load(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
     model = load_folder(folder, device, dtype)
+    if adapter is not None:
+        load_adapter(model, Path(adapter))
+        merge(model)
     return Engine(model, tokenizer, template, read_generation_defaults(folder, model.config), name=str(path))

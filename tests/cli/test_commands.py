@@ -1,6 +1,7 @@
 """`gesso models`, `train`, `eval`, and the page about them all."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,26 @@ def test_eval_measures_a_model(gesso: Gesso) -> None:
     assert f"[arithmetic] {score['wrong'][0][0]}" in shown.out
 
 
+def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:
+    options = ("eval", "mini", "--task", "sudoku", "-n", 4, "--max-denoising-steps", 1)
+    (score,) = json.loads(gesso(*options, "--json").out)["tasks"]
+    assert {name: group["examples"] for name, group in score["groups"].items()} == {"easy": 2, "medium": 1, "hard": 1}
+    assert set(score["shares"]) == set(score["groups"]["hard"]["shares"]) == {"blanks right", "clues kept"}
+    shown = gesso(*options).out
+    assert "sudoku        all (4)" in shown
+    assert all(f"{band} (" in shown for band in ("easy", "medium", "hard"))
+    assert shown.count("\nblanks right ") == shown.count("\nclues kept ") == 1
+
+
+def test_eval_takes_a_models_own_tasks(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundled / "mini", tmp_path / "sudoku")
+    told = json.loads(gesso("eval", tmp_path / "sudoku", "-n", 1, "--max-denoising-steps", 1, "--json").out)
+    assert [score["task"] for score in told["tasks"]] == ["sudoku"]
+
+
 def test_eval_knows_every_skill(gesso: Gesso) -> None:
     outcome = gesso("eval", "--task", "nothing")
-    assert all(skill in outcome.err for skill in MINI_SKILLS)
+    assert all(skill in outcome.err for skill in (*MINI_SKILLS, "sudoku", "sql"))
 
 
 def test_version(gesso: Gesso) -> None:

@@ -19,8 +19,7 @@ from gesso.nn.vocabulary import VocabularyPass
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.checkpoint import write_text_files
-from gesso.train.config import Recipe, TrainConfig
+from gesso.train.config import NewText, Recipe, TrainConfig
 
 CANVAS, CONTEXT = 8, 4096
 SHARP = 2.0
@@ -47,9 +46,7 @@ def tiny_recipe() -> Recipe:
         model=model,
         generation=GenerationConfig(eos_token_ids=(special["<eos>"], special["<turn|>"]), max_denoising_steps=12),
         train=TrainConfig(steps=1),
-        tokenizer=build_tokenizer,
-        chat_template=TEMPLATE,
-        tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS},
+        text=NewText(build_tokenizer, TEMPLATE, {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
         data=NoData(),
     )
 
@@ -66,7 +63,7 @@ def make_tiny_folder(folder: Path) -> Path:
             if name == "norm.weight":  # sharper than random, so that canvases settle
                 parameter.mul_(SHARP)
     save_folder(model, folder, generation=recipe.generation)
-    write_text_files(recipe, folder)
+    recipe.text.write(folder)
     return folder
 
 

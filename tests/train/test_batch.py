@@ -203,3 +203,16 @@ def test_text_that_goes_on_gives_full_canvases_only() -> None:
     assert all(batch.canvas_BC.tolist() == [[5] * 8] for batch in batches)
     with pytest.raises(DataError, match="goes on has 7 tokens, a canvas 8"):
         many([Conversation([100], [5] * 7, ends=False)], 1)
+
+
+@given(conversations(), st.integers(0, 2**20), st.integers(1, 4))
+def test_without_encoder_loss_rows_end_where_the_last_canvas_begins(
+    given_: list[Conversation], seed: int, count: int
+) -> None:
+    batch = many(given_, count, seed, encoder_loss=False)
+    assert batch.target_tokens == 0
+    assert list(batch.lengths) == sorted(batch.lengths)
+    for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
+        last = int(batch.starts_B[i * count : (i + 1) * count].max())
+        conversation = given_[int(row[0]) - 100]
+        assert row.tolist() == [*conversation.prompt, *conversation.answer][:last]

@@ -281,3 +281,49 @@ def test_several_canvases_of_an_example_are_that_many_batches(name: str) -> None
         assert one.grad is not None
         assert other.grad is not None
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-5, msg=label)
+
+
+def gradients(model: DiffusionGemma, batch: Batch, **options: bool) -> tuple[float, float, list[Tensor]]:
+    loss = forward.losses(model, batch, **options)
+    model.zero_grad()
+    (loss.denoiser + loss.encoder).backward()
+    return loss.denoiser.item(), loss.encoder.item(), [p.grad for p in model.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("name", ["plain", "window_2", "biased"])
+def test_checkpointing_changes_nothing(name: str) -> None:
+    model, batch = trainable(SHAPES[name]), batch_of(SHAPES[name], canvases_per_example=2)
+    plain, again = gradients(model, batch), gradients(model, batch, checkpointing=True)
+    assert plain[:2] == again[:2]
+    assert all(torch.equal(a, b) for a, b in zip(plain[2], again[2], strict=True))
+
+
+def test_checkpointing_keeps_less() -> None:
+    shape = SHAPES["twelve_layers"]
+    model, batch = trainable(shape), batch_of(shape)
+    kept = []
+    for checkpointing in (False, True):
+        sizes: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, sizes=sizes: sizes.append(t.nbytes) or t, lambda t: t):
+            forward.losses(model, batch, checkpointing=checkpointing)
+        kept.append(sum(sizes))
+    assert kept[1] < 0.3 * kept[0]
+
+
+def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = SHAPES["plain"]
+    model, batch = trainable(shape), batch_of(shape)
+    whole = gradients(model, batch)
+    monkeypatch.setattr(forward, "LOGIT_BYTES", 4 * shape.vocab * 7)
+    chunked = gradients(model, batch)
+    assert chunked[:2] == pytest.approx(whole[:2], rel=1e-5)
+    for one, other in zip(whole[2], chunked[2], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
+
+
+def test_the_encoders_loss_can_be_left_out() -> None:
+    shape = SHAPES["plain"]
+    model, batch = trainable(shape), batch_of(shape)
+    found = forward.losses(model, batch, encoder=False)
+    assert found.encoder.item() == 0
+    assert found.denoiser.item() == forward.losses(model, batch).denoiser.item()

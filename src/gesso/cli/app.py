@@ -10,7 +10,9 @@ import typer
 from gesso import __version__
 from gesso.cli.chat import chat
 from gesso.cli.evaluate import evaluate
+from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
+from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.replay import replay
 from gesso.cli.train import train
@@ -30,6 +32,8 @@ app.command()(chat)
 app.command()(replay)
 app.add_typer(models, name="models")
 app.command()(train)
+app.command()(finetune)
+app.command()(merge)
 app.command(name="eval")(evaluate)
 
 CANCELLED = 130

@@ -21,6 +21,7 @@ def chat(
     confidence_threshold: opt.Confidence = None,
     stop: opt.Stop = None,
     thinking: opt.Thinking = False,
+    adapter: opt.Adapter = None,
     device: opt.Device = "auto",
     dtype: opt.Dtype = "auto",
     offline: opt.Offline = False,
@@ -43,7 +44,7 @@ def chat(
     from gesso.cli.session import cancel_on_interrupt, note, present
     from gesso.errors import UserError
 
-    engine = load(model, device, dtype, offline=offline)
+    engine = load(model, device, dtype, offline=offline, adapter=adapter)
     live = sys.stdout.isatty() and sys.stdin.isatty()
     if live:
         import readline  # noqa: F401  (gives input() its line editing)

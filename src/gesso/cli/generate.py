@@ -40,6 +40,7 @@ def generate(
     as_json: AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
+    adapter: opt.Adapter = None,
     device: opt.Device = "auto",
     dtype: opt.Dtype = "auto",
     offline: opt.Offline = False,
@@ -68,7 +69,7 @@ def generate(
     from gesso.api import load
     from gesso.cli.session import cancel_on_interrupt, present, recorded
 
-    engine = load(model, device, dtype, offline=offline)
+    engine = load(model, device, dtype, offline=offline, adapter=adapter)
     message = [{"role": "user", "content": text}]
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
     live = not (as_json or plain) and sys.stdout.isatty()

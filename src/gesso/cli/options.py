@@ -1,5 +1,6 @@
 """Options shared by the commands, declared once."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,17 @@ IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the
 StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
 Thinking = Annotated[bool, typer.Option("--thinking", help="Let the model think before it answers.")]
 System = Annotated[str | None, typer.Option(help="A system message.")]
+
+StopAt = Annotated[int | None, typer.Option(help="End after this step; the schedule stays as it is.")]
+MaxMinutes = Annotated[float | None, typer.Option(help="Write a checkpoint and end after so many minutes.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads; all cores without it.")]
+Plot = Annotated[bool, typer.Option("--plot", help="Draw the losses into loss.png at the end.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")]
+Export = Annotated[
+    Path | None, typer.Option(help="Also write the result here, without the optimiser: model in bfloat16, or adapter.")
+]
+Estimate = Annotated[bool, typer.Option("--estimate", help="Print the memory that a step will take, and end.")]
+Adapter = Annotated[str | None, typer.Option(help="Folder of a LoRA adapter, in PEFT's format, to merge in.")]
 
 
 def generation_options(

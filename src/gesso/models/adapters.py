@@ -9,7 +9,7 @@ and reads only files where the two agree. Merging adds the delta to the shared w
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -127,9 +127,19 @@ def _wrap(model: nn.Module, name: str, config: LoraConfig) -> None:
     _put(model, name, kind(layer, config.rank, config.scale, config.dropout))  # type: ignore[arg-type]
 
 
-def save_adapter(model: DiffusionGemma, config: LoraConfig, folder: Path, base: str) -> None:
-    """Write the adapter as PEFT does; `base` is the name or folder of the base model, for the reader's information."""
-    folder.mkdir(parents=True, exist_ok=True)
+def save_adapter(
+    model: DiffusionGemma,
+    config: LoraConfig,
+    folder: Path,
+    base: str,
+    gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
+    writes: bool = True,
+) -> None:
+    """Write the adapter as PEFT does; `base` is the name or folder of the base model, for the reader's information.
+
+    Args:
+        gather: as in `save_folder`: makes a whole tensor of one that lies in parts; one process `writes`.
+    """
     tensors: dict[str, Tensor] = {}
     modules: list[str] = []
     parameters: list[str] = []
@@ -138,7 +148,10 @@ def save_adapter(model: DiffusionGemma, config: LoraConfig, folder: Path, base: 
             (modules if isinstance(layer, LoraLinear) else parameters).extend(
                 [stack] if isinstance(layer, LoraLinear) else [f"{stack}.{matrix}_proj" for matrix in _MATRICES]
             )
-            tensors |= {_PREFIX + key: value.clone() for key, value in _to_peft(stack, layer)}
+            tensors |= {_PREFIX + key: value.cpu().clone() for key, value in _to_peft(stack, layer, gather)}
+    if not writes:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     settings = {
         "peft_type": "LORA",
         "task_type": None,
@@ -196,10 +209,7 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
         CheckpointError: the file is damaged, does not fit this model, or holds unlike deltas for encoder and decoder.
     """
     config = read_adapter_config(folder)
-    try:
-        tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    tensors = _read_tensors(folder)
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
     found = [name for stack, name in layers.items() if any(key.startswith(f"{_PREFIX}{stack}.") for key in tensors)]
     if not found:
@@ -207,6 +217,35 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
     model.requires_grad_(False)
     for name in found:
         _wrap(model, name, config)
+    _fill(model, tensors, folder, lambda full, parameter: full)
+    return LoraConfig(config.rank, config.alpha, config.dropout, tuple(found), config.rank_stabilised)
+
+
+@torch.no_grad()
+def load_adapter_weights(model: DiffusionGemma, folder: Path, layout: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Read the adapter in `folder` into the deltas that the model has already, which stay trainable.
+
+    Args:
+        layout: makes of a whole tensor one that lies as the parameter (second argument) does.
+
+    Raises:
+        CheckpointError: as `load_adapter`.
+    """
+    _fill(model, _read_tensors(folder), folder, layout)
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    return tensors
+
+
+def _fill(
+    model: DiffusionGemma, tensors: dict[str, Tensor], folder: Path, layout: Callable[[Tensor, Tensor], Tensor]
+) -> None:
+    """Move every tensor of a file into the delta it belongs to."""
     for name, layer in adapted(model):
         own, *copies = [dict(_to_peft(stack, layer)) for stack in _stacks(to_hf_module(name))]
         read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
@@ -216,11 +255,9 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
                     raise CheckpointError(
                         f"{key}: encoder and decoder have unlike deltas; gesso trains and runs one shared delta"
                     )
-        _from_peft(layer, list(read.values()))
+        _from_peft(layer, list(read.values()), layout)
     if tensors:
         raise CheckpointError(f"{folder / WEIGHTS} has deltas that fit no layer of this model: {min(tensors)}")
-    model.requires_grad_(False)
-    return LoraConfig(config.rank, config.alpha, config.dropout, tuple(found), config.rank_stabilised)
 
 
 def _stacks(name: str) -> list[str]:
@@ -229,30 +266,35 @@ def _stacks(name: str) -> list[str]:
     return [name, f"{ENCODER_STACK}{match[1]}"] if match else [name]
 
 
-def _to_peft(stack: str, layer: LoraLinear | LoraExperts) -> Iterator[tuple[str, Tensor]]:
+def _to_peft(
+    stack: str, layer: LoraLinear | LoraExperts, gather: Callable[[Tensor], Tensor] = torch.Tensor.detach
+) -> Iterator[tuple[str, Tensor]]:
     """PEFT's names and layouts of a layer's matrices, A before B; fused experts have gate_up innermost."""
     if isinstance(layer, LoraLinear):
-        yield f"{stack}.lora_A.weight", layer.lora_A.detach()
-        yield f"{stack}.lora_B.weight", layer.lora_B.detach()
+        yield f"{stack}.lora_A.weight", gather(layer.lora_A)
+        yield f"{stack}.lora_B.weight", gather(layer.lora_B)
         return
     for place, a_ERI, b_EOR in (
         (f"{stack}.base_layer", layer.gate_up_lora_A, layer.gate_up_lora_B),
         (stack, layer.down_lora_A, layer.down_lora_B),
     ):
         # A lies expert by expert [E * R, in]; B lies rank by rank with the expert running fastest [out, R * E].
-        yield f"{place}.lora_A.weight", a_ERI.detach().flatten(0, 1)
-        yield f"{place}.lora_B.weight", b_EOR.detach().permute(1, 2, 0).flatten(1)
+        yield f"{place}.lora_A.weight", gather(a_ERI).flatten(0, 1)
+        yield f"{place}.lora_B.weight", gather(b_EOR).permute(1, 2, 0).flatten(1)
 
 
-def _from_peft(layer: LoraLinear | LoraExperts, matrices: list[Tensor]) -> None:
+def _from_peft(
+    layer: LoraLinear | LoraExperts, matrices: list[Tensor], layout: Callable[[Tensor, Tensor], Tensor]
+) -> None:
     if isinstance(layer, LoraLinear):
         for parameter, matrix in zip((layer.lora_A, layer.lora_B), matrices, strict=True):
-            parameter.copy_(matrix)
+            parameter.copy_(layout(matrix, parameter))
         return
     pairs = ((layer.gate_up_lora_A, layer.gate_up_lora_B), (layer.down_lora_A, layer.down_lora_B))
     for (a_ERI, b_EOR), a, b in zip(pairs, matrices[0::2], matrices[1::2], strict=True):
-        a_ERI.copy_(a.view_as(a_ERI))
-        b_EOR.copy_(b.view(b_EOR.shape[1], b_EOR.shape[2], b_EOR.shape[0]).permute(2, 0, 1))
+        experts, out, rank = b_EOR.shape
+        a_ERI.copy_(layout(a.view(experts, rank, -1), a_ERI))
+        b_EOR.copy_(layout(b.view(out, rank, experts).permute(2, 0, 1).contiguous(), b_EOR))
 
 
 def _take(tensors: dict[str, Tensor], key: str, like: Tensor, folder: Path) -> Tensor:

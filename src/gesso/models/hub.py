@@ -58,10 +58,31 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if folder is not None:
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights")
+    folder = _fetch(*_repository(name), WANTED, offline, progress)
+    if _missing(folder):
+        what = _what_to_do(offline) if offline else "run the same command again with network access"
+        raise HubError(f"{_incomplete(name, folder)}; {what}")
+    return folder
+
+
+def resolve_config(name: str, *, offline: bool = False) -> Path:
+    """A folder that holds the `config.json` of the model `name`; nothing larger is fetched, weights may be missing.
+
+    Raises:
+        HubError: as `resolve`.
+    """
+    folder = _local(name)
+    if name in bundled() or (folder is not None and (folder / "config.json").is_file()):
+        return resolve(name, offline=offline)
+    return _fetch(*_repository(name), ["config.json"], offline, progress=False)
+
+
+def _repository(name: str) -> tuple[str, str | None]:
+    """Repository and revision of a Hugging Face id."""
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise HubError(_nothing_of_that_name(name))
-    return _fetch(match["repo"], match["revision"], offline, progress)
+    return match["repo"], match["revision"]
 
 
 def cached() -> list[CachedModel]:
@@ -107,7 +128,7 @@ def _nothing_of_that_name(name: str) -> str:
     )
 
 
-def _fetch(repo: str, revision: str | None, offline: bool, progress: bool) -> Path:
+def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, progress: bool) -> Path:
     from huggingface_hub import constants, errors, snapshot_download
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
@@ -121,7 +142,7 @@ def _fetch(repo: str, revision: str | None, offline: bool, progress: bool) -> Pa
             snapshot_download(
                 repo,
                 revision=revision,
-                allow_patterns=WANTED,
+                allow_patterns=wanted,
                 ignore_patterns=NESTED,
                 local_files_only=offline,
                 tqdm_class=None if progress else Silent,
@@ -145,9 +166,6 @@ def _fetch(repo: str, revision: str | None, offline: bool, progress: bool) -> Pa
         raise HubError(
             f"fetching {repo} failed ({_first_line(error)}); the same command again goes on where it stopped"
         ) from None
-    if _missing(folder):
-        what = _what_to_do(offline) if offline else "run the same command again with network access"
-        raise HubError(f"{_incomplete(_name(repo, revision), folder)}; {what}")
     return folder
 
 

@@ -219,54 +219,67 @@ def save_folder(
     dtype: str = "float32",
     generation: GenerationConfig | None = None,
     source: Path | None = None,
+    gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
+    writes: bool = True,
 ) -> None:
     """Write a checkpoint that gesso and `transformers` load.
 
     Args:
         source: the folder the model came from: its vision weights, tokenizer and template are carried over.
+        gather: what makes a whole tensor of one that lies in parts on several processes. All of them call this
+            function, with the same model; only one `writes`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    config = model.config
-    _write_json(folder / "config.json", hf_config.write_config(config, dtype))
-    generation = generation or GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
-    _write_json(folder / "generation_config.json", hf_generation_config.write_generation_config(generation, config))
-    if source is not None:
-        _copy_text_files(source, folder)
-    shards: list[list[str]] = []
-    names: dict[str, int] = {}
-    size = SHARD_BYTES
+    config, kind = model.config, DTYPES[dtype]
+    if writes:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_json(folder / "config.json", hf_config.write_config(config, dtype))
+        stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
+        settings = hf_generation_config.write_generation_config(generation or stops, config)
+        _write_json(folder / "generation_config.json", settings)
+        if source is not None:
+            copy_text_files(source, folder)
     tensors = model.state_dict()
-    kind = DTYPES[dtype]
+    shards = _shards(tensors, kind)
+    vision = dict(_vision(source)) if source is not None and writes else {}
+    count = len(shards) + bool(vision)
+    files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+    for file, shard in zip(files, shards, strict=False):
+        part: dict[str, Tensor] = {}
+        for name in shard:
+            whole = gather(tensors[name])
+            if writes:
+                for hf_name in _hf_names(name):
+                    part[hf_name] = whole.to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
+        if writes:
+            _write_tensors(folder / file, part)
+    if not writes:
+        return
+    if vision:
+        _write_tensors(folder / files[-1], vision)
+    if count > 1:
+        names = {hf_name: files[i] for i, shard in enumerate(shards) for name in shard for hf_name in _hf_names(name)}
+        names |= dict.fromkeys(vision, files[-1])
+        total = sum((folder / file).stat().st_size for file in files)
+        _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
+    _remove_stale(folder, files)
+
+
+def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
+    """Names of the tensors of each file, at most `SHARD_BYTES` a file where one tensor is not more already."""
+    shards: list[list[str]] = []
+    size = SHARD_BYTES
     for name, tensor in tensors.items():
-        bytes_ = tensor.numel() * kind.itemsize
+        bytes_ = tensor.numel() * dtype.itemsize
         if size + bytes_ > SHARD_BYTES:
             shards.append([])
             size = 0
         shards[-1].append(name)
-        names |= dict.fromkeys(_hf_names(name), len(shards) - 1)
         size += bytes_
-    vision = dict(_vision(source)) if source is not None else {}
-    if vision:
-        names |= dict.fromkeys(vision, len(shards))
-    count = len(shards) + bool(vision)
-    files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
-    for file, shard in zip(files, shards, strict=False):
-        part = {
-            hf_name: tensors[name].detach().to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
-            for name in shard
-            for hf_name in _hf_names(name)
-        }
-        _write_tensors(folder / file, part)
-    if vision:
-        _write_tensors(folder / files[-1], vision)
-    if count > 1:
-        total = sum((folder / file).stat().st_size for file in files)
-        index = {"metadata": {"total_size": total}, "weight_map": {n: files[i] for n, i in sorted(names.items())}}
-        _write_json(folder / INDEX, index)
-    _remove_stale(folder, files)
+    return shards
 
 
-def _copy_text_files(source: Path, folder: Path) -> None:
+def copy_text_files(source: Path, folder: Path) -> None:
+    """Copy tokenizer, chat template and processor settings."""
     for path in source.iterdir():
         known = path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor"))
         if known and path.resolve() != (folder / path.name).resolve():

@@ -81,19 +81,7 @@ def mix_experts(
 ) -> Tensor:
     """Sum over each token's experts of weight times `down(gelu(gate(x)) * up(x))`, [N, D]."""
     tokens, top_k = experts_Nk.shape
-    flat = experts_Nk.flatten()
-    order = flat.argsort(stable=True)
-    counts = flat.bincount(minlength=num_experts)
-    grain = FINE if order.numel() < 4 * COARSE * num_experts else COARSE
-    padded = (counts + grain - 1) // grain * grain
-    # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
-    gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
-    slots = torch.empty_like(order)
-    slots[order] = torch.arange(order.numel(), device=order.device) + gap[flat[order]]
-    slabs = padded.tolist()
-    # What fills a slab up is token 0 once more; nobody reads what comes out of it.
-    source = torch.zeros(sum(slabs), dtype=order.dtype, device=order.device)
-    source[slots] = torch.arange(tokens, device=order.device).repeat_interleave(top_k)
+    slots, source, slabs = _lay_out(experts_Nk, num_experts)
     outputs = []
     for slab, (gate_up, down) in zip(x_ND.index_select(0, source).split(slabs), projections, strict=True):
         if slab.shape[0]:
@@ -101,3 +89,29 @@ def mix_experts(
             outputs.append(down(F.gelu(gate, approximate="tanh") * up))
     out = torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1)
     return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)
+
+
+def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list[int]]:
+    """Each expert's tokens side by side, in slabs of whole grains.
+
+    Returns:
+        The row of every (token, choice), the token of every row, and the rows of every expert.
+    """
+    tokens, top_k = experts_Nk.shape
+    flat, device = experts_Nk.flatten(), experts_Nk.device
+    grain = FINE if flat.numel() < 4 * COARSE * num_experts else COARSE
+    if experts_Nk.is_meta:  # a pass without numbers, made to count memory: every expert gets its share
+        slabs = [-(-flat.numel() // num_experts // grain) * grain] * num_experts
+        return torch.empty_like(flat), flat.new_empty(sum(slabs)), slabs
+    order = flat.argsort(stable=True)
+    counts = flat.bincount(minlength=num_experts)
+    padded = (counts + grain - 1) // grain * grain
+    # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
+    gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
+    slots = torch.empty_like(order)
+    slots[order] = torch.arange(order.numel(), device=device) + gap[flat[order]]
+    slabs = padded.tolist()
+    # What fills a slab up is token 0 once more; nobody reads what comes out of it.
+    source = torch.zeros(sum(slabs), dtype=order.dtype, device=device)
+    source[slots] = torch.arange(tokens, device=device).repeat_interleave(top_k)
+    return slots, source, slabs

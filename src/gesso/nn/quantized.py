@@ -86,7 +86,7 @@ class _Matmul(torch.autograd.Function):
 
 def matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     """x [..., in] times the transposed weight, [..., out]; gradients reach x only."""
-    if torch.is_autocast_enabled(x.device.type):
+    if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         x = x.to(torch.get_autocast_dtype(x.device.type))
     out: Tensor = _Matmul.apply(x, codes, scales)  # type: ignore[no-untyped-call]
     return out

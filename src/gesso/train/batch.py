@@ -10,6 +10,7 @@ the end of the last one drawn; a canvas sees the encoder's positions before its 
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,7 +63,7 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """The same batch with its tensors on `device`."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        moved = {name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)}
         return dataclasses.replace(self, **moved)
 
     @property
@@ -110,12 +111,13 @@ def make_batch(
     generator: torch.Generator,
     canvases_per_example: int = 1,
     prompt_loss: bool = False,
+    encoder_loss: bool = True,
 ) -> Batch:
     """Draw canvases, times, noise and self-conditioning, all from `generator`.
 
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
-    over the prompt as well.
+    over the prompt as well; without `encoder_loss` the encoder reads no further than the canvases can see.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
@@ -129,7 +131,7 @@ def make_batch(
         if not blocks:
             raise DataError(f"text that goes on has {len(conversation.answer)} tokens, a canvas {canvas_length}")
         drawn.append((conversation, _draw_blocks(blocks, canvases_per_example, generator)))
-    drawn.sort(key=lambda pair: len(pair[0].prompt) + min(len(pair[0].answer), (max(pair[1]) + 1) * canvas_length))
+    drawn.sort(key=lambda pair: _row_length(pair[0], (max(pair[1]) + encoder_loss) * canvas_length))
     for conversation, picks in drawn:
         prompt, answer = list(conversation.prompt), list(conversation.answer)
         for begin in (block * canvas_length for block in picks):
@@ -163,3 +165,8 @@ def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[in
     rounds = [torch.randperm(blocks, generator=generator) for _ in range(-(-count // blocks))]
     picks: list[int] = torch.cat(rounds)[:count].tolist()
     return picks
+
+
+def _row_length(conversation: Conversation, end: int) -> int:
+    """Encoder tokens of prompt and answer up to token `end` of the answer."""
+    return len(conversation.prompt) + min(len(conversation.answer), end)

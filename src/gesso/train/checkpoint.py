@@ -1,66 +1,121 @@
-"""Checkpoints of a run: each is a folder that loads as a model, beside the optimiser's state.
+"""Checkpoints of a run: each is a folder that loads as a model or an adapter, beside the optimiser's state.
 
 `step-000250/` is written under another name and renamed when it is complete, so a folder of that name is whole.
-Everything random is a function of the seed and the step, so the step is all the state there is besides tensors.
+Everything random is a function of the seed and the step, so a few numbers are all the state there is besides tensors.
 """
 
+import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from gesso.errors import CheckpointError, TrainingError
+from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
+from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
+from gesso.models.adapters import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder
 from gesso.train.config import Recipe
+from gesso.train.distributed import Team, like, whole
 
 STATE = "trainer.json"
 OPTIMIZER = "optimizer.safetensors"
 
 
-def write_text_files(recipe: Recipe, folder: Path) -> None:
-    """Tokenizer, its config and the chat template."""
-    folder.mkdir(parents=True, exist_ok=True)
-    recipe.tokenizer().save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps(recipe.tokenizer_config, indent=2) + "\n", "utf-8")
-    (folder / "chat_template.jinja").write_text(recipe.chat_template, encoding="utf-8")
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0
+    """Steps done."""
+    best_step: int | None = None
+    """When the held-out loss was lowest."""
+    best_loss: float | None = None
+    worse: int = 0
+    """Looks at the held-out loss since then."""
+
+
+def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Names and tensors of what is trained, in the model's order."""
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+
+
+def checkpoint_path(out: Path, step: int) -> Path:
+    return out / f"step-{step:06d}"
 
 
 def save_checkpoint(
-    recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, step: int, out: Path
+    recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, progress: Progress, out: Path, team: Team
 ) -> Path:
-    """Write `step-NNNNNN` atomically and remove all but the newest `keep_checkpoints`."""
-    final = out / f"step-{step:06d}"
+    """Write `step-NNNNNN` atomically and remove all but the newest `keep_checkpoints` and the best.
+
+    All processes of a team call this; one writes.
+
+    Raises:
+        TrainingError: the disk is full, or the folder cannot be written.
+    """
+    final = checkpoint_path(out, progress.step)
     partial = out / f".{final.name}.partial"
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        save_folder(model, partial, generation=recipe.generation)
-        write_text_files(recipe, partial)
-        names = [name for name, _ in model.named_parameters()]
-        state = optimizer.state_dict()["state"]
-        tensors = {
-            f"{key}.{names[index]}": value.detach().cpu().contiguous()
-            for index, entries in state.items()
-            for key, value in entries.items()
-        }
-        save_file(tensors, partial / OPTIMIZER)
-        (partial / STATE).write_text(json.dumps({"recipe": recipe.name, "step": step}) + "\n", encoding="utf-8")
-        shutil.rmtree(final, ignore_errors=True)
-        os.replace(partial, final)
+        if team.leads:
+            shutil.rmtree(partial, ignore_errors=True)
+        _write_model(recipe, model, partial, team)
+        tensors = _optimizer_tensors(model, optimizer, team)
+        if team.leads:
+            if recipe.adapter is None:
+                recipe.text.write(partial)
+            save_file(tensors, partial / OPTIMIZER)
+            state = {"recipe": recipe.name, "data": recipe.data.fingerprint, **dataclasses.asdict(progress)}
+            (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(partial, final)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise TrainingError(f"the checkpoint of step {step} could not be written: {error}") from error
-    for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
-        shutil.rmtree(old)
+        raise TrainingError(f"the checkpoint of step {progress.step} could not be written: {error}") from error
+    if team.leads:
+        best = checkpoint_path(out, progress.best_step or 0)
+        for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
+            if old != best:
+                shutil.rmtree(old)
+    team.barrier()
     return final
 
 
+def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, team: Team) -> None:
+    if recipe.adapter is None:
+        save_folder(model, folder, generation=recipe.generation, source=recipe.start, gather=whole, writes=team.leads)
+    else:
+        save_adapter(model, recipe.adapter, folder, recipe.base, gather=whole, writes=team.leads)
+
+
+def _optimizer_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, team: Team) -> dict[str, Tensor]:
+    """Every state tensor, whole and on the CPU, as `STATE.PARAMETER`; empty on the processes that do not write."""
+    names = [name for name, _ in trained(model)]
+    tensors = {}
+    for index, entries in optimizer.state_dict()["state"].items():
+        for key, value in entries.items():
+            full = whole(value)
+            if team.leads:
+                tensors[f"{key}.{names[index]}"] = full.cpu().contiguous()
+    return tensors
+
+
 def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
-    """The model of a checkpoint without its optimiser, as it is given away: weights in `dtype`, text files."""
+    """What a checkpoint trained, without its optimiser, as it is given away: weights in `dtype` and text files, or the
+    adapter."""
+    if (checkpoint / ADAPTER_CONFIG).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+            shutil.copy(checkpoint / name, folder / name)
+        return
     model = load_folder(checkpoint, "cpu", "float32")
     generation = read_generation_defaults(checkpoint, model.config)
     save_folder(model, folder, dtype=dtype, generation=generation, source=checkpoint)
@@ -71,34 +126,52 @@ def checkpoints(out: Path) -> list[Path]:
     return sorted(path for path in out.glob("step-*") if (path / STATE).exists())
 
 
-def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, folder: Path) -> int:
-    """Put a checkpoint's weights and optimiser state in place; returns the step it was written at.
+def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, folder: Path) -> Progress:
+    """Put a checkpoint's weights and optimiser state in place; returns where the run stood.
 
     Raises:
-        CheckpointError: the folder belongs to another recipe or model, or a file is cut short.
+        CheckpointError: the folder belongs to another recipe, model or data, or a file is cut short.
     """
-    state = read_json(folder / STATE)
-    if state.get("recipe") != recipe.name:
-        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
-    step = state.get("step")
-    if not isinstance(step, int):
-        raise CheckpointError(f"{folder / STATE} names no step")
+    progress = _read_progress(recipe, folder)
+    if recipe.adapter is None:
+        _resume_weights(model, folder, recipe.name)
+    else:
+        found, ours = read_adapter_config(folder), recipe.adapter
+        if (found.rank, found.scale) != (ours.rank, ours.scale):
+            raise CheckpointError(f"{folder} holds an adapter of rank {found.rank} and alpha {found.alpha:g}")
+        load_adapter_weights(model, folder, like)
     try:
-        model.load_state_dict(load_folder(folder, str(model.device), "float32").state_dict())
-    except RuntimeError:
-        raise CheckpointError(f"{folder} holds a model of another shape than recipe {recipe.name!r}") from None
-    try:
-        tensors = load_file(folder / OPTIMIZER, device=str(model.device))
+        tensors = load_file(folder / OPTIMIZER)
     except Exception as error:
         raise CheckpointError(f"{folder / OPTIMIZER} cannot be read: {error}") from None
-    numbers = {name: index for index, (name, _) in enumerate(model.named_parameters())}
-    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    entries: dict[int, dict[str, torch.Tensor]] = {index: {} for index in numbers.values()}
+    parameters = dict(trained(model))
+    numbers = {name: index for index, name in enumerate(parameters)}
+    entries: dict[int, dict[str, Tensor]] = {index: {} for index in numbers.values()}
     for name, tensor in tensors.items():
         key, _, parameter = name.partition(".")
         # A step count has no shape; everything else has its parameter's.
-        if parameter not in numbers or tensor.shape not in (torch.Size(), shapes[parameter]):
+        if parameter not in numbers or tensor.shape not in (torch.Size(), parameters[parameter].shape):
             raise CheckpointError(f"{folder / OPTIMIZER}: {name} belongs to no parameter of the model")
-        entries[numbers[parameter]][key] = tensor
+        entries[numbers[parameter]][key] = like(tensor, parameters[parameter]) if tensor.dim() else tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
-    return step
+    return progress
+
+
+def _read_progress(recipe: Recipe, folder: Path) -> Progress:
+    state = read_json(folder / STATE)
+    if state.get("recipe") != recipe.name:
+        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
+    if state.get("data", recipe.data.fingerprint) != recipe.data.fingerprint:
+        raise CheckpointError(f"{folder} was trained on other data: go on with the same, or train into another folder")
+    if not isinstance(state.get("step"), int):
+        raise CheckpointError(f"{folder / STATE} names no step")
+    return Progress(**{field.name: state[field.name] for field in dataclasses.fields(Progress) if field.name in state})
+
+
+@torch.no_grad()
+def _resume_weights(model: DiffusionGemma, folder: Path, recipe: str) -> None:
+    saved = load_folder(folder, "cpu", "float32").state_dict()
+    for name, tensor in model.state_dict().items():
+        if name not in saved or saved[name].shape != tensor.shape:
+            raise CheckpointError(f"{folder} holds a model of another shape than recipe {recipe!r}")
+        tensor.copy_(like(saved[name], tensor))

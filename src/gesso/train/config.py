@@ -1,22 +1,65 @@
 """What a training run is made of. A recipe is a function that returns a complete `Recipe`."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 import tokenizers
 
-from gesso.config import GenerationConfig, ModelConfig
+from gesso.config import GenerationConfig, LoraConfig, ModelConfig
 from gesso.errors import ConfigError
+from gesso.models.loading import copy_text_files
 from gesso.train.batch import Conversation
 
 
 class Data(Protocol):
     """Training examples as a function of the step alone, so that a resumed run sees the same ones."""
 
-    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the examples do: a run is not resumed on other data."""
+
+    def batch(self, step: int, size: int, canvas_length: int) -> Sequence[Conversation]:
         """The `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
+
+    def evaluation(self, limit: int) -> Sequence[Conversation]:
+        """At most `limit` held-out examples, always the same ones; none where nothing is held out."""
+
+
+class TextFiles(Protocol):
+    """What makes a folder of weights a model that reads and writes text."""
+
+    def write(self, folder: Path) -> None:
+        """Write tokenizer, its config and the chat template."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """Text files of a model that is trained from scratch."""
+
+    tokenizer: Callable[[], tokenizers.Tokenizer]
+    chat_template: str
+    tokenizer_config: dict[str, str]
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tokenizer().save(str(folder / "tokenizer.json"))
+        config = json.dumps(self.tokenizer_config, indent=2) + "\n"
+        (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
+        (folder / "chat_template.jinja").write_text(self.chat_template, encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedText:
+    """Text files of the checkpoint that training starts from."""
+
+    source: Path
+
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        copy_text_files(self.source, folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +82,9 @@ class TrainConfig:
 
     steps: int
     batch_size: int = 64
+    """Examples of a step, over all processes."""
+    micro_batch_size: int | None = None
+    """Examples that one process takes through the model at a time; None takes all at once. Changes memory only."""
     narrow: tuple[CanvasWidth, ...] = ()
     """Steps with narrower canvases; the rest of the steps use the model's own width and `batch_size`."""
     canvases_per_example: int = 1
@@ -51,34 +97,54 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Of matrices; norms and scales are never decayed."""
     gradient_clip: float = 1.0
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
+    """`adamw8bit` holds the optimiser's moments in 8 bits (torchao)."""
     encoder_loss_weight: float = 1.0
+    prompt_loss: bool = False
+    """Take the encoder's loss over the prompt as well as the answer."""
     self_conditioning_probability: float = 0.5
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
-    """Of the matmuls, by autocast; weights and optimiser stay fp32."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
+    gradient_checkpointing: bool = False
+    """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
     seed: int = 0
     checkpoint_every: int = 250
     keep_checkpoints: int = 2
+    """The newest so many, and the one of the best held-out loss."""
     log_every: int = 10
+    evaluate_every: int = 0
+    """Steps between looks at the held-out loss; 0 never looks."""
+    evaluation_examples: int = 256
+    patience: int = 0
+    """End after so many looks in a row without a better held-out loss; 0 never ends early."""
+    sample_every: int = 0
+    """Steps between answers to `sample_prompts`; 0 never answers."""
+    sample_prompts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (
-            "steps",
-            "batch_size",
-            "canvases_per_example",
-            "checkpoint_every",
-            "keep_checkpoints",
-            "log_every",
-        ):
+        least_one = ("steps", "batch_size", "canvases_per_example", "checkpoint_every", "keep_checkpoints", "log_every")
+        for name in (*least_one, "evaluation_examples"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.precision not in ("float32", "bfloat16"):
-            raise ConfigError(f"precision {self.precision!r} does not exist; known: float32, bfloat16")
+        for name in ("evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if self.micro_batch_size is not None and self.micro_batch_size < 1:
+            raise ConfigError(f"micro_batch_size must be at least 1, got {self.micro_batch_size}")
+        if self.precision not in ("auto", "float32", "bfloat16"):
+            raise ConfigError(f"precision {self.precision!r} does not exist; known: auto, float32, bfloat16")
+        if self.optimizer not in ("adamw", "adamw8bit"):
+            raise ConfigError(f"optimizer {self.optimizer!r} does not exist; known: adamw, adamw8bit")
         if sum(width.share for width in self.narrow) > 1:
             raise ConfigError("the shares of narrow canvases sum to more than 1")
         if not 0 <= self.self_conditioning_probability <= 1:
             raise ConfigError(
                 f"self_conditioning_probability must be in [0, 1], got {self.self_conditioning_probability}"
             )
+        if self.patience and not self.evaluate_every:
+            raise ConfigError("patience needs evaluate_every: it counts looks at the held-out loss")
+        if self.sample_every and not self.sample_prompts:
+            raise ConfigError("sample_every needs sample_prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +155,19 @@ class Recipe:
     model: ModelConfig
     generation: GenerationConfig
     train: TrainConfig
-    tokenizer: Callable[[], tokenizers.Tokenizer]
-    chat_template: str
-    tokenizer_config: dict[str, str]
+    text: TextFiles
     data: Data
     start: Path | None = None
     """Checkpoint folder whose weights the run starts from; None draws random ones."""
+    adapter: LoraConfig | None = None
+    """Train low-rank deltas only; a run's checkpoints then hold the adapter alone."""
+    quantize: Literal["nf4"] | None = None
+    """Hold the frozen weights in 4 bits (QLoRA)."""
+    base: str = ""
+    """What an adapter's file calls the model it belongs to."""
+
+    def __post_init__(self) -> None:
+        if self.quantize and self.adapter is None:
+            raise ConfigError("4-bit weights cannot be trained themselves: quantize needs an adapter")
+        if (self.adapter or self.quantize) and self.start is None:
+            raise ConfigError("an adapter needs a checkpoint to start from")

@@ -9,16 +9,17 @@ in groups of rows of like length.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from gesso.config import AttentionKind
-from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.nn.attention import Attend
+from gesso.models.diffusion_gemma import Block, DiffusionGemma
 from gesso.train.batch import IGNORED, Batch
 
 MASKED = -1e9
@@ -26,6 +27,8 @@ GRAIN = 256
 """The flat encoder batch is filled up to a multiple of this, so that its matmuls meet few shapes."""
 SHORTEST = 32
 """Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
+LOGIT_BYTES = 256 * 2**20
+"""fp32 logits that are held at a time: more rows than fit are scored in chunks, and again in the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,39 +102,48 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor) 
     return out.view(batch, heads, tokens, dim).transpose(1, 2)
 
 
-def encode(model: DiffusionGemma, batch: Batch) -> Encoded:
+def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) -> Encoded:
     """Causal pass over prompt and clean answer."""
     device, window = model.device, model.config.sliding_window
     lengths = torch.tensor(batch.lengths, device=device)
-    rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths)
+    rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths, output_size=sum(batch.lengths))
     columns = torch.arange(rows.numel(), device=device) - (lengths.cumsum(0) - lengths)[rows]
     real = rows.numel()
     fill = -real % GRAIN
     groups = group_rows(batch.lengths)
     slots = [(rows[g.tokens] - g.rows.start) * g.longest + columns[g.tokens] for g in groups]
-    keys: list[list[Tensor]] = []
-    values: list[list[Tensor]] = []
 
-    def attend_with(kind: AttentionKind) -> Attend:
+    def layer(x: Tensor, kind: AttentionKind, block: Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys.append([])
-            values.append([])
             parts = []
             for group, slot in zip(groups, slots, strict=True):
                 rows_q, rows_k, rows_v = (_pad(x[group.tokens], slot, group) for x in (q, k, v))
-                keys[-1].append(rows_k)
-                values[-1].append(rows_v)
+                keys.append(rows_k)
+                values.append(rows_v)
                 bias = _causal_bias(group.longest, window if kind == "sliding_attention" else None, device)
                 parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
-        return attend
+        return block(x, rope[kind], attend, block.encoder_scalar), keys, values
 
     rope = model.rope(F.pad(columns, (0, fill)), groups[-1].longest)
     x = model.vocabulary.embed(F.pad(batch.tokens_N, (0, fill)))
+    keys, values = [], []
     for _, kind, block in model.blocks():
-        x = block(x, rope[kind], attend_with(kind), block.encoder_scalar)
+        x, layer_keys, layer_values = _run(layer, checkpointing, x, kind, block)
+        keys.append(layer_keys)
+        values.append(layer_values)
     return Encoded(model.norm(x[:real]), groups, keys, values)
+
+
+def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
+    """Call `function`; with `checkpointing` what it computes is not kept but computed again in the backward pass."""
+    if checkpointing and torch.is_grad_enabled():
+        return checkpoint(function, *args, use_reentrant=False)
+    return function(*args)
 
 
 def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
@@ -149,35 +161,44 @@ def _causal_bias(length: int, window: int | None, device: torch.device) -> Tenso
     return torch.where(seen, 0.0, MASKED)[None, None]
 
 
-def denoise(model: DiffusionGemma, noisy_BC: Tensor, starts_B: Tensor, encoded: Encoded, soft: Tensor | None) -> Tensor:
+def denoise(
+    model: DiffusionGemma,
+    noisy_BC: Tensor,
+    starts_B: Tensor,
+    encoded: Encoded,
+    soft: Tensor | None,
+    *,
+    checkpointing: bool = False,
+) -> Tensor:
     """Normed hidden states [B*C, D] of the canvases; `soft` [B*C, D] is the self-conditioning or None."""
     count, width = noisy_BC.shape
     device, window = model.device, model.config.sliding_window
 
-    def attend_with(layer: int, kind: AttentionKind) -> Attend:
+    def layer(x: Tensor, i: int, kind: AttentionKind, block: Block) -> Tensor:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (x.view(count, width, *x.shape[1:]) for x in (q, k, v))
             parts = []
-            for i, group in enumerate(encoded.groups):
+            for g, group in enumerate(encoded.groups):
                 starts = starts_B[group.rows, None]
                 key = torch.arange(group.longest + width, device=device)
                 seen = key < starts
                 if kind == "sliding_attention":
                     seen &= key >= starts - (window - 1)
                 bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
-                past_k, past_v = encoded.keys[layer][i], encoded.values[layer][i]
+                past_k, past_v = encoded.keys[i][g], encoded.values[i][g]
                 keys = torch.cat((past_k, k[group.rows].to(past_k.dtype)), dim=1)
                 values = torch.cat((past_v, v[group.rows].to(past_v.dtype)), dim=1)
                 parts.append(attend_masked(q[group.rows], keys, values, bias))
             return torch.cat(parts).flatten(0, 1)
 
-        return attend
+        out: Tensor = block(x, rope[kind], attend, block.decoder_scalar)
+        return out
 
     positions = (starts_B[:, None] + torch.arange(width, device=device)).flatten()
     rope = model.rope(positions, encoded.groups[-1].longest + width)
     x = model.self_conditioning(model.vocabulary.embed(noisy_BC.flatten()), soft)
     for i, kind, block in model.blocks():
-        x = block(x, rope[kind], attend_with(i, kind), block.decoder_scalar)
+        x = _run(layer, checkpointing, x, i, kind, block)
     out: Tensor = model.norm(x)
     return out
 
@@ -190,23 +211,56 @@ class Losses:
     encoder: Tensor
 
 
-def losses(model: DiffusionGemma, batch: Batch) -> Losses:
+def losses(
+    model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False, encoder: bool = True, uniform: bool = False
+) -> Losses:
     """The released two-pass loss.
 
     A pass without self-conditioning and without gradient is run for the canvases that drew it; its belief, or
     exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean alike.
+
+    Args:
+        encoder: False leaves out the next-token loss, which is then zero.
+        uniform: go through the layers equally often whatever was drawn: processes that share them must.
     """
-    encoded = encode(model, batch).repeat(batch.canvases_per_example)
+    encoded = encode(model, batch, checkpointing=checkpointing)
+    hidden_ND = encoded.hidden_ND
+    encoded = encoded.repeat(batch.canvases_per_example)
     count, width = batch.noisy_BC.shape
-    soft = torch.zeros(count, width, model.config.hidden_size, device=model.device)
+    soft = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
     chosen = batch.self_conditioned_B
+    if uniform and not chosen.any():
+        with torch.no_grad():
+            denoise(model, batch.noisy_BC, batch.starts_B, encoded, None)
     if chosen.any():
         with torch.no_grad():
-            hidden = denoise(model, batch.noisy_BC[chosen], batch.starts_B[chosen], encoded.take(chosen), None)
-            mixed = model.vocabulary.mix(model.vocabulary.logits(hidden))
-            soft[chosen] = mixed.view(-1, width, soft.shape[2]).to(soft.dtype)
-    hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1))
-    denoiser = F.cross_entropy(model.vocabulary.logits(hidden), batch.canvas_BC.flatten())
+            first = denoise(model, batch.noisy_BC[chosen], batch.starts_B[chosen], encoded.take(chosen), None)
+            soft[chosen] = _beliefs(model, first).view(-1, width, soft.shape[2]).to(soft.dtype)
+    hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1), checkpointing=checkpointing)
+    denoiser = _cross_entropy(model, hidden, batch.canvas_BC.flatten())
     inside = batch.targets_N != IGNORED
-    encoder = F.cross_entropy(model.vocabulary.logits(encoded.hidden_ND[inside]), batch.targets_N[inside])
-    return Losses(denoiser, encoder)
+    if encoder and inside.any():
+        return Losses(denoiser, _cross_entropy(model, hidden_ND[inside], batch.targets_N[inside]))
+    return Losses(denoiser, torch.zeros((), device=model.device))
+
+
+def _rows_at_a_time(model: DiffusionGemma) -> int:
+    return max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
+
+
+def _beliefs(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
+    """The mixed embeddings that the next pass is conditioned on, [N, D]."""
+    chunks = hidden_ND.split(_rows_at_a_time(model))
+    return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])
+
+
+def _cross_entropy(model: DiffusionGemma, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+    """Mean over the rows, holding the logits of a few of them at a time."""
+    rows = _rows_at_a_time(model)
+
+    def summed(hidden: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(model.vocabulary.logits(hidden), targets, reduction="sum")
+
+    parts = zip(hidden_ND.split(rows), targets_N.split(rows), strict=True)
+    sums = [_run(summed, len(hidden_ND) > rows, *part) for part in parts]
+    return torch.stack(sums).sum() / len(hidden_ND)

@@ -1,5 +1,7 @@
 """Training conversations drawn from task generators."""
 
+import dataclasses
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,11 @@ class TaskData:
         self._end_of_turn = end_of_turn
         self._seed = seed
 
+    @property
+    def fingerprint(self) -> str:
+        """Names, weights and seed: the examples follow from them."""
+        return f"{self._seed}/" + json.dumps([dataclasses.asdict(stage) for stage in self._stages], sort_keys=True)
+
     def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
         stage = [stage for stage in self._stages if stage.start <= step][-1]
@@ -40,9 +47,17 @@ class TaskData:
         names = rng.choices(list(mixture), list(mixture.values()), k=size)
         return [self._draw(TASKS[name], rng) for name in names]
 
-    def _draw(self, task: Task, rng: random.Random) -> Conversation:
+    def evaluation(self, limit: int) -> list[Conversation]:
+        """`limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
+        rng = random.Random(f"{self._seed}/evaluation")
+        mixtures = self._stages[-1].mixtures
+        mixture = mixtures[max(mixtures)]
+        names = rng.choices(list(mixture), list(mixture.values()), k=limit)
+        return [self._draw(TASKS[name], rng, evaluation=True) for name in names]
+
+    def _draw(self, task: Task, rng: random.Random, *, evaluation: bool = False) -> Conversation:
         example = task.sample(rng)
-        while held_out(example.prompt):
+        while held_out(example.prompt) != evaluation:
             example = task.sample(rng)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
         answer = self._tokenizer.encode(example.answer)

@@ -1,41 +1,42 @@
 """The training loop.
 
-A step is a function of (weights, optimiser state, seed, step number): examples, canvases, times and noise are drawn
-from generators seeded by the last two. So a run that was cut off and resumed from a checkpoint goes on bit by bit as
-if it had not been.
+A step is a function of (weights, optimiser state, seed, step number): examples, canvases, times, noise and dropout are
+drawn from generators seeded by the last two. So a run that was cut off and resumed from a checkpoint goes on bit by bit
+as if it had not been. Micro-batches and processes divide a step's batch and leave its loss what it was.
 """
 
+import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
-from gesso.errors import TrainingError
+from gesso.engine.engine import Engine
+from gesso.errors import CheckpointError, OptionError, TrainingError
+from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.models.loading import load_folder, pick_device
-from gesso.train.batch import make_batch
-from gesso.train.checkpoint import checkpoints, resume, save_checkpoint
+from gesso.models.loading import load_folder
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.batch import Batch, make_batch
+from gesso.train.checkpoint import Progress, checkpoint_path, checkpoints, resume, save_checkpoint, trained
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.distributed import Team, join_team, leave_team, shard, whole
 from gesso.train.forward import losses
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """One line of `metrics.jsonl`: means since the line before."""
-
-    step: int
-    denoiser_loss: float
-    encoder_loss: float
-    learning_rate: float
-    gradient_norm: float
-    tokens_per_second: float
-    """Canvas and encoder tokens trained on."""
-    seconds: float
-    """Since this process started training."""
+from gesso.train.records import (
+    METRICS,
+    SAMPLES,
+    EvaluationRecord,
+    Outcome,
+    Reason,
+    Sample,
+    StepRecord,
+    Watcher,
+    forget_after,
+)
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -46,10 +47,13 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.AdamW:
-    """AdamW; parameter order is the model's, so that checkpoints name states by parameter."""
-    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for p in model.parameters()]
-    return torch.optim.AdamW(groups, lr=0.0, betas=(config.beta1, config.beta2), foreach=False, fused=True)
+def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
+    """AdamW over what is trained; parameter order is the model's, so that checkpoints name states by parameter."""
+    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained(model)]
+    betas = (config.beta1, config.beta2)
+    if config.optimizer == "adamw8bit":
+        return _eight_bit(groups, betas)
+    return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
 
 
 def train(
@@ -59,66 +63,269 @@ def train(
     device: str = "auto",
     stop_at: int | None = None,
     max_minutes: float | None = None,
-    on_step: Callable[[int, StepRecord | None], None] = lambda step, record: None,
-) -> Path:
-    """Run a recipe into `out`, resuming from the newest checkpoint there; returns the last checkpoint.
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Run a recipe into `out`, resuming from the newest whole checkpoint there.
 
     Args:
         stop_at: end after this step instead of the recipe's last (its schedule is not changed).
         max_minutes: write a checkpoint and end after so many minutes.
-        on_step: called after every step, with a record every `log_every` steps.
 
     Raises:
         TrainingError: the loss is not a number, or a checkpoint cannot be written.
+        CheckpointError: `out` holds checkpoints, and none that this recipe can go on from.
     """
-    config, started = recipe.train, time.monotonic()
-    place = pick_device(device)
-    out.mkdir(parents=True, exist_ok=True)
-    model = _start_model(recipe, place)
-    optimizer = make_optimizer(model, config)
-    found = checkpoints(out)
-    first = resume(recipe, model, optimizer, found[-1]) if found else 0
-    last = min(config.steps, stop_at or config.steps)
-    path = found[-1] if found else out
-    totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-    for step in range(first, last):
-        denoiser, encoder, norm, count = _step(recipe, model, optimizer, step)
-        totals += torch.tensor([denoiser, encoder, norm])
-        tokens += count
-        steps += 1
-        if not math.isfinite(denoiser + encoder + norm):
-            raise TrainingError(f"step {step + 1}: the loss or gradient is not a number; last checkpoint: {path}")
-        record = None
-        done = step + 1
-        if done % config.log_every == 0 or done == last:
-            means = totals / steps
-            now = time.monotonic()
-            record = StepRecord(
-                step=done,
-                denoiser_loss=round(means[0].item(), 5),
-                encoder_loss=round(means[1].item(), 5),
-                learning_rate=learning_rate(config, step),
-                gradient_norm=round(means[2].item(), 4),
-                tokens_per_second=round(tokens / (now - since), 1),
-                seconds=round(now - started, 1),
+    team = join_team(device)
+    try:
+        return _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes)
+    finally:
+        leave_team(team)
+
+
+class _Run:
+    """One run in one process."""
+
+    def __init__(self, recipe: Recipe, out: Path, team: Team, watcher: Watcher) -> None:
+        self.recipe, self.out, self.team = recipe, out, team
+        self.watcher = watcher if team.leads else Watcher()
+        if team.size > 1 and recipe.train.sample_every:
+            raise OptionError("samples on the way are made by one process only: leave out sample_every")
+        if team.size > 1 and recipe.quantize:
+            raise OptionError("4-bit weights are trained on by one process: they are not laid in parts")
+        out.mkdir(parents=True, exist_ok=True)
+        self.model = _start_model(recipe, team.device)
+        self.losses = _LossModule(self.model, recipe.train, team)
+        if team.size > 1:
+            shard(self.model, self.losses)
+        self.optimizer = make_optimizer(self.model, recipe.train)
+        self.progress = self._resume()
+
+    def _resume(self) -> Progress:
+        """Go on from the newest checkpoint; one that is damaged is passed over for the one before it."""
+        damaged: list[CheckpointError] = []
+        for folder in reversed(checkpoints(self.out)):
+            try:
+                progress = resume(self.recipe, self.model, self.optimizer, folder)
+            except CheckpointError as error:
+                damaged.append(error)
+                continue
+            for passed in damaged:
+                self.watcher.warned(f"{passed}; going on from {folder.name}")
+            if self.team.leads:
+                for name in (METRICS, SAMPLES):
+                    forget_after(self.out / name, progress.step)
+            return progress
+        if damaged:
+            raise damaged[0]
+        return Progress()
+
+    def go(self, stop_at: int | None, max_minutes: float | None) -> Outcome:
+        config, started = self.recipe.train, time.monotonic()
+        last = min(config.steps, stop_at or config.steps)
+        first = self.progress.step
+        path = checkpoint_path(self.out, first) if first else self.out
+        reason: Reason = "steps" if last == config.steps else "stop_at"
+        if first >= last or self._out_of_patience():
+            return self._outcome(path, "patience" if first < last else reason)
+        self.watcher.started(first, last, sum(p.numel() for _, p in trained(self.model)))
+        totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
+        for step in range(first, last):
+            denoiser, encoder, norm, count = self._step(step)
+            totals += torch.tensor([denoiser, encoder, norm])
+            tokens += count
+            steps += 1
+            if not math.isfinite(denoiser + encoder + norm):
+                raise TrainingError(f"step {step + 1}: the loss or gradient is not a number; last checkpoint: {path}")
+            record, done = None, step + 1
+            if done % config.log_every == 0 or done == last:
+                means, now = (totals / steps).tolist(), time.monotonic()
+                record = StepRecord(
+                    step=done,
+                    denoiser_loss=round(means[0], 5),
+                    encoder_loss=round(means[1], 5),
+                    learning_rate=learning_rate(config, step),
+                    gradient_norm=round(means[2], 4),
+                    tokens_per_second=round(tokens / (now - since), 1),
+                    seconds=round(now - started, 1),
+                )
+                self._append(METRICS, record)
+                totals, since, tokens, steps = torch.zeros(3), now, 0, 0
+            self.progress = dataclasses.replace(self.progress, step=done)
+            looked = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or done == config.steps)
+            improved = self._evaluate() if looked else False
+            if config.sample_every and (done % config.sample_every == 0 or done == config.steps):
+                self._sample()
+            if self._out_of_patience():
+                reason = "patience"
+            elif self._out_of_time(started, max_minutes) and done < last:
+                reason = "minutes"
+            ending = done == last or reason in ("patience", "minutes")
+            if done % config.checkpoint_every == 0 or ending or improved:
+                path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.team)
+            self.watcher.stepped(done, record)
+            if ending:
+                break
+        return self._outcome(path, reason)
+
+    def _outcome(self, last: Path, reason: Reason) -> Outcome:
+        best = checkpoint_path(self.out, self.progress.best_step or 0)
+        return Outcome(last, best if best.exists() else None, reason)
+
+    def _step(self, step: int) -> tuple[float, float, float, int]:
+        """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
+        config, team = self.recipe.train, self.team
+        batch = _step_batch(self.recipe, step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(config, step)
+        torch.manual_seed((config.seed << 32) + (step << 8) + team.rank)  # dropout
+        self.optimizer.zero_grad(set_to_none=True)
+        means = self._backward(batch)
+        norm = whole(torch.nn.utils.clip_grad_norm_([p for _, p in trained(self.model)], config.gradient_clip))
+        self.optimizer.step()
+        denoiser, encoder = means.tolist()
+        return denoiser, encoder, norm.item(), batch.tokens_N.numel() + batch.canvas_tokens
+
+    def _backward(self, batch: Batch) -> Tensor:
+        """Gradients of the batch's mean losses, and the two means."""
+        weight = self.recipe.train.encoder_loss_weight
+        shares, sums = self._shares(batch), torch.zeros(2)
+        for part, canvas_share, target_share in shares:
+            denoiser, encoder = self.losses(part.to(self.team.device))
+            denoiser, encoder = denoiser * canvas_share, encoder * target_share
+            # FSDP averages gradients over the processes where the loss is a sum.
+            ((denoiser + weight * encoder) * self.team.size).backward()
+            sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
+        return self.team.total(sums).cpu()
+
+    def _shares(self, batch: Batch) -> list[tuple[Batch, float, float]]:
+        """This process's micro-batches, each with its share of the batch's canvas and target tokens.
+
+        Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
+        """
+        canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
+        parts = batch.split(self.team.size)
+        size = self.recipe.train.micro_batch_size
+        rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
+        mine = parts[self.team.rank] if self.team.rank < len(parts) else None
+        split = mine.split(rounds) if mine is not None else []
+        shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
+        idle = split[0] if split else parts[0]
+        return shares + [(idle, 0.0, 0.0)] * (rounds - len(shares))
+
+    @torch.no_grad()
+    def _evaluate(self) -> bool:
+        """Look at the held-out loss; returns whether it is the best so far."""
+        config = self.recipe.train
+        conversations = self.recipe.data.evaluation(config.evaluation_examples)
+        if not conversations:
+            raise OptionError("evaluate_every looks at held-out examples, and the data holds none out")
+        generator = torch.Generator().manual_seed(config.seed)
+        totals, count = torch.zeros(2), len(conversations)
+        for begin in range(0, count, config.batch_size):
+            rows = conversations[begin : begin + config.batch_size]
+            batch = make_batch(
+                rows,
+                canvas_length=self.recipe.model.canvas_length,
+                vocab_size=self.recipe.model.vocab_size,
+                eos_token_id=self.recipe.model.eos_token_id,
+                self_conditioning_probability=config.self_conditioning_probability,
+                generator=generator,
+                prompt_loss=config.prompt_loss,
+                encoder_loss=config.encoder_loss_weight > 0,
             )
-            _append(out / "metrics.jsonl", record)
-            totals, since, tokens, steps = torch.zeros(3), now, 0, 0
-        out_of_time = max_minutes is not None and time.monotonic() - started > 60 * max_minutes
-        if done % config.checkpoint_every == 0 or done == last or out_of_time:
-            path = save_checkpoint(recipe, model, optimizer, done, out)
-        on_step(done, record)
-        if out_of_time:
-            break
-    return path
+            for part, canvas_share, target_share in self._shares(batch):
+                denoiser, encoder = self.losses(part.to(self.team.device))
+                share = len(rows) / count
+                totals += torch.stack((denoiser * canvas_share, encoder * target_share)).float().cpu() * share
+        denoiser_loss, encoder_loss = self.team.total(totals).tolist()
+        best = self.progress.best_loss
+        improved = best is None or denoiser_loss < best
+        record = EvaluationRecord(self.progress.step, round(denoiser_loss, 5), round(encoder_loss, 5), improved)
+        if improved:
+            self.progress = dataclasses.replace(
+                self.progress, best_loss=denoiser_loss, best_step=self.progress.step, worse=0
+            )
+        else:
+            self.progress = dataclasses.replace(self.progress, worse=self.progress.worse + 1)
+        self._append(METRICS, record)
+        self.watcher.evaluated(record)
+        return improved
+
+    def _out_of_patience(self) -> bool:
+        patience = self.recipe.train.patience
+        return bool(patience) and self.progress.worse >= patience
+
+    def _out_of_time(self, started: float, max_minutes: float | None) -> bool:
+        """The leading process's clock decides for all."""
+        if max_minutes is None:
+            return False
+        late = time.monotonic() - started > 60 * max_minutes
+        return bool(self.team.total(torch.tensor(float(late and self.team.leads))).item())
+
+    def _sample(self) -> None:
+        """Answer the fixed prompts with the model as it is, by seeds that never change."""
+        text = self.out / ".text"
+        self.recipe.text.write(text)
+        tokenizer = Tokenizer.from_folder(text)
+        template = ChatTemplate.from_folder(text)
+        self.model.eval()
+        engine = Engine(self.model, tokenizer, template, self.recipe.generation)
+        for seed, prompt in enumerate(self.recipe.train.sample_prompts):
+            result = engine.generate(prompt, seed=seed, raw=template is None)
+            sample = Sample(self.progress.step, prompt, result.text, tuple(result.denoising_steps))
+            self._append(SAMPLES, sample)
+            self.watcher.sampled(sample)
+        self.model.train()
+
+    def _append(self, name: str, record: StepRecord | EvaluationRecord | Sample) -> None:
+        if not self.team.leads:
+            return
+        try:
+            with (self.out / name).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(dataclasses.asdict(record)) + "\n")
+        except OSError as error:
+            raise TrainingError(f"{self.out / name} cannot be written: {error}") from error
+
+
+class _LossModule(nn.Module):
+    """The loss as one module, which is what FSDP wraps: parameters outside the blocks are whole while it runs."""
+
+    def __init__(self, model: DiffusionGemma, config: TrainConfig, team: Team) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+        self.uniform = team.size > 1
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Mean denoiser and encoder loss of `batch`."""
+        config, device = self.config, batch.tokens_N.device.type
+        half = config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda")
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            loss = losses(
+                self.model,
+                batch,
+                checkpointing=config.gradient_checkpointing,
+                encoder=config.encoder_loss_weight > 0,
+                uniform=self.uniform,
+            )
+        return loss.denoiser, loss.encoder
 
 
 def _start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
-    if recipe.start is not None:
-        return load_folder(recipe.start, str(device), "float32").train().requires_grad_(True)
-    model = DiffusionGemma(recipe.model).to(device)
-    initialise(model, recipe.train.seed)
-    return model
+    if recipe.start is None:
+        model = DiffusionGemma(recipe.model).to(device)
+        initialise(model, recipe.train.seed)
+        return model
+    whole_model = recipe.adapter is None
+    model = load_folder(recipe.start, str(device), "float32" if whole_model else "auto", recipe.quantize)
+    if dataclasses.replace(model.config, canvas_length=recipe.model.canvas_length) != recipe.model:
+        raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
+    model.config = recipe.model
+    if recipe.adapter is None:
+        return model.train().requires_grad_(True)
+    torch.manual_seed(recipe.train.seed)
+    attach(model, recipe.adapter)
+    return model.train()
 
 
 def _pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
@@ -131,14 +338,12 @@ def _pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
     return CanvasWidth(recipe.model.canvas_length, recipe.train.batch_size, 1.0, recipe.train.canvases_per_example)
 
 
-def _step(
-    recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, step: int
-) -> tuple[float, float, float, int]:
-    """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
+def _step_batch(recipe: Recipe, step: int) -> Batch:
+    """The whole batch of a step, the same in every process."""
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
     width = _pick_width(recipe, generator)
-    batch = make_batch(
+    return make_batch(
         recipe.data.batch(step, width.batch_size, width.canvas_length),
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
@@ -146,18 +351,15 @@ def _step(
         self_conditioning_probability=config.self_conditioning_probability,
         generator=generator,
         canvases_per_example=width.canvases_per_example,
-    ).to(model.device)
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate(config, step)
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
-        loss = losses(model, batch)
-    optimizer.zero_grad(set_to_none=True)
-    (loss.denoiser + config.encoder_loss_weight * loss.encoder).backward()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.gradient_clip)
-    optimizer.step()
-    return loss.denoiser.item(), loss.encoder.item(), norm.item(), batch.tokens_N.numel() + batch.canvas_BC.numel()
+        prompt_loss=config.prompt_loss,
+        encoder_loss=config.encoder_loss_weight > 0,
+    )
 
 
-def _append(path: Path, record: StepRecord) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({name: getattr(record, name) for name in record.__slots__}) + "\n")
+def _eight_bit(groups: list[dict[str, object]], betas: tuple[float, float]) -> torch.optim.Optimizer:
+    try:
+        from torchao.optim import AdamW8bit  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise OptionError("optimizer adamw8bit needs torchao: pip install torchao") from None
+    optimizer: torch.optim.Optimizer = AdamW8bit(groups, lr=0.0, betas=betas)
+    return optimizer

@@ -8,7 +8,7 @@ from gesso.models.hub import resolve
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
 from gesso.train.task_data import Stage, TaskData
 
 SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=2)
@@ -89,9 +89,7 @@ def mini() -> Recipe:
         model=model,
         generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"]),
         train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
-        tokenizer=build_tokenizer,
-        chat_template=_chat_template(),
-        tokenizer_config={"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS},
+        text=NewText(build_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
         data=_data((FIRST, SECOND), seed=0),
     )
 
@@ -100,14 +98,13 @@ def mini_2() -> Recipe:
     """`mini` trained on, from its bundled weights, with three canvases of each example that is encoded."""
     recipe = mini()
     train = TrainConfig(
-        steps=2800,
+        steps=2300,
         batch_size=40,
         canvases_per_example=3,
         narrow=(CanvasWidth(8, 96, share=0.45, canvases_per_example=3), CanvasWidth(16, 64, 0.25, 3)),
         learning_rate=1.5e-3,
         warmup_steps=100,
         encoder_loss_weight=0.2,
-        precision="float32",
         seed=1,
     )
     return dataclasses.replace(recipe, name="mini-2", train=train, data=_data((LONGER,), seed=1), start=resolve("mini"))

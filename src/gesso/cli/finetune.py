@@ -1,0 +1,159 @@
+"""`gesso finetune`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
+METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
+Files = Annotated[list[Path] | None, typer.Argument(help=DATA)]
+Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
+Targets = Annotated[
+    list[str] | None, typer.Option("--target", help="Layers with a delta, a shell pattern on names; may be repeated.")
+]
+SamplePrompts = Annotated[
+    list[str] | None, typer.Option("--sample-prompt", help="Answered on the way, to watch it learn; may be repeated.")
+]
+HeldOutFiles = Annotated[list[Path] | None, typer.Option("--held-out-file", help="Evaluate on this file instead.")]
+
+
+def finetune(
+    data: Files = None,
+    out: Out = None,
+    model: opt.Model = "mini",
+    method: Annotated[str, typer.Option(help=METHOD)] = "lora",
+    epochs: Annotated[float, typer.Option(help="Times that each example is seen.")] = 3.0,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps, instead of epochs.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Examples of a step, over all processes.")] = 16,
+    micro_batch_size: Annotated[int | None, typer.Option(help="Examples at a time: less memory, same result.")] = None,
+    canvases_per_example: Annotated[int, typer.Option(help="Canvases of each example that is read.")] = 1,
+    learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
+    max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
+    held_out: Annotated[float, typer.Option(help="Share of the lines kept for evaluation.")] = 0.05,
+    held_out_file: HeldOutFiles = None,
+    thinking: Annotated[str, typer.Option(help="keep or strip the thoughts in the data.")] = "keep",
+    raw: Annotated[bool, typer.Option("--raw", help="Pairs without the chat template.")] = False,
+    train_on_prompt: Annotated[
+        bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
+    ] = False,
+    rank: Annotated[int, typer.Option(help="Of the adapter's matrices.")] = 8,
+    alpha: Annotated[float, typer.Option(help="Deltas are scaled by alpha / rank.")] = 16.0,
+    dropout: Annotated[float, typer.Option(help="Of the adapter's input.")] = 0.0,
+    target: Targets = None,
+    experts: Annotated[bool, typer.Option("--experts", help="Deltas on the experts as well.")] = False,
+    gradient_checkpointing: Annotated[
+        bool | None,
+        typer.Option(
+            "--gradient-checkpointing/--no-gradient-checkpointing",
+            help="Less memory for a third more work; on with qlora.",
+        ),
+    ] = None,
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    optimizer: Annotated[str, typer.Option(help="adamw or adamw8bit.")] = "adamw",
+    seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
+    checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
+    keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
+    evaluate_every: Annotated[int, typer.Option(help="Steps between looks at the held-out loss; 0 never.")] = 50,
+    patience: Annotated[int, typer.Option(help="End after so many looks without a better loss; 0 never.")] = 0,
+    sample_prompt: SamplePrompts = None,
+    sample_every: Annotated[int, typer.Option(help="Steps between answers to the sample prompts.")] = 100,
+    stop_at: opt.StopAt = None,
+    max_minutes: opt.MaxMinutes = None,
+    estimate: opt.Estimate = False,
+    plot: opt.Plot = False,
+    tensorboard: opt.TensorBoard = False,
+    threads: opt.Threads = None,
+    device: opt.Device = "auto",
+    offline: opt.Offline = False,
+) -> int:
+    """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
+
+    from rich.console import Console
+
+    from gesso.config import LoraConfig
+    from gesso.errors import OptionError
+    from gesso.models.hub import resolve
+    from gesso.train.config import TrainConfig
+    from gesso.train.data_lines import FileDataConfig
+    from gesso.train.finetune import LEARNING_RATES, Plan, finetune_recipe
+
+    if experts and target:
+        raise OptionError("--experts adds the experts to the default targets; with --target name layers.*.experts")
+    evaluates = evaluate_every if held_out or held_out_file else 0
+    targets = tuple(target or (*LoraConfig().targets, *(("layers.*.experts",) if experts else ())))
+    lora = LoraConfig(rank, alpha, dropout, targets)
+    settings = TrainConfig(
+        steps=1,
+        batch_size=batch_size,
+        micro_batch_size=micro_batch_size,
+        canvases_per_example=canvases_per_example,
+        beta2=0.99,
+        prompt_loss=train_on_prompt,
+        gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
+        precision=precision,  # type: ignore[arg-type]
+        optimizer=optimizer,  # type: ignore[arg-type]
+        seed=seed,
+        checkpoint_every=checkpoint_every,
+        keep_checkpoints=keep,
+        log_every=1 if steps is not None and steps <= 50 else 10,
+        evaluate_every=evaluates,
+        patience=patience,
+        sample_every=sample_every if sample_prompt else 0,
+        sample_prompts=tuple(sample_prompt or ()),
+    )
+    if method not in LEARNING_RATES:
+        raise OptionError(f"--method {method} does not exist; known: {', '.join(LEARNING_RATES)}")
+    if estimate:
+        from gesso.cli.memory import print_estimate
+        from gesso.models.hub import resolve_config
+        from gesso.models.loading import pick_device, read_model_config
+
+        return print_estimate(
+            read_model_config(resolve_config(model, offline=offline)),
+            settings,
+            pick_device(device).type,
+            tokens=max_length,
+            answer=max_length,
+            adapter=None if method == "full" else lora,
+            quantize=method == "qlora",
+        )
+    if not data or out is None:
+        raise OptionError("gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine")
+    folder = resolve(model, offline=offline)
+    recipe = finetune_recipe(
+        data,
+        folder,
+        base=model,
+        plan=Plan(method, epochs, steps, learning_rate),
+        train=settings,
+        data=FileDataConfig(
+            max_length=max_length,
+            held_out=0.0 if held_out_file else held_out,
+            thinking=thinking,  # type: ignore[arg-type]
+            raw_pairs=raw,
+            seed=seed,
+        ),
+        adapter=lora,
+        held_out_files=held_out_file or (),
+    )
+    Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
+    from gesso.cli.training import run_training
+    from gesso.train.checkpoint import export
+
+    outcome = run_training(
+        recipe,
+        out,
+        device=device,
+        stop_at=stop_at,
+        max_minutes=max_minutes,
+        threads=threads,
+        plot=plot,
+        tensorboard=tensorboard,
+    )
+    result = out / ("model" if recipe.adapter is None else "adapter")
+    export(outcome.best or outcome.last, result)
+    print(result)
+    return 0

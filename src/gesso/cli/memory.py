@@ -1,0 +1,80 @@
+"""The table behind `--estimate`. Imported when it is asked for."""
+
+import dataclasses
+
+from rich.console import Console
+from rich.table import Table
+
+from gesso.config import LoraConfig, ModelConfig
+from gesso.models.describe import parameters
+from gesso.models.loading import DTYPES, pick_dtype
+from gesso.train.config import TrainConfig
+from gesso.train.estimate import Estimate, Workload, estimate
+
+LABELS = {
+    "weights": "weights",
+    "adapter": "adapter",
+    "optimizer": "optimizer",
+    "activations": "activations",
+    "gradients": "gradients (as activations go)",
+    "workspace": "logits and workspace",
+}
+
+
+def print_estimate(
+    config: ModelConfig,
+    train: TrainConfig,
+    device_type: str,
+    *,
+    tokens: int,
+    answer: int,
+    adapter: LoraConfig | None,
+    quantize: bool,
+) -> int:
+    """Print what one step of these settings takes at its peak, examples of `tokens` tokens each."""
+    import torch
+
+    total, _ = parameters(config)
+    dtype = pick_dtype("auto", torch.device(device_type), total)
+    if adapter is None:
+        half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
+        dtype = torch.bfloat16 if half else torch.float32
+    examples = min(train.batch_size, train.micro_batch_size or train.batch_size)
+    found = estimate(
+        config,
+        Workload(
+            examples=examples,
+            tokens=tokens,
+            answer=answer,
+            canvas_length=config.canvas_length,
+            canvases_per_example=train.canvases_per_example,
+            gradient_checkpointing=train.gradient_checkpointing,
+        ),
+        dtype=dtype,
+        adapter=adapter,
+        quantize="nf4" if quantize else None,
+        optimizer=train.optimizer,
+    )
+    method = "full" if adapter is None else "qlora" if quantize else "lora"
+    names = {kind: name for name, kind in DTYPES.items()}
+    print(
+        f"{total / 1e9:.2f} billion parameters, {method}, {examples} x {tokens} tokens at a time, "
+        f"canvas {config.canvas_length}, {names[dtype]}"
+        + (", gradient checkpointing" if train.gradient_checkpointing else "")
+    )
+    Console(highlight=False).print(_table(found))
+    return 0
+
+
+def _table(found: Estimate) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, size in dataclasses.asdict(found).items():
+        table.add_row(LABELS[name], _size(size))
+    table.add_row("at the peak", _size(found.total), style="bold")
+    return table
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

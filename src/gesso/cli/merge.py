@@ -1,0 +1,39 @@
+"""`gesso merge`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+AdapterFolder = Annotated[Path, typer.Argument(help="Folder of a LoRA adapter in PEFT's format.")]
+Out = Annotated[Path, typer.Option(help="Folder of the new checkpoint.")]
+
+
+def merge(
+    adapter: AdapterFolder,
+    out: Out,
+    model: opt.Model = "mini",
+    dtype: Annotated[str, typer.Option(help="Of the weights written: float32, bfloat16 or float16.")] = "bfloat16",
+    offline: opt.Offline = False,
+) -> int:
+    """Fold an adapter into its model; the result is a checkpoint that gesso and transformers load."""
+    from gesso.errors import OptionError
+    from gesso.models.adapters import load_adapter
+    from gesso.models.adapters import merge as fold
+    from gesso.models.hub import resolve
+    from gesso.models.loading import DTYPES, load_folder, read_generation_defaults, save_folder
+
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}")
+    folder = resolve(model, offline=offline)
+    if out.resolve() in (folder.resolve(), adapter.resolve()):
+        raise OptionError(f"--out is {out}, which is read from: name another folder")
+    base = load_folder(folder, "cpu", "auto")
+    load_adapter(base, adapter)
+    fold(base)
+    generation = read_generation_defaults(folder, base.config)
+    save_folder(base, out, dtype=dtype, generation=generation, source=folder)
+    print(out)
+    return 0

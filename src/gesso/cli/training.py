@@ -1,0 +1,122 @@
+"""What `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one starts."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, Watcher
+from gesso.train.trainer import train
+
+if TYPE_CHECKING:
+    from gesso.train.config import Recipe
+
+REASONS = {
+    "steps": "all steps are done",
+    "stop_at": "--stop-at is reached",
+    "patience": "the held-out loss no longer falls",
+    "minutes": "--max-minutes are over",
+}
+
+
+class ProgressWatcher(Watcher):
+    """A progress bar on standard error, with held-out losses and samples above it."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("step"),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+        )
+        self.console = Console(stderr=True, highlight=False)
+        self.progress = stack.enter_context(Progress(*columns, console=self.console))
+        self.task: Any = None
+
+    def started(self, step: int, last: int, trainable: int) -> None:
+        self.console.print(f"training {trainable:,} numbers, steps {step + 1} to {last}", style="dim")
+        self.task = self.progress.add_task("train", total=last, completed=step, note="")
+
+    def stepped(self, step: int, record: StepRecord | None) -> None:
+        if record is not None:
+            note = f"loss {record.denoiser_loss:.4f} {record.tokens_per_second:,.0f} tok/s"
+            self.progress.update(self.task, note=note)
+        self.progress.update(self.task, completed=step)
+
+    def evaluated(self, record: EvaluationRecord) -> None:
+        best = " (best so far)" if record.best else ""
+        self.console.print(f"step {record.step}: held-out loss {record.held_out_denoiser_loss:.4f}{best}", markup=False)
+
+    def sampled(self, sample: Sample) -> None:
+        steps = sum(sample.denoising_steps)
+        self.console.print(f"step {sample.step}: {sample.prompt} -> {sample.text} ({steps} steps)", markup=False)
+
+    def warned(self, message: str) -> None:
+        self.console.print(f"warning: {message}", markup=False, style="yellow")
+
+
+class TensorBoardWatcher(ProgressWatcher):
+    """The same, and scalars and texts for TensorBoard beside the run."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        from gesso.errors import OptionError
+
+        super().__init__(stack)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise OptionError("--tensorboard needs tensorboard: pip install 'gesso[train]'") from None
+        self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
+
+    def stepped(self, step: int, record: StepRecord | None) -> None:
+        super().stepped(step, record)
+        if record is not None:
+            for name in ("denoiser_loss", "encoder_loss", "learning_rate", "gradient_norm", "tokens_per_second"):
+                self.writer.add_scalar(name, getattr(record, name), step)
+
+    def evaluated(self, record: EvaluationRecord) -> None:
+        super().evaluated(record)
+        for name in ("held_out_denoiser_loss", "held_out_encoder_loss"):
+            self.writer.add_scalar(name, getattr(record, name), record.step)
+
+    def sampled(self, sample: Sample) -> None:
+        super().sampled(sample)
+        self.writer.add_text(sample.prompt, sample.text, sample.step)
+
+
+def run_training(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    device: str,
+    stop_at: int | None,
+    max_minutes: float | None,
+    threads: int | None,
+    plot: bool,
+    tensorboard: bool,
+) -> Outcome:
+    """Train with a progress bar; tell where the result is and why the run ended."""
+    import torch
+
+    from gesso.errors import OptionError
+    from gesso.train.plot import plot_losses
+
+    for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
+        if value is not None and value <= 0:
+            raise OptionError(f"{option} must be above 0, got {value}")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    with ExitStack() as stack:
+        watcher = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
+        outcome = train(recipe, folder, device=device, stop_at=stop_at, max_minutes=max_minutes, watcher=watcher)
+    watcher.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
+    if plot:
+        picture = folder / "loss.png"
+        plot_losses(folder / METRICS, picture)
+        print(picture)
+    return outcome

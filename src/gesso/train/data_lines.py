@@ -1,0 +1,433 @@
+"""One line of training data into conversations. Its errors name neither file nor line.
+
+A line is one JSON object, of one of three kinds:
+
+    {"messages": [...], "tools": [...]}       a chat: every assistant message is an example; tools may be left out
+    {"prompt": "...", "completion": "..."}    a pair: one user message and its answer
+    {"text": "..."}                           plain text, for continued pre-training
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from gesso.config import ModelConfig
+from gesso.errors import DataError, OptionError, TextError
+from gesso.text.chat_template import ChatTemplate, Message
+from gesso.text.output import CHANNEL, CHANNEL_END
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.batch import Conversation
+
+LINE_KEYS = ("messages", "tools", "prompt", "completion", "text")
+MESSAGE_KEYS = {
+    "system": ("content",),
+    "developer": ("content",),
+    "user": ("content",),
+    "assistant": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
+    "model": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
+    "tool": ("content", "name", "tool_call_id"),
+}
+"""What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
+ASSISTANT = ("assistant", "model")
+
+OPEN_THOUGHT = f"{CHANNEL}thought\n"
+CLOSE_THOUGHT = f"\n{CHANNEL_END}"
+EMPTY_THOUGHT = f"{OPEN_THOUGHT}{CHANNEL_END}"
+GENERATION_ONLY = ("", EMPTY_THOUGHT, OPEN_THOUGHT)
+"""Ends of a generation prompt that a template does not write again when the turn has become history."""
+LEADING_THOUGHT = re.compile(
+    rf"\s*{re.escape(OPEN_THOUGHT)}(?P<thought>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
+)
+ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDataConfig:
+    """How lines become examples, and in which order they come."""
+
+    max_length: int
+    """Tokens of prompt and answer together. Longer examples are left out; text is cut instead."""
+    held_out: float = 0.0
+    """Share of the lines kept for evaluation, chosen by a hash of each line."""
+    thinking: Literal["keep", "strip"] = "keep"
+    """keep: a turn with thoughts is asked for with thinking on, and its thoughts are part of the answer."""
+    raw_pairs: bool = False
+    """Pairs without the chat template: bos and the prompt as it is, the completion as it is and eos."""
+    bucketed: bool = True
+    """Put examples of like length into one batch."""
+    seed: int = 0
+    """Of the order alone; it decides nothing else."""
+
+    def __post_init__(self) -> None:
+        if self.max_length < 2:
+            raise OptionError(f"max_length must be at least 2, got {self.max_length}")
+        if not 0 <= self.held_out < 0.5:
+            raise OptionError(f"held_out must be at least 0 and below 0.5, got {self.held_out}")
+        if self.thinking not in ("keep", "strip"):
+            raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip")
+        if self.seed < 0:
+            raise OptionError(f"seed must be at least 0, got {self.seed}")
+
+
+class Record(Protocol):
+    """A line that has been understood."""
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """Numbers of its examples, in order."""
+
+    def conversation(self, part: int) -> Conversation:
+        """One of its examples."""
+
+
+class LineReader:
+    """Lines to examples, as one model and one config want them. Its errors name neither file nor line."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        model: ModelConfig,
+        stop_token_ids: Sequence[int],
+        config: FileDataConfig,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.model = model
+        self.stop_token_ids = frozenset(stop_token_ids)
+        self.config = config
+        self._images = frozenset(model.image_token_ids)
+        texts = filter(None, map(tokenizer.piece, sorted(self.stop_token_ids)))
+        self.stop = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+        """Finds the tokens that end an answer in a rendered chat."""
+
+    def read(self, line: bytes) -> Record:
+        """Take one line apart.
+
+        Raises:
+            DataError: it is no line of training data.
+            TextError: its text has no tokens.
+        """
+        fields = _parse(line)
+        given = {name: value for name, value in fields.items() if value is not None}
+        if "messages" in given and given.keys() <= {"messages", "tools"}:
+            return self._chat(given["messages"], given.get("tools"))
+        if given.keys() == {"prompt", "completion"}:
+            return self._pair(_text(given, "prompt"), _text(given, "completion"))
+        if given.keys() == {"text"}:
+            return Text(self, self.encode_after_bos(_text(given, "text")))
+        raise DataError(
+            "a line holds messages (and tools), or prompt and completion, or text; "
+            f"this one holds {', '.join(given) or 'nothing'}"
+        )
+
+    def _chat(self, messages: object, tools: object) -> "Chat":
+        if self.template is None:
+            raise DataError("this model has no chat template, and so takes no messages; give prompt and completion")
+        if not isinstance(messages, list) or not messages:
+            raise DataError("messages must be a list, and not empty")
+        if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+            raise DataError("tools must be a list of objects")
+        read, parts = [], []
+        for i, message in enumerate(messages):
+            try:
+                read.append(_message(message, self.config.thinking))
+            except DataError as error:
+                raise DataError(f"message {i + 1}: {error}") from None
+            if read[-1]["role"] in ASSISTANT and read[-1].pop("weight", 1):
+                parts.append(i)
+        if not parts:
+            raise DataError("no assistant message to train on")
+        if parts[0] == 0:
+            raise DataError("message 1: nothing stands before this assistant message; give it weight 0 to keep it")
+        return Chat(self, self.template, read, tools or None, parts)
+
+    def _pair(self, prompt: str, completion: str) -> "Chat | RawPair":
+        if self.template is None or self.config.raw_pairs:
+            return RawPair(self, prompt, completion)
+        return self._chat([{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}], None)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids that the model can be trained on."""
+        ids = self.tokenizer.encode(text)
+        if not self._images.isdisjoint(ids):
+            raise DataError("the text holds the token of an image; only text is supported")
+        if max(ids, default=0) >= self.model.vocab_size:
+            raise DataError(f"token id {max(ids)} is outside the vocabulary of {self.model.vocab_size}")
+        return ids
+
+    def encode_after_bos(self, text: str) -> list[int]:
+        """Token ids of a text that bos is put before: one that the text itself begins with is left out."""
+        ids = self.encode(text)
+        ids = ids[1:] if ids[:1] == [self.model.bos_token_id] else ids
+        if not ids:
+            raise DataError("the text has no tokens")
+        return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text after bos. What is too long is cut where a canvas ends, so that no piece but the last has a gap."""
+
+    reader: LineReader
+    ids: list[int]
+
+    @property
+    def _piece(self) -> int:
+        """Tokens of every piece but the last, which has up to `max_length` with bos and eos."""
+        canvas, longest = self.reader.model.canvas_length, self.reader.config.max_length
+        if longest < canvas + 2:
+            raise OptionError(
+                f"max_length {longest} is too short to cut text: {canvas + 2} holds one canvas, bos and eos"
+            )
+        return (longest - 2) // canvas * canvas
+
+    @property
+    def parts(self) -> Sequence[int]:
+        over = len(self.ids) + 2 - self.reader.config.max_length
+        return range(1 + -(-over // self._piece)) if over > 0 else range(1)
+
+    def conversation(self, part: int) -> Conversation:
+        model = self.reader.model
+        if part < self.parts[-1]:
+            piece = self.ids[part * self._piece : (part + 1) * self._piece]
+            return Conversation([model.bos_token_id], piece, ends=False)
+        rest = self.ids[part * self._piece :] if part else self.ids
+        return Conversation([model.bos_token_id], [*rest, model.eos_token_id])
+
+
+@dataclass(frozen=True, slots=True)
+class RawPair:
+    """Prompt and completion as they are, between bos and eos; a completion that ends itself gets no eos."""
+
+    reader: LineReader
+    prompt: str
+    completion: str
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return range(1)
+
+    def conversation(self, part: int) -> Conversation:
+        assert part == 0
+        reader, model = self.reader, self.reader.model
+        prompt = [model.bos_token_id, *reader.encode_after_bos(self.prompt)]
+        answer = reader.encode(self.completion)
+        stops = [token in reader.stop_token_ids for token in answer]
+        if any(stops[:-1]):
+            raise DataError(f"the completion goes on after {reader.tokenizer.piece(answer[stops.index(True)])}")
+        return Conversation(prompt, answer if stops[-1] else [*answer, model.eos_token_id])
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Messages in the form the chat template takes; thoughts are in `reasoning`, and nowhere else."""
+
+    reader: LineReader
+    template: ChatTemplate
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None
+    parts: Sequence[int]
+    """Which messages are answers to train on."""
+
+    def conversation(self, part: int) -> Conversation:
+        """Prompt and answer of message `part`.
+
+        The prompt is the one the engine renders. The answer is what the template writes after it once the message is
+        there, up to the token that ends it. A generation prompt may close or open a thought, which history does not
+        show: then the two are compared without it.
+        """
+        try:
+            prompt, answer = self._texts(part)
+            return Conversation(self.reader.encode(prompt), self.reader.encode(answer))
+        except (DataError, TextError) as error:
+            raise DataError(f"message {part + 1}: {error}") from None
+
+    def _texts(self, part: int) -> tuple[str, str]:
+        before, message = self.messages[:part], self.messages[part]
+        thought = message.get("reasoning", "")
+        bare = {name: value for name, value in message.items() if name != "reasoning"}
+        prompt = self._render(before, thought, add_generation_prompt=True)
+        shown = self._render([*before, bare], thought)
+        common = next(
+            (prompt.removesuffix(end) for end in GENERATION_ONLY if shown.startswith(prompt.removesuffix(end))), None
+        )
+        if common is None:
+            raise DataError("the chat template does not write it where its generation prompt ends")
+        body, end = self._split(shown[len(common) :])
+        if part + 1 < len(self.messages) and self.messages[part + 1]["role"] == "tool":
+            # A result goes on in the turn of its call: the call ends with what the result begins with.
+            followed = self._render([*before, bare, self.messages[part + 1]], thought)
+            begun = self.reader.stop.match(followed, len(common + body))
+            end = begun[0] if begun and followed.startswith(common + body) else end
+        return prompt, self._opening(thought, prompt) + body + end
+
+    def _render(self, messages: Sequence[Message], thought: str, add_generation_prompt: bool = False) -> str:
+        return self.template.render(
+            messages, thinking=bool(thought), tools=self.tools, add_generation_prompt=add_generation_prompt
+        )
+
+    def _split(self, written: str) -> tuple[str, str]:
+        """What the template wrote of a message: its text, and the token that ends it."""
+        stop = self.reader.stop.search(written)
+        if stop is None:
+            raise DataError("the chat template ends it with no token that stops generation")
+        if written[stop.end() :].strip():
+            raise DataError(f"it goes on after {stop[0]}, which ends an answer")
+        if not stop.start():
+            raise DataError("the chat template writes nothing of it")
+        return written[: stop.start()], stop[0]
+
+    def _opening(self, thought: str, prompt: str) -> str:
+        """What an answer has before its content: the part of its thought that the prompt does not hold."""
+        opened = prompt.endswith(OPEN_THOUGHT)
+        if not thought and opened:
+            raise DataError("the chat template asks for a thought that it does not have")
+        if not thought:
+            return ""
+        if prompt.endswith(EMPTY_THOUGHT):
+            raise DataError("the chat template leaves no room for its thought; strip the thoughts")
+        if stop := self.reader.stop.search(thought):
+            raise DataError(f"its thought goes on after {stop[0]}, which ends an answer")
+        return f"{'' if opened else OPEN_THOUGHT}{thought}{CLOSE_THOUGHT}"
+
+
+# The fields of a line
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"no UTF-8 (byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise DataError(f"no JSON ({error.msg}, column {error.colno}); every line holds one JSON object") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"no JSON that can be read ({error})") from None
+    if not isinstance(fields, dict):
+        raise DataError(f"must be a JSON object, not {_kind(fields)}")
+    _require_known(fields, LINE_KEYS)
+    return fields
+
+
+def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in fields:
+        if name not in known:
+            raise DataError(f"unknown key {name!r}; known: {', '.join(known)}")
+
+
+def _string(fields: Mapping[str, Any], name: str) -> str:
+    value = fields[name]
+    if not isinstance(value, str):
+        raise DataError(f"{name} must be a string, not {_kind(value)}")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    """A string with something in it."""
+    value = _string(fields, name)
+    if not value.strip():
+        raise DataError(f"{name} is empty")
+    return value
+
+
+def _message(message: object, thinking: str) -> dict[str, Any]:
+    """One message, checked, in the one form that the chat template gets."""
+    if not isinstance(message, dict):
+        raise DataError(f"must be an object, not {_kind(message)}")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in MESSAGE_KEYS:
+        raise DataError(f"unknown role {role!r}; known: {', '.join(MESSAGE_KEYS)}")
+    _require_known(message, ("role", *MESSAGE_KEYS[role]))
+    read = {name: value for name, value in message.items() if value is not None}
+    if role in ASSISTANT:
+        return _assistant(read, thinking)
+    if not (role == "tool" and isinstance(read.get("content"), dict)):
+        _content(read)
+    for name in ("name", "tool_call_id"):
+        if name in read:
+            _text(read, name)
+    return read
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """The text of a message's content, which is a string or a list of text parts."""
+    if "content" not in message:
+        raise DataError("content is missing")
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise DataError(f"content must be a string or a list of text parts, not {_kind(content)}")
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind != "text":
+            raise DataError(f"content holds a part of type {kind!r}; only text is supported")
+        _require_known(part, ("type", "text"))
+        if not isinstance(part.get("text"), str):
+            raise DataError("content holds a text part without text")
+    return "".join(part["text"] for part in content)
+
+
+def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
+    """An assistant message with its thought, if it is kept, in `reasoning`."""
+    calls = message.get("tool_calls", [])
+    if not isinstance(calls, list):
+        raise DataError(f"tool_calls must be a list, not {_kind(calls)}")
+    if message.get("weight", 1) not in (0, 1):
+        raise DataError(f"weight must be 0 or 1, got {message['weight']!r}")
+    content = _content(message) if "content" in message or not calls else ""
+    thoughts = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
+    if thinking == "strip":
+        content, thoughts = ANY_CHANNEL.sub("", content), []
+    elif leading := LEADING_THOUGHT.fullmatch(content):
+        content = leading["rest"]
+        thoughts.append(leading["thought"])
+    if CHANNEL in content or CHANNEL_END in content:
+        raise DataError(f"a thought must be whole, {OPEN_THOUGHT!r} to {CHANNEL_END!r}, and stand before the content")
+    thoughts = [thought.strip("\n") for thought in thoughts if thought.strip()]
+    if len(thoughts) > 1:
+        raise DataError("its thoughts are given twice: reasoning, reasoning_content and the content exclude each other")
+    if not content.strip() and not calls:
+        raise DataError("the assistant's content is empty")
+    read = {"role": "assistant", "content": content, "weight": message.get("weight", 1)}
+    if thoughts:
+        read["reasoning"] = thoughts[0]
+    if calls:
+        read["tool_calls"] = [_tool_call(call) for call in calls]
+    return read
+
+
+def _tool_call(call: object) -> dict[str, Any]:
+    """A tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
+    if not isinstance(call, dict):
+        raise DataError(f"a tool call must be an object, not {_kind(call)}")
+    outer = {name: value for name, value in call.items() if value is not None}
+    function = outer.pop("function", None)
+    if function is None:
+        function = {name: outer.pop(name) for name in ("name", "arguments") if name in outer}
+    if not isinstance(function, dict):
+        raise DataError(f"a tool call's function must be an object, not {_kind(function)}")
+    _require_known(outer, ("id", "type", "function"))
+    _require_known(function, ("name", "arguments"))
+    if outer.get("type", "function") != "function":
+        raise DataError(f"a tool call of type {outer['type']!r} is not supported; only functions are")
+    if not isinstance(function.get("name"), str) or not function["name"]:
+        raise DataError("a tool call needs a name")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            raise DataError("a tool call's arguments are no JSON") from None
+    if not isinstance(arguments, dict):
+        raise DataError(f"a tool call's arguments must be an object, not {_kind(arguments)}")
+    return outer | {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
+
+
+def _kind(value: object) -> str:
+    """JSON's name of a value's type."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,90 @@
+"""Several processes: `torchrun --nproc-per-node N -m gesso ...` with FSDP2.
+
+Every process builds the same global batch and takes its share; parameters, gradients and optimiser state lie in parts.
+Checkpoints hold whole tensors, so a run goes on with any number of processes.
+"""
+
+import os
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from gesso.errors import OptionError
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import pick_device
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The processes of a run; one of one where `torchrun` did not start it."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that writes and tells."""
+        return self.rank == 0
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of `values` over the processes."""
+        if self.size > 1:
+            values = values.to(self.device)
+            dist.all_reduce(values)
+        return values
+
+    def barrier(self) -> None:
+        """Wait for the others."""
+        if self.size > 1:
+            dist.barrier()
+
+
+def join_team(device: str) -> Team:
+    """The team that `torchrun`'s environment describes.
+
+    Raises:
+        OptionError: a device that does not exist here.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    place = pick_device(device)
+    if size == 1:
+        return Team(place)
+    if place.type == "cuda":
+        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(place)
+    elif place.type != "cpu":
+        raise OptionError(f"several processes run on cuda or cpu, not on {place.type}")
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    return Team(place, dist.get_rank(), size)
+
+
+def leave_team(team: Team) -> None:
+    """End the process group."""
+    if team.size > 1 and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def shard(model: DiffusionGemma, root: nn.Module) -> None:
+    """Lay the parameters of every block, and then what is left in `root`, in parts over the processes."""
+    for _, _, block in model.blocks():
+        fully_shard(block)
+    fully_shard(root)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """A parameter or state in one piece; all processes call this together."""
+    tensor = tensor.detach()
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def like(full: Tensor, parameter: Tensor) -> Tensor:
+    """`full` laid out as `parameter` is: this process's part of it."""
+    if isinstance(parameter, DTensor) and full.shape == parameter.shape:
+        return distribute_tensor(full.to(parameter.device), parameter.device_mesh, parameter.placements)
+    return full.to(parameter.device)

@@ -1,0 +1,196 @@
+"""The memory a training run will take, from the model's config alone.
+
+The passes are run once without numbers, on PyTorch's meta device, with the run's own code: what autograd keeps for the
+backward pass is counted storage by storage. Nothing is loaded, and nothing is as large as it says.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from gesso.config import LayerConfig, LoraConfig, ModelConfig
+from gesso.models.adapters import attach
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import replace_by_four_bits
+from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.train import forward
+from gesso.train.batch import Batch
+
+MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2.03}
+"""Of the optimiser's two moments, for each number trained; 8 bits come with an fp32 scale for every 256."""
+KEPT_LOGITS, PASSING_LOGITS = 2, 2
+"""fp32 copies of logits that wait for the backward pass (tanh, log-softmax), and those of the chunk it is at."""
+DEQUANTIZED_BYTES = 10
+"""For each weight of the layer that is being read back: codes, indices, levels and the product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one process takes through the model at a time."""
+
+    examples: int
+    tokens: int
+    """Of prompt and answer, an example."""
+    answer: int
+    """Of them, those that the encoder learns to predict."""
+    canvas_length: int
+    canvases_per_example: int = 1
+    gradient_checkpointing: bool = False
+    self_conditioned: float = 0.5
+    """Share of the canvases that have a first pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes at the peak of a step."""
+
+    weights: int
+    adapter: int
+    optimizer: int
+    gradients: int
+    activations: int
+    """What is kept for the backward pass."""
+    workspace: int
+    """Logits of one chunk, and a layer's weights read back from 4 bits."""
+
+    @property
+    def total(self) -> int:
+        """Gradients grow while activations are freed, so the larger of the two counts."""
+        held = self.weights + self.adapter + self.optimizer
+        return held + max(self.activations, self.gradients) + self.workspace
+
+
+def estimate(
+    config: ModelConfig,
+    work: Workload,
+    *,
+    dtype: torch.dtype,
+    adapter: LoraConfig | None = None,
+    quantize: Literal["nf4"] | None = None,
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw",
+) -> Estimate:
+    """What a step with this workload takes.
+
+    Args:
+        dtype: of frozen weights and of the activations. Weights that are trained are fp32.
+
+    Raises:
+        OptionError: a target that matches no layer, or a layer that cannot be held in 4 bits.
+    """
+    with torch.device("meta"):
+        model = DiffusionGemma(config).to(dtype)
+        if quantize is not None:
+            replace_by_four_bits(model)
+        if adapter is not None:
+            attach(model, adapter)
+    model.train()
+    trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    held = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    if adapter is None:
+        half_copies = 2 * trainable if dtype != torch.float32 else 0  # autocast's, for the time of a step
+        weights, adapter_bytes = 4 * trainable + half_copies, 0
+    else:
+        adapter_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
+        weights = held - adapter_bytes
+    return Estimate(
+        weights=weights,
+        adapter=adapter_bytes,
+        optimizer=int(MOMENT_BYTES[optimizer] * trainable),
+        gradients=4 * trainable,
+        activations=_activations(model, work),
+        workspace=_workspace(model, work),
+    )
+
+
+def _workspace(model: DiffusionGemma, work: Workload) -> int:
+    vocab = model.config.vocab_size
+    limit = max(1, forward.LOGIT_BYTES // (4 * vocab))
+    scored = (work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
+    # Rows past the limit are scored in chunks, of which none is kept.
+    rows = KEPT_LOGITS * sum(n for n in scored if n <= limit) + PASSING_LOGITS * min(limit, max(scored))
+    if max(scored) > limit:
+        rows += KEPT_LOGITS * limit
+    sizes = [0]
+    for module in model.modules():
+        if isinstance(module, QuantizedLinear):
+            sizes.append(module.in_features * module.out_features)
+        elif isinstance(module, QuantizedExperts):
+            sizes += [out * into for out, into in module.shapes]
+    return 4 * rows * vocab + DEQUANTIZED_BYTES * max(sizes)
+
+
+def _activations(model: DiffusionGemma, work: Workload) -> int:
+    """Bytes that the encoder's and the denoiser's passes keep: run for one layer of each kind, the rest are alike."""
+    kinds: dict[LayerConfig, list[int]] = {}
+    for i, layer in enumerate(model.config.layers):
+        kinds.setdefault(layer, []).append(i)
+    first = next(iter(kinds.values()))[0]
+    one = _kept(_with_layers(model, [first]), work)
+    each = {layers[0]: _kept(_with_layers(model, [first, layers[0]]), work) - one for layers in kinds.values()}
+    outside = one - each[first]
+    if not work.gradient_checkpointing:
+        return outside + sum(len(layers) * each[layers[0]] for layers in kinds.values())
+    # Of every layer what goes in and what it hands to the canvases, and one layer's own while it is computed again.
+    return outside + _handed_on(model, work) + max(each.values())
+
+
+def _handed_on(model: DiffusionGemma, work: Workload) -> int:
+    """Bytes that checkpointing keeps: the residual before each layer, and its keys and values with their gradients."""
+    config, size = model.config, model.dtype.itemsize
+    canvases = work.examples * work.canvases_per_example
+    residual = (work.examples * work.tokens + canvases * work.canvas_length) * config.hidden_size
+    (group,) = forward.group_rows([work.tokens])
+    rows = work.examples + (canvases if work.canvases_per_example > 1 else 0)
+    keys = sum(2 * rows * group.longest * layer.num_key_value_heads * layer.head_dim for layer in config.layers)
+    return size * (len(config.layers) * residual + 2 * keys)
+
+
+def _with_layers(model: DiffusionGemma, layers: list[int]) -> DiffusionGemma:
+    """A model of some of the layers; it shares them."""
+    with torch.device("meta"):
+        part = DiffusionGemma(dataclasses.replace(model.config, layers=tuple(model.config.layers[i] for i in layers)))
+    part.layers = nn.ModuleList([model.layers[i] for i in layers])
+    part.vocabulary, part.norm, part.self_conditioning = model.vocabulary, model.norm, model.self_conditioning
+    return part.train()
+
+
+def _kept(model: DiffusionGemma, work: Workload) -> int:
+    """Bytes of what autograd keeps of both passes, parameters aside."""
+    batch = _meta_batch(work)
+    own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    storages: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            storages[storage._cdata] = storage  # held, so that no later one takes its place
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        encoded = forward.encode(model, batch).repeat(work.canvases_per_example)
+        count, width = batch.noisy_BC.shape
+        soft = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
+        forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft)
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def _meta_batch(work: Workload) -> Batch:
+    canvases = work.examples * work.canvases_per_example
+    shape = (canvases, work.canvas_length)
+
+    def empty(*size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.int64, device="meta")
+
+    return Batch(
+        tokens_N=empty(work.examples * work.tokens),
+        lengths=(work.tokens,) * work.examples,
+        starts_B=empty(canvases),
+        canvas_BC=empty(*shape),
+        noisy_BC=empty(*shape),
+        self_conditioned_B=torch.empty(canvases, dtype=torch.bool, device="meta"),
+        targets_N=empty(work.examples * work.tokens),
+        canvases_per_example=work.canvases_per_example,
+    )

@@ -1,0 +1,97 @@
+"""From a user's data and a checkpoint to a complete recipe."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gesso.config import LoraConfig
+from gesso.errors import OptionError
+from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.config import CopiedText, Recipe, TrainConfig
+from gesso.train.data_lines import FileDataConfig
+from gesso.train.file_data import FileData
+
+Method = Literal["full", "lora", "qlora"]
+LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
+"""Defaults for models of billions of parameters; small ones want ten to fifty times as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long to train, and on what of a step at a time."""
+
+    method: Method = "lora"
+    epochs: float = 3.0
+    steps: int | None = None
+    """Instead of epochs."""
+    learning_rate: float | None = None
+    """None takes the method's default."""
+    warmup_share: float = 0.05
+    """Of all steps."""
+
+
+def finetune_recipe(
+    files: Sequence[Path],
+    folder: Path,
+    *,
+    base: str,
+    plan: Plan,
+    train: TrainConfig,
+    data: FileDataConfig,
+    adapter: LoraConfig,
+    held_out_files: Sequence[Path] = (),
+) -> Recipe:
+    """Read the data once and lay out the run.
+
+    Args:
+        folder: the checkpoint to start from.
+        base: what the adapter's file calls it.
+        train: settings other than steps, learning rate and warm-up, which `plan` decides.
+
+    Raises:
+        DataError: a line of the data cannot be used.
+        OptionError: options contradict each other.
+    """
+    if plan.method not in LEARNING_RATES:
+        raise OptionError(f"method {plan.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
+    if plan.steps is None and not plan.epochs > 0:
+        raise OptionError(f"epochs must be above 0, got {plan.epochs}")
+    if not (folder / "tokenizer.json").exists():
+        raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
+    model = read_model_config(folder)
+    generation = read_generation_defaults(folder, model)
+    examples = FileData(
+        files,
+        Tokenizer.from_folder(folder),
+        ChatTemplate.from_folder(folder),
+        model,
+        generation.eos_token_ids,
+        data,
+        held_out_files,
+    )
+    steps = plan.steps or math.ceil(plan.epochs * examples.report.examples / train.batch_size)
+    settings = dataclasses.replace(
+        train,
+        steps=steps,
+        learning_rate=plan.learning_rate or LEARNING_RATES[plan.method],
+        warmup_steps=math.ceil(plan.warmup_share * steps),
+    )
+    if settings.evaluate_every and not examples.report.held_out:
+        raise OptionError("evaluate_every needs held-out examples: give held_out or a held-out file")
+    return Recipe(
+        name=f"finetune-{plan.method}",
+        model=model,
+        generation=generation,
+        train=settings,
+        text=CopiedText(folder),
+        data=examples,
+        start=folder,
+        adapter=None if plan.method == "full" else adapter,
+        quantize="nf4" if plan.method == "qlora" else None,
+        base=base,
+    )

@@ -1,0 +1,50 @@
+"""The losses of a run as a picture, from its `metrics.jsonl`."""
+
+import json
+from pathlib import Path
+
+from gesso.errors import OptionError, TrainingError
+
+CURVES = {
+    "denoiser_loss": ("denoiser, training", "C0", "-"),
+    "held_out_denoiser_loss": ("denoiser, held out", "C0", "o--"),
+    "encoder_loss": ("encoder, training", "C1", "-"),
+    "held_out_encoder_loss": ("encoder, held out", "C1", "o--"),
+}
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """The records of a run; a last line that is cut short is left out."""
+    if not path.exists():
+        raise TrainingError(f"there is no {path}: the run has told nothing yet")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def plot_losses(metrics: Path, picture: Path) -> None:
+    """Draw losses over steps, logarithmic, and write a PNG.
+
+    Raises:
+        OptionError: matplotlib is not installed.
+        TrainingError: there are no metrics, or the picture cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise OptionError("a plot needs matplotlib: pip install 'gesso[train]'") from None
+    records = read_metrics(metrics)
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    for name, (label, colour, style) in CURVES.items():
+        points = [(record["step"], record[name]) for record in records if record.get(name)]
+        if points:
+            steps, values = zip(*points, strict=True)
+            axes.plot(steps, values, style, color=colour, label=label, linewidth=1.2, markersize=4)
+    axes.set(xlabel="step", ylabel="loss, nats a token", yscale="log")
+    axes.grid(alpha=0.3, which="both")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    try:
+        figure.savefig(picture, format="png")
+    except OSError as error:
+        raise TrainingError(f"{picture} cannot be written: {error}") from error

@@ -1,0 +1,86 @@
+"""What a run tells: records, the files they go to, and whoever watches."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+Reason = Literal["steps", "stop_at", "patience", "minutes"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One line of `metrics.jsonl`: means since the line before."""
+
+    step: int
+    denoiser_loss: float
+    encoder_loss: float
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    """Canvas and encoder tokens trained on."""
+    seconds: float
+    """Since this process started training."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRecord:
+    """One look at the held-out examples; also a line of `metrics.jsonl`."""
+
+    step: int
+    held_out_denoiser_loss: float
+    held_out_encoder_loss: float
+    best: bool
+    """Whether the denoiser's loss is the lowest so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An answer to one of the fixed prompts; a line of `samples.jsonl`."""
+
+    step: int
+    prompt: str
+    text: str
+    denoising_steps: tuple[int, ...]
+
+
+class Watcher:
+    """Is told what happens; every method may be overridden. Only the leading process of a team tells."""
+
+    def started(self, step: int, last: int, trainable: int) -> None:
+        """Before the first step: steps done already, the last step, and how many numbers are trained."""
+
+    def stepped(self, step: int, record: StepRecord | None) -> None:
+        """After every step, with a record every `log_every` steps."""
+
+    def evaluated(self, record: EvaluationRecord) -> None:
+        """After every look at the held-out examples."""
+
+    def sampled(self, sample: Sample) -> None:
+        """For every answer to a fixed prompt."""
+
+    def warned(self, message: str) -> None:
+        """Something is wrong that the run survives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind."""
+
+    last: Path
+    """The newest checkpoint."""
+    best: Path | None
+    """The one of the lowest held-out loss, where that is looked at and its checkpoint is kept."""
+    reason: Reason
+    """Why it ended."""
+
+
+def forget_after(path: Path, step: int) -> None:
+    """Drop the lines of steps that will be run again."""
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+    if len(kept) < len(lines):
+        path.write_text("".join(kept), encoding="utf-8")
