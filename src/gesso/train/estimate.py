@@ -19,8 +19,8 @@ from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
 
-MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2.03}
-"""Of the optimiser's two moments, for each number trained; 8 bits come with an fp32 scale for every 256."""
+MOMENT_BYTES = 8
+"""Of AdamW's two moments, for each number trained."""
 KEPT_LOGITS, PASSING_LOGITS = 2, 2
 """fp32 copies of logits that wait for the backward pass (tanh, log-softmax), and those of the chunk it is at."""
 DEQUANTIZED_BYTES = 10
@@ -70,7 +70,6 @@ def estimate(
     dtype: torch.dtype,
     adapter: LoraConfig | None = None,
     quantize: Literal["nf4"] | None = None,
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw",
 ) -> Estimate:
     """What a step with this workload takes.
 
@@ -95,17 +94,19 @@ def estimate(
     else:
         adapter_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
         weights = held - adapter_bytes
+    logits = _logits(model, work)
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
-        optimizer=int(MOMENT_BYTES[optimizer] * trainable),
+        optimizer=MOMENT_BYTES * trainable,
         gradients=4 * trainable,
-        activations=_activations(model, work),
-        workspace=_workspace(model, work),
+        activations=_activations(model, work, logits),
+        workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),
     )
 
 
-def _workspace(model: DiffusionGemma, work: Workload) -> int:
+def _logits(model: DiffusionGemma, work: Workload) -> int:
+    """Bytes of the logits that are there at a time."""
     vocab = model.config.vocab_size
     limit = max(1, forward.LOGIT_BYTES // (4 * vocab))
     scored = (work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
@@ -113,28 +114,36 @@ def _workspace(model: DiffusionGemma, work: Workload) -> int:
     rows = KEPT_LOGITS * sum(n for n in scored if n <= limit) + PASSING_LOGITS * min(limit, max(scored))
     if max(scored) > limit:
         rows += KEPT_LOGITS * limit
+    return 4 * rows * vocab
+
+
+def _largest_of_four_bits(model: DiffusionGemma) -> int:
+    """Weights of the largest matrix that is read back at a time."""
     sizes = [0]
     for module in model.modules():
         if isinstance(module, QuantizedLinear):
             sizes.append(module.in_features * module.out_features)
         elif isinstance(module, QuantizedExperts):
             sizes += [out * into for out, into in module.shapes]
-    return 4 * rows * vocab + DEQUANTIZED_BYTES * max(sizes)
+    return max(sizes)
 
 
-def _activations(model: DiffusionGemma, work: Workload) -> int:
+def _activations(model: DiffusionGemma, work: Workload, logits: int) -> int:
     """Bytes that the encoder's and the denoiser's passes keep: run for one layer of each kind, the rest are alike."""
     kinds: dict[LayerConfig, list[int]] = {}
     for i, layer in enumerate(model.config.layers):
         kinds.setdefault(layer, []).append(i)
     first = next(iter(kinds.values()))[0]
     one = _kept(_with_layers(model, [first]), work)
-    each = {layers[0]: _kept(_with_layers(model, [first, layers[0]]), work) - one for layers in kinds.values()}
-    outside = one - each[first]
+    two = {layers[0]: _kept(_with_layers(model, [first, layers[0]]), work) for layers in kinds.values()}
+    each = {i: (encoder - one[0], denoiser - one[1]) for i, (encoder, denoiser) in two.items()}
+    outside = sum(one) - sum(each[first])
     if not work.gradient_checkpointing:
-        return outside + sum(len(layers) * each[layers[0]] for layers in kinds.values())
-    # Of every layer what goes in and what it hands to the canvases, and one layer's own while it is computed again.
-    return outside + _handed_on(model, work) + max(each.values())
+        return outside + sum(len(layers) * sum(each[layers[0]]) for layers in kinds.values())
+    # Of every layer what goes in and what it hands to the canvases. A layer's own is there while it is computed
+    # again, in one of its passes at a time, and by then the logits are gone.
+    again = max(max(passes) for passes in each.values())
+    return outside + _handed_on(model, work) + max(0, again - logits)
 
 
 def _handed_on(model: DiffusionGemma, work: Workload) -> int:
@@ -157,8 +166,8 @@ def _with_layers(model: DiffusionGemma, layers: list[int]) -> DiffusionGemma:
     return part.train()
 
 
-def _kept(model: DiffusionGemma, work: Workload) -> int:
-    """Bytes of what autograd keeps of both passes, parameters aside."""
+def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
+    """Bytes of what autograd keeps of the encoder's and of the denoiser's pass, parameters aside."""
     batch = _meta_batch(work)
     own = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     storages: dict[int, torch.UntypedStorage] = {}
@@ -171,10 +180,11 @@ def _kept(model: DiffusionGemma, work: Workload) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         encoded = forward.encode(model, batch).repeat(work.canvases_per_example)
+        encoder = sum(storage.nbytes() for storage in storages.values())
         count, width = batch.noisy_BC.shape
         soft = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
         forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft)
-    return sum(storage.nbytes() for storage in storages.values())
+    return encoder, sum(storage.nbytes() for storage in storages.values()) - encoder
 
 
 def _meta_batch(work: Workload) -> Batch:

@@ -51,8 +51,6 @@ def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Op
     """AdamW over what is trained; parameter order is the model's, so that checkpoints name states by parameter."""
     groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained(model)]
     betas = (config.beta1, config.beta2)
-    if config.optimizer == "adamw8bit":
-        return _eight_bit(groups, betas)
     return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
 
 
@@ -354,12 +352,3 @@ def _step_batch(recipe: Recipe, step: int) -> Batch:
         prompt_loss=config.prompt_loss,
         encoder_loss=config.encoder_loss_weight > 0,
     )
-
-
-def _eight_bit(groups: list[dict[str, object]], betas: tuple[float, float]) -> torch.optim.Optimizer:
-    try:
-        from torchao.optim import AdamW8bit  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise OptionError("optimizer adamw8bit needs torchao: pip install torchao") from None
-    optimizer: torch.optim.Optimizer = AdamW8bit(groups, lr=0.0, betas=betas)
-    return optimizer

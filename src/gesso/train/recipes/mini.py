@@ -90,7 +90,7 @@ def mini() -> Recipe:
         generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"]),
         train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
         text=NewText(build_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
-        data=_data((FIRST, SECOND), seed=0),
+        data=task_data((FIRST, SECOND), seed=0),
     )
 
 
@@ -107,14 +107,17 @@ def mini_2() -> Recipe:
         encoder_loss_weight=0.2,
         seed=1,
     )
-    return dataclasses.replace(recipe, name="mini-2", train=train, data=_data((LONGER,), seed=1), start=resolve("mini"))
+    return dataclasses.replace(
+        recipe, name="mini-2", train=train, data=task_data((LONGER,), seed=1), start=resolve("mini")
+    )
 
 
 def _chat_template() -> str:
     return resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
 
 
-def _data(stages: tuple[Stage, ...], seed: int) -> TaskData:
+def task_data(stages: tuple[Stage, ...], seed: int) -> TaskData:
+    """Conversations from the task generators, through mini's tokenizer and template."""
     tokenizer = Tokenizer(build_tokenizer())
     template = ChatTemplate(_chat_template(), TOKENS)
     return TaskData(stages, tokenizer, template, tokenizer.special["<turn|>"], seed)

@@ -1,0 +1,38 @@
+"""`sudoku`: the bundled model taught to solve puzzles, the published recipe's task at our size.
+
+The whole grid is one canvas of 96 tokens: 81 digits, 8 line ends, the end of the turn, and EOS. The puzzle is read once
+for several noisy grids, and the encoder, which has nothing to predict, reads the puzzle only.
+"""
+
+import dataclasses
+
+from gesso.models.hub import resolve
+from gesso.train.config import Recipe, TrainConfig
+from gesso.train.recipes.mini import mini, task_data
+from gesso.train.task_data import Stage
+
+CANVAS = 96
+
+
+def sudoku() -> Recipe:
+    """Sudoku from the bundled `mini`, all weights; minutes on a GPU, many hours on two CPU cores."""
+    recipe = mini()
+    train = TrainConfig(
+        steps=8000,
+        batch_size=64,
+        canvases_per_example=4,
+        learning_rate=1.5e-3,
+        warmup_steps=200,
+        encoder_loss_weight=0.0,
+        checkpoint_every=250,
+        evaluate_every=500,
+        evaluation_examples=128,
+    )
+    return dataclasses.replace(
+        recipe,
+        name="sudoku",
+        model=dataclasses.replace(recipe.model, canvas_length=CANVAS),
+        train=train,
+        data=task_data((Stage(0, {CANVAS: {"sudoku": 1.0}}),), seed=0),
+        start=resolve("mini"),
+    )

@@ -1,0 +1,95 @@
+"""`gesso finetune`, `merge`, `generate --adapter` and `--estimate`: from a file of examples to an adapter in use."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+
+ADAPTER = {"adapter_config.json", "adapter_model.safetensors"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data.jsonl"
+    lines = [{"prompt": f"What is {a} + {b}?", "completion": str(a + b)} for a in range(8) for b in range(8)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_an_adapter_is_trained_used_and_merged(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ("--steps", 3, "--batch-size", 4, "--evaluate-every", 2, "--plot", "--sample-prompt", "What is 2 + 2?")
+    outcome = gesso("finetune", data, "--out", run, "--sample-every", 2, *options)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.split() == [str(run / "loss.png"), str(run / "adapter")]
+    assert "64 lines" in outcome.err
+    assert "What is 2 + 2?" in outcome.err
+    assert {path.name for path in (run / "adapter").iterdir()} == ADAPTER
+    assert json.loads((run / "adapter" / "adapter_config.json").read_text("utf-8"))["base_model_name_or_path"] == "mini"
+    request = ("What is 2 + 2?", "--seed", 1, "--json", "--max-denoising-steps", 3)
+    with_adapter = gesso("generate", *request, "--adapter", run / "adapter")
+    assert with_adapter.code == 0, with_adapter.err
+    merged = gesso("merge", run / "adapter", "--out", tmp_path / "merged", "--dtype", "float32")
+    assert (merged.code, merged.out) == (0, f"{tmp_path / 'merged'}\n")
+    again = gesso("generate", *request, "--model", tmp_path / "merged")
+    ids = [json.loads(outcome.out)["token_ids"] for outcome in (with_adapter, again)]
+    assert ids[0] == ids[1]
+
+
+def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    outcome = gesso("finetune", data, "--out", run, "--method", "full", "--steps", 1, "--batch-size", 2)
+    assert (outcome.code, outcome.out) == (0, f"{run / 'model'}\n"), outcome.err
+    assert gesso("models", "show", run / "model").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--steps", 1), "needs DATA and --out"),
+        (("{data}", "--out", "{out}", "--method", "lorra"), "--method lorra does not exist; known: full, lora, qlora"),
+        (("{data}", "--out", "{out}", "--rank", 0), "rank must be a positive integer"),
+        (("{data}", "--out", "{out}", "--target", "nothing.*"), "the target 'nothing.*' matches no layer"),
+        (("{data}", "--out", "{out}", "--experts", "--target", "x"), "--experts adds the experts"),
+        (("{data}", "--out", "{out}", "--epochs", 0), "epochs must be above 0"),
+        (("{data}", "--out", "{out}", "--batch-size", 0), "batch_size must be at least 1"),
+        (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "patience needs evaluate_every"),
+        (("{data}", "--out", "{out}", "--thinking", "maybe"), "thinking 'maybe' does not exist"),
+        (("none.jsonl", "--out", "{out}"), "none.jsonl"),
+        (("{data}", "--out", "{out}", "--method", "qlora"), "cannot be held in 4 bits"),
+    ],
+)
+def test_mistakes_get_one_line(
+    gesso: Gesso, data: Path, tmp_path: Path, arguments: tuple[object, ...], message: str
+) -> None:
+    given = [str(a).format(data=data, out=tmp_path / "out") for a in arguments]
+    outcome = gesso("finetune", *given)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""
+
+
+def test_a_bad_line_is_named(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    data.write_text(data.read_text("utf-8") + '{"prompt": "x"}\n', "utf-8")
+    outcome = gesso("finetune", data, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "data.jsonl, line 65: " in outcome.err
+
+
+def test_merging_asks_for_an_adapter_and_another_folder(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    assert "an adapter is a folder with" in gesso("merge", tmp_path, "--out", tmp_path / "x").err
+    assert "name another folder" in gesso("merge", tmp_path, "--out", bundled / "mini").err
+    assert "dtype 'int3' does not exist" in gesso("merge", tmp_path, "--out", tmp_path / "x", "--dtype", "int3").err
+
+
+def test_the_estimate_needs_no_data(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "config only"
+    folder.mkdir()
+    (folder / "config.json").write_bytes((bundled / "mini" / "config.json").read_bytes())
+    outcome = gesso("finetune", "--estimate", "--model", folder, "--max-length", 64, "--batch-size", 2)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "lora, 2 x 64 tokens at a time, canvas 8, float32" in outcome.out
+    assert "at the peak" in outcome.out
+    assert gesso("train", "mini", "--estimate").code == 0

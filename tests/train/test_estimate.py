@@ -1,0 +1,121 @@
+"""The memory estimate against what a step of the same settings really holds, tensor by tensor, and the 26B's."""
+
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models.test_describe import PUBLISHED
+from oracle import Shape, random_model
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from gesso.config import LoraConfig
+from gesso.models.adapters import attach
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import load_folder, save_folder
+from gesso.train.batch import Conversation, make_batch
+from gesso.train.config import TrainConfig
+from gesso.train.estimate import Workload, estimate
+from gesso.train.forward import losses
+from gesso.train.trainer import make_optimizer
+
+SHAPE = Shape(layers="ssfssf", vocab=1024, hidden=96, mlp=192, heads=4, window=32, canvas=32, experts=8, expert_size=64)
+PROMPT, EXAMPLES = 64, 16
+
+
+class Held(TorchDispatchMode):
+    """Counts the bytes of tensors that are alive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: dict[int, int] = {}
+        self.now = self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self.count(leaf)
+        return out
+
+    def count(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self.sizes and size:
+            self.sizes[key] = size
+            self.now += size
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self.forget, key)
+
+    def forget(self, key: int) -> None:
+        self.now -= self.sizes.pop(key, 0)
+
+
+def start(folder: Path, mode: str) -> DiffusionGemma:
+    save_folder(random_model(SHAPE), folder)
+    model = load_folder(folder, "cpu", "float32", quantize="nf4" if mode == "qlora" else None)
+    if mode == "full":
+        return model.train().requires_grad_(True)
+    attach(model, LoraConfig())
+    return model.train()
+
+
+def measured(folder: Path, mode: str, checkpointing: bool) -> int:
+    """Bytes at the peak of the second step, when the optimiser has its state."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(SHAPE.vocab, (EXAMPLES, PROMPT + 31), generator=generator).tolist()
+    batch = make_batch(
+        [Conversation(row[:PROMPT], row[PROMPT:]) for row in rows],
+        canvas_length=32,
+        vocab_size=SHAPE.vocab,
+        eos_token_id=1,
+        self_conditioning_probability=0.5,
+        generator=generator,
+    )
+    model, held = start(folder, mode), Held()
+    optimizer = make_optimizer(model, TrainConfig(steps=1))
+    with held:
+        for tensor in (*model.parameters(), *model.buffers()):
+            held.count(tensor)
+        for _ in range(2):
+            optimizer.zero_grad(set_to_none=True)
+            found = losses(model, batch, checkpointing=checkpointing)
+            (found.denoiser + found.encoder).backward()
+            optimizer.step()
+    return held.most
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("mode", ["full", "lora", "qlora"])
+def test_the_estimate_is_near_what_is_held(tmp_path: Path, mode: str, checkpointing: bool) -> None:
+    found = estimate(
+        SHAPE.config(),
+        Workload(EXAMPLES, PROMPT + 31, 31, 32, gradient_checkpointing=checkpointing),
+        dtype=torch.float32,
+        adapter=None if mode == "full" else LoraConfig(),
+        quantize="nf4" if mode == "qlora" else None,
+    )
+    assert found.total == pytest.approx(measured(tmp_path, mode, checkpointing), rel=0.15)
+
+
+def test_four_bits_checkpointing_and_fewer_examples_take_less() -> None:
+    def total(examples: int = 8, quantize: Any = None, **changes: Any) -> int:
+        work = Workload(examples, 95, 31, 32, **changes)
+        settings = {"dtype": torch.float32, "adapter": LoraConfig(), "quantize": quantize}
+        return estimate(SHAPE.config(), work, **settings).total
+
+    assert total(quantize="nf4") < total()
+    assert total(gradient_checkpointing=True) < total()
+    assert total(4) < total(8) < total(8, canvases_per_example=2)
+
+
+def test_the_26b_fits_a_24_gb_card() -> None:
+    """QLoRA, one example of 1,024 tokens; without 4-bit experts it would not."""
+    settings: dict[str, Any] = {"dtype": torch.bfloat16, "adapter": LoraConfig()}
+    work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True)
+    four = estimate(PUBLISHED, work, quantize="nf4", **settings)
+    assert four.total < 24e9
+    assert four.weights == pytest.approx(24.5e9 * 4.25 / 8 + 2 * 0.74e9, rel=0.02)
+    assert four.adapter < 0.1e9
