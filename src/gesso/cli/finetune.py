@@ -137,10 +137,11 @@ def finetune(
         adapter=lora,
         held_out_files=held_out_file or (),
     )
-    Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
-    from gesso.cli.training import run_training
+    from gesso.cli.training import leads, run_training
     from gesso.train.checkpoint import export
 
+    if leads():
+        Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
     outcome = run_training(
         recipe,
         out,
@@ -151,6 +152,8 @@ def finetune(
         plot=plot,
         tensorboard=tensorboard,
     )
+    if not leads():
+        return 0
     result = out / ("model" if recipe.adapter is None else "adapter")
     export(outcome.best or outcome.last, result)
     print(result)

@@ -43,7 +43,7 @@ def train(
             adapter=plan.adapter,
             quantize=plan.quantize is not None,
         )
-    from gesso.cli.training import run_training
+    from gesso.cli.training import leads, run_training
 
     outcome = run_training(
         plan,
@@ -55,6 +55,8 @@ def train(
         plot=plot,
         tensorboard=tensorboard,
     )
+    if not leads():
+        return 0
     print(outcome.last)
     if export is not None:
         from gesso.train.checkpoint import export as write_export

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,11 @@ class TensorBoardWatcher(ProgressWatcher):
         self.writer.add_text(sample.prompt, sample.text, sample.step)
 
 
+def leads() -> bool:
+    """Whether this process is the one of its team that shows and writes: the first that `torchrun` started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def run_training(
     recipe: Recipe,
     folder: Path,
@@ -100,7 +106,7 @@ def run_training(
     plot: bool,
     tensorboard: bool,
 ) -> Outcome:
-    """Train with a progress bar; tell where the result is and why the run ended."""
+    """Train with a progress bar, tell why the run ended, and draw its losses."""
     import torch
 
     from gesso.errors import OptionError
@@ -111,6 +117,8 @@ def run_training(
             raise OptionError(f"{option} must be above 0, got {value}")
     if threads is not None:
         torch.set_num_threads(threads)
+    if not leads():
+        return train(recipe, folder, device=device, stop_at=stop_at, max_minutes=max_minutes)
     with ExitStack() as stack:
         watcher = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
         outcome = train(recipe, folder, device=device, stop_at=stop_at, max_minutes=max_minutes, watcher=watcher)
