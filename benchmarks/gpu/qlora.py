@@ -23,11 +23,10 @@ from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import replace_by_four_bits
 from gesso.train.batch import Conversation, make_batch
-from gesso.train.checkpoint import trained
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
 from gesso.train.forward import losses
-from gesso.train.trainer import make_optimizer
+from gesso.train.optimizer import make_optimizer, set_rate, trained
 
 SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
 FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)
@@ -81,8 +80,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     attach(model, adapter)
     model.train()
     optimizer = make_optimizer(model, TrainConfig(steps=1))
-    for group in optimizer.param_groups:
-        group["lr"] = 1e-4
+    set_rate(optimizer, 1e-4)
     seconds = []
     for step in range(arguments.steps + 1):
         generator = torch.Generator().manual_seed(step)

@@ -169,6 +169,7 @@ def test_several_canvases_of_an_example_are_spread_over_its_answer(
         blocks = conversation.canvases(8)
         assert len(drawn) == min(blocks, count), "no canvas is drawn again before all were drawn"
         assert max(drawn.values()) <= -(-count // blocks)
+        assert 8 * (blocks - 1) in drawn, "where the answer ends is always among them"
         # The encoder reads up to the end of the last canvas drawn, and no further.
         assert row.tolist() == [*conversation.prompt, *conversation.answer[: max(begins) + 8]]
         for k, begin in enumerate(begins):

@@ -169,14 +169,6 @@ def test_the_schedule() -> None:
     assert learning_rate(TrainConfig(steps=5, learning_rate=1.0, warmup_steps=0), 0) == 1.0
 
 
-def test_decay_leaves_norms_alone() -> None:
-    model = random_model(SHAPE).requires_grad_(True)
-    optimizer = trainer.make_optimizer(model, TrainConfig(steps=1, weight_decay=0.1))
-    for (name, parameter), group in zip(model.named_parameters(), optimizer.param_groups, strict=True):
-        assert group["params"][0] is parameter
-        assert group["weight_decay"] == (0.1 if parameter.dim() > 1 else 0.0), name
-
-
 def test_a_run_can_start_from_a_checkpoint(tmp_path: Path) -> None:
     start = random_model(SHAPE, seed=5)
     save_folder(start, tmp_path / "start")

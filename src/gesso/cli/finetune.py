@@ -52,6 +52,7 @@ def finetune(
         ),
     ] = None,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    optimizer: Annotated[str, typer.Option(help="adamw, or adamw8bit with 8-bit moments.")] = "adamw",
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
@@ -93,6 +94,7 @@ def finetune(
         prompt_loss=train_on_prompt,
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
         precision=precision,  # type: ignore[arg-type]
+        optimizer=optimizer,  # type: ignore[arg-type]
         seed=seed,
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,

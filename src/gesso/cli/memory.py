@@ -53,6 +53,7 @@ def print_estimate(
         dtype=dtype,
         adapter=adapter,
         quantize="nf4" if quantize else None,
+        optimizer=train.optimizer,
     )
     method = "full" if adapter is None else "qlora" if quantize else "lora"
     names = {kind: name for name, kind in DTYPES.items()}

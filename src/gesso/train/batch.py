@@ -159,11 +159,13 @@ def make_batch(
 
 
 def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:
-    """`count` of `blocks` canvases: each as often as the others, give or take one."""
+    """`count` of `blocks` canvases. Of several, one is the last, where the answer ends: there is none like it. The
+    others are drawn without repetition until all were drawn."""
     if count == 1:
         return [int(torch.randint(blocks, (), generator=generator))]
-    rounds = [torch.randperm(blocks, generator=generator) for _ in range(-(-count // blocks))]
-    picks: list[int] = torch.cat(rounds)[:count].tolist()
+    first = torch.cat((torch.tensor([blocks - 1]), torch.randperm(blocks - 1, generator=generator)))
+    rounds = [torch.randperm(blocks, generator=generator) for _ in range(-(-count // blocks) - 1)]
+    picks: list[int] = torch.cat((first, *rounds))[:count].tolist()
     return picks
 
 

@@ -8,14 +8,12 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
 from gesso.errors import CheckpointError, TrainingError
 from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
@@ -25,6 +23,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder
 from gesso.train.config import Recipe
 from gesso.train.distributed import Team, like, whole
+from gesso.train.optimizer import load_state_tensors, state_tensors
 
 STATE = "trainer.json"
 OPTIMIZER = "optimizer.safetensors"
@@ -41,11 +40,6 @@ class Progress:
     best_loss: float | None = None
     worse: int = 0
     """Looks at the held-out loss since then."""
-
-
-def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Names and tensors of what is trained, in the model's order."""
-    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
 def checkpoint_path(out: Path, step: int) -> Path:
@@ -68,7 +62,10 @@ def save_checkpoint(
         if team.leads:
             shutil.rmtree(partial, ignore_errors=True)
         _write_model(recipe, model, partial, team)
-        tensors = _optimizer_tensors(model, optimizer, team)
+        tensors = {}
+        for name, tensor in state_tensors(model, optimizer):
+            if team.leads:
+                tensors[name] = tensor.cpu().contiguous()
         if team.leads:
             if recipe.adapter is None:
                 recipe.text.write(partial)
@@ -94,18 +91,6 @@ def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, team: Team
         save_folder(model, folder, generation=recipe.generation, source=recipe.start, gather=whole, writes=team.leads)
     else:
         save_adapter(model, recipe.adapter, folder, recipe.base, gather=whole, writes=team.leads)
-
-
-def _optimizer_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, team: Team) -> dict[str, Tensor]:
-    """Every state tensor, whole and on the CPU, as `STATE.PARAMETER`; empty on the processes that do not write."""
-    names = [name for name, _ in trained(model)]
-    tensors = {}
-    for index, entries in optimizer.state_dict()["state"].items():
-        for key, value in entries.items():
-            full = whole(value)
-            if team.leads:
-                tensors[f"{key}.{names[index]}"] = full.cpu().contiguous()
-    return tensors
 
 
 def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
@@ -144,16 +129,10 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
         tensors = load_file(folder / OPTIMIZER)
     except Exception as error:
         raise CheckpointError(f"{folder / OPTIMIZER} cannot be read: {error}") from None
-    parameters = dict(trained(model))
-    numbers = {name: index for index, name in enumerate(parameters)}
-    entries: dict[int, dict[str, Tensor]] = {index: {} for index in numbers.values()}
-    for name, tensor in tensors.items():
-        key, _, parameter = name.partition(".")
-        # A step count has no shape; everything else has its parameter's.
-        if parameter not in numbers or tensor.shape not in (torch.Size(), parameters[parameter].shape):
-            raise CheckpointError(f"{folder / OPTIMIZER}: {name} belongs to no parameter of the model")
-        entries[numbers[parameter]][key] = like(tensor, parameters[parameter]) if tensor.dim() else tensor
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
+    try:
+        load_state_tensors(model, optimizer, tensors)
+    except KeyError as error:
+        raise CheckpointError(f"{folder / OPTIMIZER}: {error.args[0]} belongs to no parameter of the model") from None
     return progress
 
 

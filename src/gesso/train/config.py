@@ -97,6 +97,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Of matrices; norms and scales are never decayed."""
     gradient_clip: float = 1.0
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
+    """`adamw8bit` holds AdamW's moments in 8 bits (torchao), those of tensors of 4,096 numbers or more."""
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
@@ -131,6 +133,8 @@ class TrainConfig:
             raise ConfigError(f"micro_batch_size must be at least 1, got {self.micro_batch_size}")
         if self.precision not in ("auto", "float32", "bfloat16"):
             raise ConfigError(f"precision {self.precision!r} does not exist; known: auto, float32, bfloat16")
+        if self.optimizer not in ("adamw", "adamw8bit"):
+            raise ConfigError(f"optimizer {self.optimizer!r} does not exist; known: adamw, adamw8bit")
         if sum(width.share for width in self.narrow) > 1:
             raise ConfigError("the shares of narrow canvases sum to more than 1")
         if not 0 <= self.self_conditioning_probability <= 1:

@@ -19,8 +19,8 @@ from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
 
-MOMENT_BYTES = 8
-"""Of AdamW's two moments, for each number trained."""
+MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256}
+"""Of AdamW's two moments, for each number trained; 8-bit ones come with an fp32 scale for every 256."""
 KEPT_LOGITS, PASSING_LOGITS = 2, 2
 """fp32 copies of logits that wait for the backward pass (tanh, log-softmax), and those of the chunk it is at."""
 DEQUANTIZED_BYTES = 10
@@ -70,6 +70,7 @@ def estimate(
     dtype: torch.dtype,
     adapter: LoraConfig | None = None,
     quantize: Literal["nf4"] | None = None,
+    optimizer: Literal["adamw", "adamw8bit"] = "adamw",
 ) -> Estimate:
     """What a step with this workload takes.
 
@@ -98,7 +99,7 @@ def estimate(
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
-        optimizer=MOMENT_BYTES * trainable,
+        optimizer=int(MOMENT_BYTES[optimizer] * trainable),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
         workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),

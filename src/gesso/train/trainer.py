@@ -22,10 +22,11 @@ from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
-from gesso.train.checkpoint import Progress, checkpoint_path, checkpoints, resume, save_checkpoint, trained
+from gesso.train.checkpoint import Progress, checkpoint_path, checkpoints, resume, save_checkpoint
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.distributed import Team, join_team, leave_team, shard, whole
 from gesso.train.forward import losses
+from gesso.train.optimizer import make_optimizer, set_rate, trained
 from gesso.train.records import (
     METRICS,
     SAMPLES,
@@ -45,13 +46,6 @@ def learning_rate(config: TrainConfig, step: int) -> float:
         return config.learning_rate * (step + 1) / config.warmup_steps
     progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
-
-
-def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW over what is trained; parameter order is the model's, so that checkpoints name states by parameter."""
-    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained(model)]
-    betas = (config.beta1, config.beta2)
-    return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
 
 
 def train(
@@ -88,6 +82,8 @@ class _Run:
         self.watcher = watcher if team.leads else Watcher()
         if team.size > 1 and recipe.train.sample_every:
             raise OptionError("samples on the way are made by one process only: leave out sample_every")
+        if team.size > 1 and recipe.train.optimizer != "adamw":
+            raise OptionError("8-bit moments are held by one process: they are not laid in parts")
         if team.size > 1 and recipe.quantize:
             raise OptionError("4-bit weights are trained on by one process: they are not laid in parts")
         out.mkdir(parents=True, exist_ok=True)
@@ -173,8 +169,7 @@ class _Run:
         """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
         config, team = self.recipe.train, self.team
         batch = _step_batch(self.recipe, step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(config, step)
+        set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + team.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         means = self._backward(batch)

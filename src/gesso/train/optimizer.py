@@ -1,0 +1,97 @@
+"""AdamW over what is trained, and its state as named tensors that a checkpoint can hold."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gesso.errors import OptionError
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.train.config import TrainConfig
+from gesso.train.distributed import like, whole
+
+
+def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Names and tensors of what is trained, in the model's order."""
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+
+
+def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
+    """AdamW; its rate is set by `set_rate` before every step.
+
+    Raises:
+        OptionError: 8-bit moments are asked for and torchao is not installed.
+    """
+    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained(model)]
+    betas = (config.beta1, config.beta2)
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
+    try:
+        from torchao.optim import AdamW8bit  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        raise OptionError("optimizer adamw8bit needs torchao: pip install 'gesso[train]'") from None
+    optimizer: torch.optim.Optimizer = AdamW8bit(groups, lr=0.0, betas=betas)
+    return optimizer
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The learning rate of the next step."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """Every state tensor, whole, as `STATE.PARAMETER`; the parts of an 8-bit moment as `STATE:PART.PARAMETER`.
+
+    All processes of a team iterate together.
+    """
+    for name, parameter in trained(model):
+        for key, value in optimizer.state[parameter].items():
+            for part, tensor in _parts(value).items():
+                yield f"{key}{part}.{name}", whole(tensor)
+
+
+def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put in place what `state_tensors` gave.
+
+    Raises:
+        KeyError: a tensor that belongs to no parameter of the model, or has another shape; its name.
+    """
+    parameters = dict(trained(model))
+    numbers = {name: index for index, name in enumerate(parameters)}
+    entries: dict[int, dict[str, Any]] = {index: {} for index in numbers.values()}
+    for name, tensor in tensors.items():
+        key, _, label = name.partition(".")
+        key, _, part = key.partition(":")
+        if label not in numbers:
+            raise KeyError(name)
+        parameter, state = parameters[label], entries[numbers[label]]
+        if part:
+            # An empty moment of the right kind, into which the parts are copied one by one.
+            if key not in state:
+                state[key] = optimizer._new_buffer(parameter, key == "exp_avg")  # type: ignore[attr-defined]
+            target = _parts(state[key]).get(f":{part}")
+            if target is None or target.shape != tensor.shape:
+                raise KeyError(name)
+            target.copy_(tensor)
+        elif tensor.shape not in (torch.Size(), parameter.shape):  # a step count has no shape
+            raise KeyError(name)
+        else:
+            state[key] = like(tensor, parameter) if tensor.dim() else tensor
+    if any(":" in name.partition(".")[0] for name in tensors):
+        # load_state_dict would cast the 8-bit parts to the parameter's type.
+        for index, parameter in enumerate(parameters.values()):
+            optimizer.state[parameter] = entries[index]
+        return
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
+
+
+def _parts(value: Tensor) -> dict[str, Tensor]:
+    """The plain tensors that a state value is made of, by suffix."""
+    if hasattr(value, "codes"):
+        return {f":{part}": getattr(value, part) for part in ("codes", "scale")}
+    return {"": value}
