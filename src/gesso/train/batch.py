@@ -138,11 +138,14 @@ def make_batch(
             canvas = answer[begin : begin + canvas_length]
             canvases.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))
             starts.append(len(prompt) + begin)
-        end = (max(picks) + 1) * canvas_length
+        end = (max(picks) + encoder_loss) * canvas_length
         row = prompt + answer[:end]
         tokens += row
-        targets += prompt[1:] if prompt_loss else [IGNORED] * (len(prompt) - 1)
-        targets += [*answer[:end], IGNORED]
+        if encoder_loss:
+            targets += prompt[1:] if prompt_loss else [IGNORED] * (len(prompt) - 1)
+            targets += [*answer[:end], IGNORED]
+        else:
+            targets += [IGNORED] * len(row)
         lengths.append(len(row))
     canvas_BC = torch.tensor(canvases)
     times = draw_times(len(canvases), generator)
