@@ -234,6 +234,14 @@ def test_a_run_that_is_out_of_time_leaves_a_checkpoint(tmp_path: Path) -> None:
     assert train(recipe(), tmp_path, device="cpu", max_minutes=0.0).name == "step-000001"
 
 
+def test_a_run_that_is_told_to_stop_leaves_a_checkpoint_and_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
+    whole = train(recipe(), tmp_path / "whole", device="cpu")
+    told = iter([False, False, True])
+    outcome = trainer.train(recipe(), tmp_path / "parts", device="cpu", should_stop=lambda: next(told))
+    assert (outcome.reason, outcome.last.name) == ("interrupted", "step-000003")
+    assert same_files(whole, train(recipe(), tmp_path / "parts", device="cpu"))
+
+
 def test_every_step_is_told(tmp_path: Path) -> None:
     told = Told()
     train(recipe(steps=5, log_every=2), tmp_path, device="cpu", watcher=told)

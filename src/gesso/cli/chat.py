@@ -41,7 +41,8 @@ def chat(
         start_canvas=None,
     )
     from gesso.api import load
-    from gesso.cli.session import cancel_on_interrupt, note, present
+    from gesso.cli.interrupt import first_interrupt
+    from gesso.cli.session import note, present
     from gesso.errors import UserError
 
     engine = load(model, device, dtype, offline=offline, adapter=adapter)
@@ -70,7 +71,7 @@ def chat(
             note(f"gesso: {error}")
             messages.pop()
             continue
-        with cancel_on_interrupt(stream):
+        with first_interrupt(stream.cancel):
             result = present(iter(stream), live=live, as_json=False, special=engine.tokenizer.special_ids)
         messages.append({"role": "assistant", "content": result.text})
     return 0

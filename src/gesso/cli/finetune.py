@@ -159,4 +159,4 @@ def finetune(
     result = out / ("model" if recipe.adapter is None else "adapter")
     export(outcome.best or outcome.last, result)
     print(result)
-    return 0
+    return 130 if outcome.reason == "interrupted" else 0

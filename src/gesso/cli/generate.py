@@ -67,7 +67,8 @@ def generate(
     )
     text = _read_prompt(prompt)
     from gesso.api import load
-    from gesso.cli.session import cancel_on_interrupt, present, recorded
+    from gesso.cli.interrupt import first_interrupt
+    from gesso.cli.session import present, recorded
 
     engine = load(model, device, dtype, offline=offline, adapter=adapter)
     message = [{"role": "user", "content": text}]
@@ -83,7 +84,7 @@ def generate(
     events: Iterator[Event] = iter(stream)
     if trace is not None:
         events = recorded(events, trace, model=model, prompt=text, special=engine.tokenizer.special_ids)
-    with cancel_on_interrupt(stream):
+    with first_interrupt(stream.cancel):
         result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
     return 130 if result.finish_reason == "cancelled" else 0
 

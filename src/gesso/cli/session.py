@@ -1,44 +1,20 @@
 """What `generate` and `chat` share: Ctrl-C, the three ways to show a result, and traces."""
 
-import contextlib
 import dataclasses
 import json
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
 from gesso.cli.render import show_live, write_plain
-from gesso.engine.engine import Stream
 from gesso.engine.events import Event, Finished, event_to_dict
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 
 TRACE_VERSION = 1
-
-
-@contextlib.contextmanager
-def cancel_on_interrupt(stream: Stream) -> Iterator[None]:
-    """The first Ctrl-C ends the request with what is committed; a second one interrupts as usual."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def cancel(_number: int, _frame: FrameType | None) -> None:
-        stream.cancel()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, cancel)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def present(events: Iterable[Event], *, live: bool, as_json: bool, special: frozenset[int]) -> GenerationResult:

@@ -63,4 +63,4 @@ def train(
 
         write_export(outcome.best or outcome.last, export)
         print(export)
-    return 0
+    return 130 if outcome.reason == "interrupted" else 0

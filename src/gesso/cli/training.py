@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gesso.cli.interrupt import first_interrupt
 from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, Watcher
 from gesso.train.trainer import train
 
@@ -18,6 +20,7 @@ REASONS = {
     "stop_at": "--stop-at is reached",
     "patience": "the held-out loss no longer falls",
     "minutes": "--max-minutes are over",
+    "interrupted": "interrupted; the same command goes on from here",
 }
 
 
@@ -117,11 +120,14 @@ def run_training(
             raise OptionError(f"{option} must be above 0, got {value}")
     if threads is not None:
         torch.set_num_threads(threads)
-    if not leads():
-        return train(recipe, folder, device=device, stop_at=stop_at, max_minutes=max_minutes)
+    interrupted = threading.Event()
+    limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
     with ExitStack() as stack:
+        stack.enter_context(first_interrupt(interrupted.set))
+        if not leads():
+            return train(recipe, folder, device=device, **limits)
         watcher = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
-        outcome = train(recipe, folder, device=device, stop_at=stop_at, max_minutes=max_minutes, watcher=watcher)
+        outcome = train(recipe, folder, device=device, watcher=watcher, **limits)
     watcher.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
     if plot:
         picture = folder / "loss.png"

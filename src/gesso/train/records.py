@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
-Reason = Literal["steps", "stop_at", "patience", "minutes"]
+Reason = Literal["steps", "stop_at", "patience", "minutes", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)

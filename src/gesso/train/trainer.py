@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -55,6 +56,7 @@ def train(
     device: str = "auto",
     stop_at: int | None = None,
     max_minutes: float | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
     watcher: Watcher | None = None,
 ) -> Outcome:
     """Run a recipe into `out`, resuming from the newest whole checkpoint there.
@@ -62,6 +64,7 @@ def train(
     Args:
         stop_at: end after this step instead of the recipe's last (its schedule is not changed).
         max_minutes: write a checkpoint and end after so many minutes.
+        should_stop: asked after every step; True ends the run with a checkpoint.
 
     Raises:
         TrainingError: the loss is not a number, or a checkpoint cannot be written.
@@ -69,7 +72,7 @@ def train(
     """
     team = join_team(device)
     try:
-        return _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes)
+        return _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes, should_stop)
     finally:
         leave_team(team)
 
@@ -113,7 +116,7 @@ class _Run:
             raise damaged[0]
         return Progress()
 
-    def go(self, stop_at: int | None, max_minutes: float | None) -> Outcome:
+    def go(self, stop_at: int | None, max_minutes: float | None, should_stop: Callable[[], bool]) -> Outcome:
         config, started = self.recipe.train, time.monotonic()
         last = min(config.steps, stop_at or config.steps)
         first = self.progress.step
@@ -149,11 +152,13 @@ class _Run:
             improved = self._evaluate() if looked else False
             if config.sample_every and (done % config.sample_every == 0 or done == config.steps):
                 self._sample()
+            late = max_minutes is not None and time.monotonic() - started > 60 * max_minutes
+            told = self._told_to_end(late, should_stop())
             if self._out_of_patience():
                 reason = "patience"
-            elif self._out_of_time(started, max_minutes) and done < last:
-                reason = "minutes"
-            ending = done == last or reason in ("patience", "minutes")
+            elif told is not None and done < last:
+                reason = told
+            ending = done == last or reason in ("patience", "minutes", "interrupted")
             if done % config.checkpoint_every == 0 or ending or improved:
                 path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.team)
             self.watcher.stepped(done, record)
@@ -248,12 +253,10 @@ class _Run:
         patience = self.recipe.train.patience
         return bool(patience) and self.progress.worse >= patience
 
-    def _out_of_time(self, started: float, max_minutes: float | None) -> bool:
-        """The leading process's clock decides for all."""
-        if max_minutes is None:
-            return False
-        late = time.monotonic() - started > 60 * max_minutes
-        return bool(self.team.total(torch.tensor(float(late and self.team.leads))).item())
+    def _told_to_end(self, late: bool, stop: bool) -> Reason | None:
+        """Why to end now, the same in every process: the leading one's clock, or any one's wish."""
+        flags = self.team.total(torch.tensor([float(late and self.team.leads), float(stop)])).tolist()
+        return "interrupted" if flags[1] else "minutes" if flags[0] else None
 
     def _sample(self) -> None:
         """Answer the fixed prompts with the model as it is, by seeds that never change."""
