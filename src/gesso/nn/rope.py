@@ -1,5 +1,7 @@
 """Rotary positions (arXiv 2104.09864), made once per device and looked up by position."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -43,6 +45,32 @@ class RopeTable:
 
 def apply_rope(x_NHK: Tensor, cos_N1K: Tensor, sin_N1K: Tensor) -> Tensor:
     """Turn each pair (i, i + K/2) of every head by its position's angle."""
+    if torch.is_grad_enabled():
+        out: Tensor = _Turn.apply(x_NHK, cos_N1K, sin_N1K)  # type: ignore[no-untyped-call]
+        return out
     half = x_NHK.shape[-1] // 2
     swapped = torch.cat((-x_NHK[..., half:], x_NHK[..., :half]), dim=-1)
     return x_NHK * cos_N1K + swapped * sin_N1K
+
+
+class _Turn(torch.autograd.Function):
+    """The same with its gradient, which is the turn back: two passes over memory each way, and nothing kept of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return _turned(x, cos, sin, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _turned(grads[0], cos, sin, -1), None, None
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, direction: int) -> Tensor:
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
+    out = x * cos
+    out[..., :half].addcmul_(second, sin[..., :half], value=-direction)
+    out[..., half:].addcmul_(first, sin[..., half:], value=direction)
+    return out
