@@ -287,3 +287,25 @@ def test_every_cached_name_resolves_offline(cache: Path) -> None:
 def test_no_cache_at_all(cache: Path) -> None:
     cache.rmdir()
     assert hub.cached() == []
+
+
+# A config alone -------------------------------------------------------------------------------------------------
+
+
+def test_a_config_is_fetched_without_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = checkpoint(tmp_path / "fetched")
+    (folder / "model.safetensors").unlink()
+    asked = fake_download(monkeypatch, folder)
+    assert hub.resolve_config("acme/poet@v2") == folder
+    assert (asked["repo"], asked["revision"], asked["allow_patterns"]) == ("acme/poet", "v2", ["config.json"])
+
+
+def test_a_config_that_is_here_is_not_fetched(tmp_path: Path, shipped: Path) -> None:
+    folder = tmp_path / "config only"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    assert hub.resolve_config(str(folder)) == folder
+    name = hub.bundled()[0]
+    assert hub.resolve_config(name) == shipped / name
+    with pytest.raises(HubError, match="no model 'nothing'"):
+        hub.resolve_config("nothing")
