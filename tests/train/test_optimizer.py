@@ -13,7 +13,7 @@ from gesso.errors import ConfigError
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import Recipe, TrainConfig
 from gesso.train.optimizer import make_optimizer, set_rate
-from train.test_trainer import SHAPE, losses_of, recipe, same_files, train
+from train.runs import SHAPE, losses_of, recipe, same_files, train
 
 
 def test_decay_leaves_norms_alone() -> None:

@@ -1,0 +1,125 @@
+"""A tiny recipe, and what the tests of the training loop ask of its runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+import torch
+from oracle import Shape
+from safetensors.torch import load_file
+
+from gesso.config import GenerationConfig
+from gesso.train import trainer
+from gesso.train.batch import Conversation
+from gesso.train.checkpoint import OPTIMIZER
+from gesso.train.config import NewText, Recipe, TrainConfig
+from gesso.train.records import EvaluationRecord, Sample, Watcher
+
+
+def train(tiny: Recipe, out: Path, **options: Any) -> Path:
+    """The newest checkpoint of a run."""
+    return trainer.train(tiny, out, **options).last
+
+
+SHAPE = Shape(layers="sf", vocab=40, hidden=32, mlp=48, window=6, canvas=8, experts=3, top_k=1, expert_size=16)
+
+
+class Fixed:
+    """The same few conversations at every step, in another order each."""
+
+    def __init__(self, examples: int = 8) -> None:
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randint(2, SHAPE.vocab, (examples, 14), generator=generator).tolist()
+        self.conversations = [Conversation([2 + i, *row[:3]], row[3 : 8 + i % 6]) for i, row in enumerate(rows)]
+
+    fingerprint = "fixed"
+
+    def evaluation(self, limit: int) -> list[Conversation]:
+        return self.conversations[:limit]
+
+    def batch(self, step: int, size: int, *_: Any) -> list[Conversation]:
+        order = torch.randperm(len(self.conversations), generator=torch.Generator().manual_seed(step))
+        return [self.conversations[int(order[i % len(order)])] for i in range(size)]
+
+
+def tokenizer() -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
+
+
+def recipe(**changes: Any) -> Recipe:
+    config: dict[str, Any] = {
+        "steps": 12,
+        "batch_size": 6,
+        "learning_rate": 5e-3,
+        "warmup_steps": 3,
+        "precision": "float32",
+        "checkpoint_every": 5,
+        "log_every": 1,
+    }
+    return Recipe(
+        name="tiny",
+        model=SHAPE.config(),
+        generation=GenerationConfig(max_denoising_steps=9),
+        train=TrainConfig(**(config | changes)),
+        text=NewText(tokenizer, "{{ messages }}", {"eos_token": "<eos>"}),
+        data=Fixed(),
+    )
+
+
+def metrics(out: Path) -> dict[int, dict[str, float]]:
+    lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
+    return {record["step"]: record for record in map(json.loads, lines) if "seconds" in record}
+
+
+def losses_of(out: Path) -> dict[int, tuple[float, float, float]]:
+    return {
+        step: (record["denoiser_loss"], record["encoder_loss"], record["gradient_norm"])
+        for step, record in metrics(out).items()
+    }
+
+
+def same_files(a: Path, b: Path) -> bool:
+    """Weights and optimiser state, bit by bit."""
+    for name in ("model.safetensors", OPTIMIZER):
+        left, right = load_file(a / name), load_file(b / name)
+        if left.keys() != right.keys() or not all(torch.equal(left[key], right[key]) for key in left):
+            return False
+    return True
+
+
+class Cut(Exception):
+    """A run that is killed."""
+
+
+class CutAt(Watcher):
+    """Kills the run after a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, step: int, record: object) -> None:  # noqa: ARG002
+        if step == self.step:
+            raise Cut
+
+
+class Told(Watcher):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, bool]] = []
+        self.looks: list[EvaluationRecord] = []
+        self.samples: list[Sample] = []
+        self.warnings: list[str] = []
+
+    def stepped(self, step: int, record: object) -> None:
+        self.steps.append((step, record is not None))
+
+    def evaluated(self, record: EvaluationRecord) -> None:
+        self.looks.append(record)
+
+    def sampled(self, sample: Sample) -> None:
+        self.samples.append(sample)
+
+    def warned(self, message: str) -> None:
+        self.warnings.append(message)

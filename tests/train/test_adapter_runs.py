@@ -1,0 +1,93 @@
+"""Runs that train deltas, over plain and over 4-bit weights."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from oracle import random_model
+from safetensors.torch import load_file
+
+from gesso.config import GenerationConfig, LoraConfig
+from gesso.engine.engine import Engine
+from gesso.errors import CheckpointError
+from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
+from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
+from gesso.models.adapters import load_adapter
+from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.models.loading import load_folder, save_folder
+from gesso.text.tokenizer import TokenIds
+from gesso.train.batch import Conversation
+from gesso.train.checkpoint import OPTIMIZER, STATE
+from gesso.train.config import Recipe
+from train.runs import SHAPE, Fixed, losses_of, metrics, recipe, train
+
+
+def adapter_recipe(start: Path, quantize: Any = None, **changes: Any) -> Recipe:
+    """A tiny run that trains deltas over the checkpoint in `start`, which is written when it is not there."""
+    if not start.exists():
+        save_folder(random_model(SHAPE, seed=3), start)
+    config = {"adapter": LoraConfig(rank=4, alpha=8.0, targets=("*",)), "quantize": quantize, "base": "tiny"}
+    return replace(recipe(**changes), start=start, **config)
+
+
+@pytest.mark.parametrize("quantize", [None, "nf4"])
+def test_an_adapter_run_trains_and_keeps_the_deltas_alone(tmp_path: Path, quantize: Any) -> None:
+    tiny = adapter_recipe(tmp_path / "start", quantize)
+    whole = train(tiny, tmp_path / "whole", device="cpu")
+    assert sorted(path.name for path in whole.iterdir()) == sorted([ADAPTER_CONFIG, ADAPTER_WEIGHTS, OPTIMIZER, STATE])
+    train(tiny, tmp_path / "parts", device="cpu", stop_at=5)
+    last = train(tiny, tmp_path / "parts", device="cpu")
+    for name in (ADAPTER_WEIGHTS, OPTIMIZER):
+        left, right = load_file(whole / name), load_file(last / name)
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[key], right[key]) for key in left), name
+    assert losses_of(tmp_path / "parts") == losses_of(tmp_path / "whole")
+    moved = load_file(whole / ADAPTER_WEIGHTS)
+    assert all(tensor.any() for tensor in moved.values()), "every delta has been trained"
+
+
+def test_an_adapter_of_another_rank_is_refused(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", steps=1)
+    train(tiny, tmp_path / "run", device="cpu")
+    with pytest.raises(CheckpointError, match="holds an adapter of rank 4"):
+        train(replace(tiny, adapter=LoraConfig(rank=2, targets=("*",))), tmp_path / "run", device="cpu")
+
+
+class ByHeart(Fixed):
+    """Eight answers of one canvas that nothing but the prompt tells."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(1)
+        rows = torch.randint(12, 36, (8, 7), generator=generator).tolist()
+        self.conversations = [Conversation([2, 3 + i], [*row, 1]) for i, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("mode", ["full", "lora", "qlora"])
+def test_eight_examples_are_learned_by_heart_and_written_back(tmp_path: Path, mode: str) -> None:
+    """In every mode the loss goes to nothing, and the model then writes each answer from its prompt."""
+    start = DiffusionGemma(SHAPE.config())
+    initialise(start, 0)
+    with torch.no_grad():
+        start.norm.weight.fill_(4.0)  # adapters cannot sharpen what a random model says otherwise
+    save_folder(start, tmp_path / "start")
+    deltas = None if mode == "full" else LoraConfig(rank=16, alpha=32.0, targets=("*",))
+    steps, rate = (250, 1e-2) if mode == "full" else (400, 2e-2)
+    settings = {"batch_size": 8, "canvases_per_example": 6, "learning_rate": rate, "warmup_steps": 20, "beta2": 0.99}
+    tiny = replace(
+        recipe(steps=steps, log_every=50, checkpoint_every=1000, encoder_loss_weight=0.0, **settings),
+        start=tmp_path / "start",
+        data=ByHeart(),
+        adapter=deltas,
+        quantize="nf4" if mode == "qlora" else None,
+    )
+    last = train(tiny, tmp_path / "run", device="cpu")
+    assert metrics(tmp_path / "run")[steps]["denoiser_loss"] < 0.04
+    model = load_folder(tmp_path / "start" if deltas else last, "cpu", quantize="nf4" if mode == "qlora" else None)
+    if deltas:
+        load_adapter(model, last)
+    engine = Engine(model, TokenIds(), None, GenerationConfig(eos_token_ids=(1,), max_denoising_steps=24))
+    for conversation in ByHeart().conversations:
+        result = engine.generate(list(conversation.prompt), max_new_tokens=8, seed=0)
+        assert list(result.token_ids) == list(conversation.answer)

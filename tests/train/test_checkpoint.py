@@ -1,0 +1,210 @@
+"""Checkpoints are whole or not there, and a run survives what happens to them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from oracle import random_model
+from safetensors.torch import load_file, save_file
+
+from gesso.errors import CheckpointError, ConfigError, TrainingError
+from gesso.models.loading import load_folder, save_folder
+from gesso.train import checkpoint, trainer
+from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
+from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train
+
+# Its checkpoints -----------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_a_model_folder(tmp_path: Path) -> None:
+    last = train(recipe(steps=1), tmp_path, device="cpu")
+    model = load_folder(last, "cpu")
+    assert model.config == SHAPE.config()
+    assert json.loads((last / "generation_config.json").read_text("utf-8"))["max_denoising_steps"] == 9
+    assert (last / "chat_template.jinja").read_text("utf-8") == "{{ messages }}"
+    assert json.loads((last / "tokenizer_config.json").read_text("utf-8")) == {"eos_token": "<eos>"}
+    assert tokenizers.Tokenizer.from_file(str(last / "tokenizer.json")).get_vocab() == {"a": 0}
+
+
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_only_the_newest_are_kept(tmp_path: Path, keep: int) -> None:
+    train(recipe(steps=7, checkpoint_every=2, keep_checkpoints=keep), tmp_path, device="cpu")
+    expected = ["step-000002", "step-000004", "step-000006", "step-000007"][-keep:]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == expected
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", OPTIMIZER, STATE])
+def test_a_checkpoint_cut_short_is_refused(tmp_path: Path, name: str) -> None:
+    last = train(recipe(steps=2), tmp_path, device="cpu")
+    path = last / name
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CheckpointError, match=name):
+        train(recipe(), tmp_path, device="cpu")
+
+
+def test_what_was_being_written_is_not_a_checkpoint(tmp_path: Path) -> None:
+    """A run killed while it wrote goes on from the checkpoint before."""
+    tiny = recipe()
+    whole = train(tiny, tmp_path / "whole", device="cpu")
+    train(tiny, tmp_path / "cut", device="cpu", stop_at=5)
+    partial = tmp_path / "cut" / ".step-000010.partial"
+    shutil.copytree(tmp_path / "cut" / "step-000005", partial)
+    (tmp_path / "cut" / "step-000007").mkdir()
+    assert [path.name for path in checkpoints(tmp_path / "cut")] == ["step-000005"]
+    last = train(tiny, tmp_path / "cut", device="cpu")
+    assert same_files(whole, last)
+    assert not partial.exists()
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    train(recipe(steps=1), tmp_path, device="cpu")
+    with pytest.raises(CheckpointError, match="'tiny', not 'other'"):
+        train(replace(recipe(), name="other"), tmp_path, device="cpu")
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
+    train(recipe(steps=1), tmp_path, device="cpu")
+    wider = replace(recipe(), model=replace(SHAPE, mlp=64).config())
+    with pytest.raises(CheckpointError, match="another shape"):
+        train(wider, tmp_path, device="cpu")
+
+
+def test_an_optimizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    last = train(recipe(steps=1), tmp_path, device="cpu")
+    tensors = load_file(last / OPTIMIZER)
+    for name in ("exp_avg.layers.9.mlp.up_proj.weight", "exp_avg.layers.0.mlp.up_proj.weight", "step.nothing"):
+        save_file(tensors | {name: torch.ones(2) if name.startswith("exp") else torch.tensor(1.0)}, last / OPTIMIZER)
+        with pytest.raises(CheckpointError, match=name):
+            train(recipe(), tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("content", ["{}", '{"recipe": "tiny"}', '{"recipe": "tiny", "step": "x"}', "[]"])
+def test_a_state_that_says_nothing_is_refused(tmp_path: Path, content: str) -> None:
+    last = train(recipe(steps=1), tmp_path, device="cpu")
+    (last / STATE).write_text(content, "utf-8")
+    with pytest.raises(CheckpointError):
+        train(recipe(), tmp_path, device="cpu")
+
+
+# What goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
+    broken = random_model(SHAPE)
+    with torch.no_grad():
+        broken.norm.weight[0] = float("nan")
+    save_folder(broken, tmp_path / "start")
+    with pytest.raises(TrainingError, match="step 1: the loss or gradient is not a number"):
+        train(replace(recipe(), start=tmp_path / "start"), tmp_path / "run", device="cpu")
+    assert checkpoints(tmp_path / "run") == []
+
+
+def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = trainer.losses
+    calls: list[int] = []
+
+    def losses(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        found = good(*args, **options)
+        return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
+
+    monkeypatch.setattr(trainer, "losses", losses)
+    with pytest.raises(TrainingError, match=r"step 7: .*step-000005"):
+        train(recipe(), tmp_path, device="cpu")
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]
+
+
+@pytest.mark.parametrize("part", ["save_folder", "save_file"])
+def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    from safetensors import SafetensorError
+
+    error = OSError(28, "No space left on device") if part == "save_folder" else SafetensorError("No space left")
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(checkpoint, part, fail)
+    with pytest.raises(TrainingError, match=r"step 5 could not be written: .*No space left"):
+        train(recipe(), tmp_path, device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"steps": 0}, "steps"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"keep_checkpoints": 0}, "keep_checkpoints"),
+        ({"checkpoint_every": 0}, "checkpoint_every"),
+        ({"log_every": 0}, "log_every"),
+        ({"precision": "float16"}, "float16"),
+        ({"self_conditioning_probability": 1.5}, "self_conditioning_probability"),
+    ],
+)
+def test_impossible_settings_are_refused(changes: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        recipe(**changes)
+
+
+# Safety --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", OPTIMIZER, STATE])
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, name: str) -> None:
+    whole = train(recipe(), tmp_path / "whole", device="cpu")
+    train(recipe(), tmp_path / "cut", device="cpu", stop_at=10)
+    newest = tmp_path / "cut" / "step-000010"
+    (newest / name).write_bytes((newest / name).read_bytes()[:-9])
+    told = Told()
+    last = train(recipe(), tmp_path / "cut", device="cpu", watcher=told)
+    assert len(told.warnings) == 1
+    assert name in told.warnings[0]
+    assert told.warnings[0].endswith("going on from step-000005")
+    assert told.steps[0] == (6, True)
+    assert same_files(whole, last)
+
+
+def test_other_data_is_refused(tmp_path: Path) -> None:
+    train(recipe(steps=1), tmp_path, device="cpu")
+    other = Fixed()
+    other.fingerprint = "other"
+    with pytest.raises(CheckpointError, match="was trained on other data"):
+        train(replace(recipe(), data=other), tmp_path, device="cpu")
+
+
+def test_a_run_that_is_killed_loses_the_steps_since_its_checkpoint_only(tmp_path: Path) -> None:
+    """A process that is killed with SIGKILL in the middle, many times, ends as one that was left alone."""
+    script = (
+        "import sys; from pathlib import Path; from train import runs;"
+        "runs.train(runs.recipe(checkpoint_every=2), Path(sys.argv[1]), device='cpu')"
+    )
+    out = tmp_path / "killed"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    kills = 0
+    for _ in range(12):
+        process = subprocess.Popen([sys.executable, "-c", script, str(out)], env=environment)
+        before = len(checkpoints(out)) and checkpoints(out)[-1].name
+        while process.poll() is None:
+            now = len(checkpoints(out)) and checkpoints(out)[-1].name
+            if now != before and kills < 3:
+                process.kill()
+                kills += 1
+                process.wait()
+            time.sleep(0.002)
+        if process.returncode == 0:
+            break
+    assert kills
+    whole = train(recipe(checkpoint_every=2), tmp_path / "whole", device="cpu")
+    assert same_files(whole, checkpoints(out)[-1])
+    assert losses_of(out) == losses_of(tmp_path / "whole")
