@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from oracle import SHAPES, Pair, ReferenceRun, load_reference, make_oracle, random_model, variant
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -525,3 +525,13 @@ def test_configs_that_are_not_understood_are_refused_by_name(folder: Path, case:
     assert type(error.value) is kind
     assert name in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_safetensors_cannot_write_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise SafetensorError("No space left on device")
+
+    monkeypatch.setattr(loading, "save_file", fail)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        loading.write_safetensors({}, tmp_path / "model.safetensors")
+    assert caught.value.filename == str(tmp_path / "model.safetensors")

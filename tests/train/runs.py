@@ -1,15 +1,17 @@
 """A tiny recipe, and what the tests of the training loop ask of its runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 import torch
-from oracle import Shape
+from oracle import Shape, random_model
 from safetensors.torch import load_file
 
-from gesso.config import GenerationConfig
+from gesso.config import GenerationConfig, LoraConfig
+from gesso.models.loading import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER
@@ -65,6 +67,14 @@ def recipe(**changes: Any) -> Recipe:
         text=NewText(tokenizer, "{{ messages }}", {"eos_token": "<eos>"}),
         data=Fixed(),
     )
+
+
+def adapter_recipe(start: Path, quantize: Any = None, **changes: Any) -> Recipe:
+    """A tiny run that trains deltas over the checkpoint in `start`, which is written when it is not there."""
+    if not start.exists():
+        save_folder(random_model(SHAPE, seed=3), start)
+    deltas = LoraConfig(rank=4, alpha=8.0, targets=("*",), dropout=changes.pop("dropout", 0.0))
+    return replace(recipe(**changes), start=start, adapter=deltas, quantize=quantize, base="tiny")
 
 
 def metrics(out: Path) -> dict[int, dict[str, float]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from oracle import random_model
 from safetensors.torch import load_file
 
 from gesso.config import GenerationConfig, LoraConfig
@@ -20,16 +19,7 @@ from gesso.models.loading import load_folder, save_folder
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE
-from gesso.train.config import Recipe
-from train.runs import SHAPE, Fixed, losses_of, metrics, recipe, train
-
-
-def adapter_recipe(start: Path, quantize: Any = None, **changes: Any) -> Recipe:
-    """A tiny run that trains deltas over the checkpoint in `start`, which is written when it is not there."""
-    if not start.exists():
-        save_folder(random_model(SHAPE, seed=3), start)
-    config = {"adapter": LoraConfig(rank=4, alpha=8.0, targets=("*",)), "quantize": quantize, "base": "tiny"}
-    return replace(recipe(**changes), start=start, **config)
+from train.runs import SHAPE, Fixed, Told, adapter_recipe, losses_of, metrics, recipe, train
 
 
 @pytest.mark.parametrize("quantize", [None, "nf4"])
@@ -91,3 +81,36 @@ def test_eight_examples_are_learned_by_heart_and_written_back(tmp_path: Path, mo
     for conversation in ByHeart().conversations:
         result = engine.generate(list(conversation.prompt), max_new_tokens=8, seed=0)
         assert list(result.token_ids) == list(conversation.answer)
+
+
+def test_dropout_is_off_where_the_held_out_loss_is_looked_at(tmp_path: Path) -> None:
+    looks = []
+    for dropout in (0.0, 0.5):
+        told = Told()
+        settings = {"steps": 2, "evaluate_every": 1, "learning_rate": 0.0, "dropout": dropout}
+        train(adapter_recipe(tmp_path / "start", **settings), tmp_path / str(dropout), device="cpu", watcher=told)
+        looks.append([look.held_out_denoiser_loss for look in told.looks])
+    assert looks[0] == looks[1]
+
+
+def test_a_resumed_run_with_dropout_is_the_same_run(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", dropout=0.3, evaluate_every=4)
+    train(tiny, tmp_path / "whole", device="cpu")
+    train(tiny, tmp_path / "parts", device="cpu", stop_at=6)
+    train(tiny, tmp_path / "parts", device="cpu")
+    assert losses_of(tmp_path / "parts") == losses_of(tmp_path / "whole")
+
+
+def test_a_loaded_adapter_is_frozen_and_drops_nothing(tmp_path: Path) -> None:
+    last = train(adapter_recipe(tmp_path / "start", steps=1, dropout=0.5), tmp_path / "run", device="cpu")
+    model = load_folder(tmp_path / "start", "cpu", quantize="nf4")
+    load_adapter(model, last)
+    assert not any(module.training for module in model.modules())
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_another_base_is_refused(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", steps=1)
+    train(tiny, tmp_path / "run", device="cpu")
+    with pytest.raises(CheckpointError, match=r"other settings \(base 'tiny', now 'other'\)"):
+        train(replace(tiny, base="other"), tmp_path / "run", device="cpu")

@@ -123,13 +123,11 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]
 
 
-@pytest.mark.parametrize("part", ["save_folder", "save_file"])
+@pytest.mark.parametrize("part", ["save_folder", "write_safetensors"])
 def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    from safetensors import SafetensorError
-
-    error = OSError(28, "No space left on device") if part == "save_folder" else SafetensorError("No space left")
+    error = OSError(28, "No space left on device")
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise error
@@ -208,3 +206,30 @@ def test_a_run_that_is_killed_loses_the_steps_since_its_checkpoint_only(tmp_path
     whole = train(recipe(checkpoint_every=2), tmp_path / "whole", device="cpu")
     assert same_files(whole, checkpoints(out)[-1])
     assert losses_of(out) == losses_of(tmp_path / "whole")
+    steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert steps == list(range(1, 13)), "each step is told once"
+    assert not list(out.glob(".step-*"))
+
+
+def test_what_a_run_goes_on_from_is_never_removed(tmp_path: Path) -> None:
+    """Nor is a damaged checkpoint of a later step counted among the newest."""
+    tiny = recipe(checkpoint_every=5, keep_checkpoints=1)
+    train(tiny, tmp_path, device="cpu", stop_at=5)
+    shutil.copytree(tmp_path / "step-000005", tmp_path / "step-000010")
+    (tmp_path / "step-000010" / "model.safetensors").write_bytes(b"cut")
+    assert train(tiny, tmp_path, device="cpu", stop_at=8) == tmp_path / "step-000008"
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000008"]
+
+
+def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
+    for name in ("step-1000000", "step-999999", "step-000007"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / STATE).write_text("{}", "utf-8")
+    assert [path.name for path in checkpoints(tmp_path)] == ["step-000007", "step-999999", "step-1000000"]
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"batch_size": 7}])
+def test_other_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    train(recipe(steps=1), tmp_path, device="cpu")
+    with pytest.raises(CheckpointError, match=f"with other settings .{next(iter(changes))}"):
+        train(recipe(**changes), tmp_path, device="cpu")

@@ -11,24 +11,40 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from train.runs import losses_of, metrics, recipe, train
+from gesso.train.checkpoint import OPTIMIZER
+from train.runs import adapter_recipe, losses_of, recipe, train
 
 
-def run_team(out: Path, processes: int, stop_at: int, **changes: Any) -> None:
-    """The tiny recipe under `torchrun`."""
+def run_team(out: Path, processes: int, stop_at: int, make: str = "recipe", **changes: Any) -> None:
+    """A tiny recipe under `torchrun`; `make` names the function of `runs` that gives it."""
     script = out.parent / "team.py"
     script.write_text(
         "import json, sys; from pathlib import Path; from train import runs;"
-        "runs.train(runs.recipe(**json.loads(sys.argv[2])), Path(sys.argv[1]), device='cpu',"
-        " stop_at=int(sys.argv[3]))",
+        f"given = json.loads(sys.argv[2]); start = [Path(sys.argv[4])] if '{make}' == 'adapter_recipe' else [];"
+        f"runs.train(runs.{make}(*start, **given), Path(sys.argv[1]), device='cpu', stop_at=int(sys.argv[3]))",
         encoding="utf-8",
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone",
-         str(script), str(out), json.dumps(changes), str(stop_at)],
+         str(script), str(out), json.dumps(changes), str(stop_at), str(out.parent / "start")],
         env=environment, check=True, capture_output=True,
     )  # fmt: skip
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    """Losses and gradient norms of every step, and every look at the held-out loss."""
+    assert losses_of(one).keys() == losses_of(two).keys()
+    for step, expected in losses_of(one).items():
+        assert losses_of(two)[step] == pytest.approx(expected, rel=5e-3), step
+    looks = []
+    for out in (one, two):
+        records = map(json.loads, (out / "metrics.jsonl").read_text("utf-8").splitlines())
+        looks.append([record for record in records if "held_out_denoiser_loss" in record])
+    assert len(looks[0]) == len(looks[1])
+    for a, b in zip(*looks, strict=True):
+        for name in ("held_out_denoiser_loss", "held_out_encoder_loss"):
+            assert b[name] == pytest.approx(a[name], rel=5e-3)
 
 
 def test_two_processes_make_the_same_run_as_one(tmp_path: Path) -> None:
@@ -38,10 +54,26 @@ def test_two_processes_make_the_same_run_as_one(tmp_path: Path) -> None:
     run_team(tmp_path / "two", 2, 4, **settings)
     train(recipe(**settings), tmp_path / "two", device="cpu", stop_at=8)
     run_team(tmp_path / "two", 2, 12, **settings)
-    one, two = metrics(tmp_path / "one"), metrics(tmp_path / "two")
-    assert one.keys() == two.keys()
-    for step, expected in losses_of(tmp_path / "one").items():
-        assert losses_of(tmp_path / "two")[step] == pytest.approx(expected, rel=2e-3), step
+    assert_same_run(tmp_path / "one", tmp_path / "two")
     left, right = (load_file(tmp_path / name / "step-000012" / "model.safetensors") for name in ("one", "two"))
     for name, tensor in left.items():
         torch.testing.assert_close(right[name], tensor, atol=2e-3, rtol=0.02, msg=name)
+
+
+def test_two_processes_train_an_adapter(tmp_path: Path) -> None:
+    """Unevenly divided experts, several canvases and micro-batches, and looks after which every state is there."""
+    settings = {"batch_size": 5, "micro_batch_size": 2, "canvases_per_example": 2, "evaluate_every": 3, "steps": 6}
+    settings |= {"learning_rate": 1e-3, "checkpoint_every": 3}
+    train(adapter_recipe(tmp_path / "start", **settings), tmp_path / "one", device="cpu")
+    run_team(tmp_path / "two", 2, 3, "adapter_recipe", **settings)
+    run_team(tmp_path / "two", 2, 6, "adapter_recipe", **settings)
+    assert_same_run(tmp_path / "one", tmp_path / "two")
+    left, right = (load_file(tmp_path / name / "step-000006" / OPTIMIZER) for name in ("one", "two"))
+    assert left.keys() == right.keys()
+
+
+def test_a_process_without_examples_keeps_up(tmp_path: Path) -> None:
+    settings = {"batch_size": 1, "encoder_loss_weight": 0.0, "gradient_checkpointing": True, "steps": 3}
+    train(recipe(**settings), tmp_path / "one", device="cpu")
+    run_team(tmp_path / "two", 2, 3, **settings)
+    assert_same_run(tmp_path / "one", tmp_path / "two")

@@ -32,16 +32,16 @@ def finetune(
     canvases_per_example: Annotated[int, typer.Option(help="Canvases of each example that is read.")] = 1,
     learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
-    held_out: Annotated[float, typer.Option(help="Share of the lines kept for evaluation.")] = 0.05,
+    held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
     held_out_file: HeldOutFiles = None,
     thinking: Annotated[str, typer.Option(help="keep or strip the thoughts in the data.")] = "keep",
     raw: Annotated[bool, typer.Option("--raw", help="Pairs without the chat template.")] = False,
     train_on_prompt: Annotated[
         bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
     ] = False,
-    rank: Annotated[int, typer.Option(help="Of the adapter's matrices.")] = 8,
-    alpha: Annotated[float, typer.Option(help="Deltas are scaled by alpha / rank.")] = 16.0,
-    dropout: Annotated[float, typer.Option(help="Of the adapter's input.")] = 0.0,
+    rank: Annotated[int | None, typer.Option(help="Of the adapter's matrices; 8.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Deltas are scaled by alpha / rank; 16.")] = None,
+    dropout: Annotated[float | None, typer.Option(help="Of the adapter's input; 0.")] = None,
     target: Targets = None,
     experts: Annotated[bool, typer.Option("--experts", help="Deltas on the experts as well.")] = False,
     gradient_checkpointing: Annotated[
@@ -59,7 +59,7 @@ def finetune(
     evaluate_every: Annotated[int, typer.Option(help="Steps between looks at the held-out loss; 0 never.")] = 50,
     patience: Annotated[int, typer.Option(help="End after so many looks without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
-    sample_every: Annotated[int, typer.Option(help="Steps between answers to the sample prompts.")] = 100,
+    sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
     stop_at: opt.StopAt = None,
     max_minutes: opt.MaxMinutes = None,
     estimate: opt.Estimate = False,
@@ -80,11 +80,23 @@ def finetune(
     from gesso.train.data_lines import FileDataConfig
     from gesso.train.finetune import LEARNING_RATES, Plan, finetune_recipe
 
+    shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]
+    if method == "full" and (shaped or experts):
+        raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
     if experts and target:
         raise OptionError("--experts adds the experts to the default targets; with --target name layers.*.experts")
-    evaluates = evaluate_every if held_out or held_out_file else 0
-    targets = tuple(target or (*LoraConfig().targets, *(("layers.*.experts",) if experts else ())))
-    lora = LoraConfig(rank, alpha, dropout, targets)
+    if held_out is not None and held_out_file:
+        raise OptionError("--held-out and --held-out-file exclude each other")
+    if sample_every is not None and not sample_prompt:
+        raise OptionError("--sample-every needs a --sample-prompt")
+    share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
+    usual = LoraConfig()
+    lora = LoraConfig(
+        usual.rank if rank is None else rank,
+        usual.alpha if alpha is None else alpha,
+        usual.dropout if dropout is None else dropout,
+        tuple(target or (*usual.targets, *(("layers.*.experts",) if experts else ()))),
+    )
     settings = TrainConfig(
         steps=1,
         batch_size=batch_size,
@@ -99,9 +111,9 @@ def finetune(
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,
         log_every=1 if steps is not None and steps <= 50 else 10,
-        evaluate_every=evaluates,
+        evaluate_every=evaluate_every if share or held_out_file else 0,
         patience=patience,
-        sample_every=sample_every if sample_prompt else 0,
+        sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
     if method not in LEARNING_RATES:
@@ -131,7 +143,7 @@ def finetune(
         train=settings,
         data=FileDataConfig(
             max_length=max_length,
-            held_out=0.0 if held_out_file else held_out,
+            held_out=share,
             thinking=thinking,  # type: ignore[arg-type]
             raw_pairs=raw,
             seed=seed,
@@ -160,3 +172,8 @@ def finetune(
     export(outcome.best or outcome.last, result)
     print(result)
     return 130 if outcome.reason == "interrupted" else 0
+
+
+def _given(**options: object) -> list[tuple[str, bool]]:
+    """Names of options and whether they were given."""
+    return [(name, value is not None) for name, value in options.items()]

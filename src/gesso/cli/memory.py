@@ -1,7 +1,5 @@
 """The table behind `--estimate`. Imported when it is asked for."""
 
-import dataclasses
-
 from rich.console import Console
 from rich.table import Table
 
@@ -36,6 +34,8 @@ def print_estimate(
 
     total, _ = parameters(config)
     dtype = pick_dtype("auto", torch.device(device_type), total)
+    if adapter is not None and train.precision == "float32":
+        dtype = torch.float32
     if adapter is None:
         half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
         dtype = torch.bfloat16 if half else torch.float32
@@ -49,6 +49,7 @@ def print_estimate(
             canvas_length=config.canvas_length,
             canvases_per_example=train.canvases_per_example,
             gradient_checkpointing=train.gradient_checkpointing,
+            accumulates=examples < train.batch_size,
         ),
         dtype=dtype,
         adapter=adapter,
@@ -70,8 +71,8 @@ def _table(found: Estimate) -> Table:
     table = Table(box=None, show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    for name, size in dataclasses.asdict(found).items():
-        table.add_row(LABELS[name], _size(size))
+    for name, label in LABELS.items():
+        table.add_row(label, _size(getattr(found, name)))
     table.add_row("at the peak", _size(found.total), style="bold")
     return table
 

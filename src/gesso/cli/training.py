@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +119,8 @@ def run_training(
     for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
         if value is not None and value <= 0:
             raise OptionError(f"{option} must be above 0, got {value}")
+    if plot and find_spec("matplotlib") is None:
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'")
     if threads is not None:
         torch.set_num_threads(threads)
     interrupted = threading.Event()

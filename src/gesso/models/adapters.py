@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import read_json
+from gesso.models.loading import read_json, write_safetensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
@@ -124,7 +124,8 @@ def _put(model: nn.Module, name: str, module: nn.Module) -> None:
 def _wrap(model: nn.Module, name: str, config: LoraConfig) -> None:
     layer = model.get_submodule(name)
     kind = LoraExperts if isinstance(layer, Experts | QuantizedExperts) else LoraLinear
-    _put(model, name, kind(layer, config.rank, config.scale, config.dropout))  # type: ignore[arg-type]
+    wrapped = kind(layer, config.rank, config.scale, config.dropout)  # type: ignore[arg-type]
+    _put(model, name, wrapped.train(layer.training))
 
 
 def save_adapter(
@@ -169,7 +170,7 @@ def save_adapter(
         "target_parameters": parameters or None,
     }
     partial = folder / f"{WEIGHTS}.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
+    write_safetensors(tensors, partial)
     os.replace(partial, folder / WEIGHTS)
     partial = folder / f"{CONFIG}.partial"
     partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -214,9 +215,9 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
     found = [name for stack, name in layers.items() if any(key.startswith(f"{_PREFIX}{stack}.") for key in tensors)]
     if not found:
         raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model")
-    model.requires_grad_(False)
     for name in found:
         _wrap(model, name, config)
+    model.requires_grad_(False)
     _fill(model, tensors, folder, lambda full, parameter: full)
     return LoraConfig(config.rank, config.alpha, config.dropout, tuple(found), config.rank_stabilised)
 
@@ -247,7 +248,7 @@ def _fill(
 ) -> None:
     """Move every tensor of a file into the delta it belongs to."""
     for name, layer in adapted(model):
-        own, *copies = [dict(_to_peft(stack, layer)) for stack in _stacks(to_hf_module(name))]
+        own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in _stacks(to_hf_module(name))]
         read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
         for copy in copies:
             for key, mine in zip(copy, read.values(), strict=True):
@@ -295,6 +296,11 @@ def _from_peft(
         experts, out, rank = b_EOR.shape
         a_ERI.copy_(layout(a.view(experts, rank, -1), a_ERI))
         b_EOR.copy_(layout(b.view(out, rank, experts).permute(2, 0, 1).contiguous(), b_EOR))
+
+
+def _empty(tensor: Tensor) -> Tensor:
+    """A whole tensor of that shape, whatever the parts it lies in."""
+    return torch.empty(tensor.shape)
 
 
 def _take(tensors: dict[str, Tensor], key: str, like: Tensor, folder: Path) -> Tensor:

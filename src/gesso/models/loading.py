@@ -4,6 +4,7 @@ Weights come from safetensors only, memory-mapped, tensor by tensor straight to 
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
 """
 
+import errno
 import json
 import os
 import re
@@ -307,9 +308,17 @@ def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:
                 yield name, file.get_tensor(name)
 
 
+def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a file; what cannot be written, for want of space say, is an `OSError`, as for other files."""
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(errno.EIO, str(error), str(path)) from error
+
+
 def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     partial = path.with_suffix(".partial")
-    save_file(tensors, partial, metadata={"format": "pt"})
+    write_safetensors(tensors, partial)
     os.replace(partial, path)
 
 

@@ -7,6 +7,7 @@ activations' type inside the matmul, forward and backward, one layer or one expe
     E experts   F expert width   D hidden   S group size
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -32,6 +33,13 @@ def _levels() -> Tensor:
 
 
 LEVELS = _levels()
+
+
+@functools.cache
+def _levels_on(device: torch.device, dtype: torch.dtype) -> Tensor:
+    return LEVELS.to(device, dtype)
+
+
 _EDGES = (LEVELS[1:] + LEVELS[:-1]) / 2
 
 
@@ -62,7 +70,7 @@ def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     """The weight [..., out, in] that codes and scales stand for, in `dtype`."""
-    levels = LEVELS.to(codes.device, dtype)
+    levels = _levels_on(codes.device, dtype)
     halves = torch.stack((codes >> 4, codes & 15), dim=-1).flatten(-2)
     values = levels[halves.int()].unflatten(-1, (scales.shape[-1], -1))
     weight: Tensor = (values * scales.to(dtype)[..., None]).flatten(-2)

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, TrainingError
 from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapters import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder
+from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder, write_safetensors
 from gesso.train.config import Recipe
 from gesso.train.distributed import Team, like, whole
 from gesso.train.optimizer import load_state_tensors, state_tensors
@@ -69,19 +68,19 @@ def save_checkpoint(
         if team.leads:
             if recipe.adapter is None:
                 recipe.text.write(partial)
-            save_file(tensors, partial / OPTIMIZER)
-            state = {"recipe": recipe.name, "data": recipe.data.fingerprint, **dataclasses.asdict(progress)}
+            write_safetensors(tensors, partial / OPTIMIZER)
+            state = {**_identity(recipe), **dataclasses.asdict(progress)}
             (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
-    except (OSError, SafetensorError) as error:
+    except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise TrainingError(f"the checkpoint of step {progress.step} could not be written: {error}") from error
     if team.leads:
         best = checkpoint_path(out, progress.best_step or 0)
         for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
-            if old != best:
-                shutil.rmtree(old)
+            if old not in (best, final):
+                remove(old)
     team.barrier()
     return final
 
@@ -108,7 +107,26 @@ def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
 
 def checkpoints(out: Path) -> list[Path]:
     """Whole checkpoints of a run, oldest first."""
-    return sorted(path for path in out.glob("step-*") if (path / STATE).exists())
+    return sorted((path for path in out.glob("step-*") if (path / STATE).exists()), key=step_of)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step a checkpoint was written at, by its name."""
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def remove(checkpoint: Path) -> None:
+    """Take a checkpoint away; one that is half removed is none."""
+    doomed = checkpoint.with_name(f".{checkpoint.name}.partial")
+    shutil.rmtree(doomed, ignore_errors=True)
+    os.replace(checkpoint, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def remove_leftovers(out: Path) -> None:
+    """Take away what a killed run was writing or removing."""
+    for path in out.glob(".step-*.partial"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, folder: Path) -> Progress:
@@ -136,12 +154,30 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     return progress
 
 
+def _identity(recipe: Recipe) -> dict[str, object]:
+    """What a run must have in common with the one it goes on from: its steps would be others."""
+    train = recipe.train
+    return {
+        "recipe": recipe.name,
+        "base": recipe.base,
+        "data": recipe.data.fingerprint,
+        "optimizer": train.optimizer,
+        "batch_size": train.batch_size,
+        "seed": train.seed,
+    }
+
+
 def _read_progress(recipe: Recipe, folder: Path) -> Progress:
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe.name:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
-    if state.get("data", recipe.data.fingerprint) != recipe.data.fingerprint:
-        raise CheckpointError(f"{folder} was trained on other data: go on with the same, or train into another folder")
+    for name, ours in _identity(recipe).items():
+        if state.get(name, ours) != ours:
+            was = "" if name == "data" else f" ({name} {state[name]!r}, now {ours!r})"
+            what = "on other data" if name == "data" else "with other settings"
+            raise CheckpointError(
+                f"{folder} was trained {what}{was}: go on with the same, or train into another folder"
+            )
     if not isinstance(state.get("step"), int):
         raise CheckpointError(f"{folder / STATE} names no step")
     return Progress(**{field.name: state[field.name] for field in dataclasses.fields(Progress) if field.name in state})

@@ -126,9 +126,11 @@ class TrainConfig:
         for name in (*least_one, "evaluation_examples"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
+        for name in ("learning_rate", "evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**31:
+            raise ConfigError(f"seed must be at least 0 and below 2^31, got {self.seed}")
         if self.micro_batch_size is not None and self.micro_batch_size < 1:
             raise ConfigError(f"micro_batch_size must be at least 1, got {self.micro_batch_size}")
         if self.precision not in ("auto", "float32", "bfloat16"):

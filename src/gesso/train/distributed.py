@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from gesso.errors import OptionError
@@ -55,7 +56,10 @@ def join_team(device: str) -> Team:
     if size == 1:
         return Team(place)
     if place.type == "cuda":
-        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        number = int(os.environ.get("LOCAL_RANK", "0"))
+        if number >= torch.cuda.device_count():
+            raise OptionError(f"process {number} of this machine has no GPU: there are {torch.cuda.device_count()}")
+        place = torch.device("cuda", number)
         torch.cuda.set_device(place)
     elif place.type != "cpu":
         raise OptionError(f"several processes run on cuda or cpu, not on {place.type}")
@@ -70,11 +74,18 @@ def leave_team(team: Team) -> None:
         dist.destroy_process_group()
 
 
-def shard(model: DiffusionGemma, root: nn.Module) -> None:
+def shard(model: DiffusionGemma, root: nn.Module, team: Team) -> None:
     """Lay the parameters of every block, and then what is left in `root`, in parts over the processes."""
+    mesh = init_device_mesh(team.device.type, (team.size,))
     for _, _, block in model.blocks():
-        fully_shard(block)
-    fully_shard(root)
+        fully_shard(block, mesh=mesh)
+    fully_shard(root, mesh=mesh)
+
+
+def reshard(root: nn.Module) -> None:
+    """Lay `root` in parts again: after a pass without gradients it stays whole, and has no optimiser state then."""
+    if isinstance(root, FSDPModule):
+        root.reshard()
 
 
 def whole(tensor: Tensor) -> Tensor:

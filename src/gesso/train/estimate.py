@@ -39,8 +39,8 @@ class Workload:
     canvas_length: int
     canvases_per_example: int = 1
     gradient_checkpointing: bool = False
-    self_conditioned: float = 0.5
-    """Share of the canvases that have a first pass."""
+    accumulates: bool = False
+    """Whether a step is several such loads: gradients of the first are there while the next one runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,15 @@ class Estimate:
     """What is kept for the backward pass."""
     workspace: int
     """Logits of one chunk, and a layer's weights read back from 4 bits."""
+    accumulates: bool = False
 
     @property
     def total(self) -> int:
-        """Gradients grow while activations are freed, so the larger of the two counts."""
-        held = self.weights + self.adapter + self.optimizer
-        return held + max(self.activations, self.gradients) + self.workspace
+        """Gradients grow while activations are freed, so the larger of the two counts where a step is one load."""
+        held = self.weights + self.adapter + self.optimizer + self.workspace
+        if self.accumulates:
+            return held + self.activations + self.gradients
+        return held + max(self.activations, self.gradients)
 
 
 def estimate(
@@ -103,6 +106,7 @@ def estimate(
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
         workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),
+        accumulates=work.accumulates,
     )
 
 

@@ -59,11 +59,15 @@ def finetune_recipe(
     """
     if plan.method not in LEARNING_RATES:
         raise OptionError(f"method {plan.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
-    if plan.steps is None and not plan.epochs > 0:
-        raise OptionError(f"epochs must be above 0, got {plan.epochs}")
+    if plan.steps is None and not (plan.epochs > 0 and math.isfinite(plan.epochs)):
+        raise OptionError(f"epochs must be above 0 and finite, got {plan.epochs}")
+    if plan.learning_rate is not None and not plan.learning_rate > 0:
+        raise OptionError(f"learning_rate must be above 0, got {plan.learning_rate}")
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
     model = read_model_config(folder)
+    if data.max_length > model.max_position_embeddings:
+        raise OptionError(f"max_length {data.max_length} is past the model's {model.max_position_embeddings} positions")
     generation = read_generation_defaults(folder, model)
     examples = FileData(
         files,
@@ -74,11 +78,13 @@ def finetune_recipe(
         data,
         held_out_files,
     )
-    steps = plan.steps or math.ceil(plan.epochs * examples.report.examples / train.batch_size)
+    steps = plan.steps
+    if steps is None:
+        steps = math.ceil(plan.epochs * examples.report.examples / train.batch_size)
     settings = dataclasses.replace(
         train,
         steps=steps,
-        learning_rate=plan.learning_rate or LEARNING_RATES[plan.method],
+        learning_rate=LEARNING_RATES[plan.method] if plan.learning_rate is None else plan.learning_rate,
         warmup_steps=math.ceil(plan.warmup_share * steps),
     )
     if settings.evaluate_every and not examples.report.held_out:

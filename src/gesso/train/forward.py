@@ -236,11 +236,16 @@ def losses(
         with torch.no_grad():
             first = denoise(model, batch.noisy_BC[chosen], batch.starts_B[chosen], encoded.take(chosen), None)
             soft[chosen] = _beliefs(model, first).view(-1, width, soft.shape[2]).to(soft.dtype)
+        # Copies of weights that autocast made without a gradient must not serve the pass that has one.
+        torch.clear_autocast_cache()
     hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1), checkpointing=checkpointing)
     denoiser = _cross_entropy(model, hidden, batch.canvas_BC.flatten())
     inside = batch.targets_N != IGNORED
     if encoder and inside.any():
         return Losses(denoiser, _cross_entropy(model, hidden_ND[inside], batch.targets_N[inside]))
+    if uniform:
+        # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
+        denoiser = denoiser + 0.0 * hidden_ND.sum()
     return Losses(denoiser, torch.zeros((), device=model.device))
 
 

@@ -82,6 +82,8 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
             raise KeyError(name)
         else:
             state[key] = like(tensor, parameter) if tensor.dim() else tensor
+    if len({frozenset(entry) for entry in entries.values()}) > 1:
+        raise KeyError(next(name for index, name in enumerate(parameters) if len(entries[index]) < 3))
     if any(":" in name.partition(".")[0] for name in tensors):
         # load_state_dict would cast the 8-bit parts to the parameter's type.
         for index, parameter in enumerate(parameters.values()):

@@ -1,6 +1,7 @@
 """What a run tells: records, the files they go to, and whoever watches."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,4 +84,6 @@ def forget_after(path: Path, step: int) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
     if len(kept) < len(lines):
-        path.write_text("".join(kept), encoding="utf-8")
+        partial = path.with_suffix(".partial")
+        partial.write_text("".join(kept), encoding="utf-8")
+        os.replace(partial, path)

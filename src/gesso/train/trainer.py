@@ -23,9 +23,18 @@ from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
-from gesso.train.checkpoint import Progress, checkpoint_path, checkpoints, resume, save_checkpoint
+from gesso.train.checkpoint import (
+    Progress,
+    checkpoint_path,
+    checkpoints,
+    remove,
+    remove_leftovers,
+    resume,
+    save_checkpoint,
+    step_of,
+)
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
-from gesso.train.distributed import Team, join_team, leave_team, shard, whole
+from gesso.train.distributed import Team, join_team, leave_team, reshard, shard, whole
 from gesso.train.forward import losses
 from gesso.train.optimizer import make_optimizer, set_rate, trained
 from gesso.train.records import (
@@ -71,10 +80,10 @@ def train(
         CheckpointError: `out` holds checkpoints, and none that this recipe can go on from.
     """
     team = join_team(device)
-    try:
-        return _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes, should_stop)
-    finally:
-        leave_team(team)
+    # After an error the others may wait in a collective: the process ends, and torchrun ends them.
+    outcome = _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes, should_stop)
+    leave_team(team)
+    return outcome
 
 
 class _Run:
@@ -90,10 +99,12 @@ class _Run:
         if team.size > 1 and recipe.quantize:
             raise OptionError("4-bit weights are trained on by one process: they are not laid in parts")
         out.mkdir(parents=True, exist_ok=True)
+        if team.leads:
+            remove_leftovers(out)
         self.model = _start_model(recipe, team.device)
         self.losses = _LossModule(self.model, recipe.train, team)
         if team.size > 1:
-            shard(self.model, self.losses)
+            shard(self.model, self.losses, team)
         self.optimizer = make_optimizer(self.model, recipe.train)
         self.progress = self._resume()
 
@@ -108,13 +119,21 @@ class _Run:
                 continue
             for passed in damaged:
                 self.watcher.warned(f"{passed}; going on from {folder.name}")
-            if self.team.leads:
-                for name in (METRICS, SAMPLES):
-                    forget_after(self.out / name, progress.step)
+            self._forget_after(progress.step)
             return progress
         if damaged:
             raise damaged[0]
+        self._forget_after(0)
         return Progress()
+
+    def _forget_after(self, step: int) -> None:
+        """What was told of later steps, and their checkpoints, will be told and written again."""
+        if self.team.leads:
+            for name in (METRICS, SAMPLES):
+                forget_after(self.out / name, step)
+            for folder in checkpoints(self.out):
+                if step_of(folder) > step:
+                    remove(folder)
 
     def go(self, stop_at: int | None, max_minutes: float | None, should_stop: Callable[[], bool]) -> Outcome:
         config, started = self.recipe.train, time.monotonic()
@@ -218,8 +237,10 @@ class _Run:
         if not conversations:
             raise OptionError("evaluate_every looks at held-out examples, and the data holds none out")
         generator = torch.Generator().manual_seed(config.seed)
-        totals, count = torch.zeros(2), len(conversations)
-        for begin in range(0, count, config.batch_size):
+        totals = torch.zeros(2)
+        canvas_tokens = target_tokens = 0
+        self.losses.eval()
+        for begin in range(0, len(conversations), config.batch_size):
             rows = conversations[begin : begin + config.batch_size]
             batch = make_batch(
                 rows,
@@ -233,9 +254,14 @@ class _Run:
             )
             for part, canvas_share, target_share in self._shares(batch):
                 denoiser, encoder = self.losses(part.to(self.team.device))
-                share = len(rows) / count
-                totals += torch.stack((denoiser * canvas_share, encoder * target_share)).float().cpu() * share
-        denoiser_loss, encoder_loss = self.team.total(totals).tolist()
+                sums = denoiser * canvas_share * batch.canvas_tokens, encoder * target_share * batch.target_tokens
+                totals += torch.stack(sums).float().cpu()
+            canvas_tokens += batch.canvas_tokens
+            target_tokens += batch.target_tokens
+        self.losses.train()
+        reshard(self.losses)
+        denoiser_sum, encoder_sum = self.team.total(totals).tolist()
+        denoiser_loss, encoder_loss = denoiser_sum / canvas_tokens, encoder_sum / max(1, target_tokens)
         best = self.progress.best_loss
         improved = best is None or denoiser_loss < best
         record = EvaluationRecord(self.progress.step, round(denoiser_loss, 5), round(encoder_loss, 5), improved)
@@ -312,8 +338,8 @@ def _start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         model = DiffusionGemma(recipe.model).to(device)
         initialise(model, recipe.train.seed)
         return model
-    whole_model = recipe.adapter is None
-    model = load_folder(recipe.start, str(device), "float32" if whole_model else "auto", recipe.quantize)
+    exact = recipe.adapter is None or recipe.train.precision == "float32"
+    model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
     if dataclasses.replace(model.config, canvas_length=recipe.model.canvas_length) != recipe.model:
         raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
     model.config = recipe.model
