@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     device = torch.device(arguments.device)
     shape, adapter = config(arguments.layers, small=arguments.small), LoraConfig()
     answer = min(256, arguments.tokens // 2)
-    work = Workload(1, arguments.tokens, answer, 256, gradient_checkpointing=True)
+    work = Workload(1, arguments.tokens, answer, 256, gradient_checkpointing=True, device_type=device.type)
     expected = estimate(shape, work, dtype=torch.bfloat16, adapter=adapter, quantize="nf4")
     model = random_model(shape, device)
     attach(model, adapter)

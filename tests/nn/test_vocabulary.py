@@ -1,5 +1,6 @@
 """The fused pass over the vocabulary against the plain computation, which holds all logits, in fp64."""
 
+import copy
 from dataclasses import dataclass
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.nn import vocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
@@ -198,3 +200,38 @@ def test_logits_keep_their_gradient() -> None:
     slope = 1 - (hidden @ table.weight.T / 5.0).tanh() ** 2
     assert hidden.grad is not None
     assert torch.allclose(hidden.grad, slope @ table.weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+@pytest.mark.parametrize("softcap", [2.0, 30.0])
+def test_cross_entropy_is_that_of_the_logits(rows: int, softcap: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Value and both gradients, whatever the chunks."""
+    vocab, generator = 53, torch.Generator().manual_seed(0)
+    monkeypatch.setitem(vocabulary.TRAINING_BYTES, "cpu", 4 * vocab * rows)
+    found = Vocabulary(vocab, 16, softcap)
+    with torch.no_grad():
+        found.weight.copy_(torch.randn(vocab, 16, generator=generator))
+    expected = copy.deepcopy(found)
+    hidden = torch.randn(30, 16, generator=generator)
+    targets = torch.randint(vocab, (30,), generator=generator)
+    inputs = [hidden.clone().requires_grad_() for _ in range(2)]
+    loss = found.cross_entropy(inputs[0], targets)
+    other = F.cross_entropy(expected.logits(inputs[1]), targets)
+    torch.testing.assert_close(loss, other)
+    (3 * loss).backward()
+    (3 * other).backward()
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found.weight.grad, expected.weight.grad, rtol=1e-4, atol=1e-6)
+    with torch.no_grad():
+        torch.testing.assert_close(found.cross_entropy(hidden, targets), other)
+
+
+def test_a_frozen_table_gets_no_gradient() -> None:
+    table = Vocabulary(20, 8, 30.0).requires_grad_(False)
+    torch.nn.init.normal_(table.weight)
+    hidden = torch.randn(5, 8).requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        table.cross_entropy(hidden, torch.arange(5)).backward()
+    assert hidden.grad is not None
+    assert hidden.grad.dtype == torch.float32
+    assert table.weight.grad is None

@@ -114,7 +114,7 @@ def test_four_bits_checkpointing_and_fewer_examples_take_less() -> None:
 def test_the_26b_fits_a_24_gb_card() -> None:
     """QLoRA, one example of 1,024 tokens; without 4-bit experts it would not."""
     settings: dict[str, Any] = {"dtype": torch.bfloat16, "adapter": LoraConfig()}
-    work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True)
+    work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True, device_type="cuda")
     four = estimate(PUBLISHED, work, quantize="nf4", **settings)
     assert four.total < 24e9
     assert four.weights == pytest.approx(24.5e9 * 4.25 / 8 + 2 * 0.74e9, rel=0.02)

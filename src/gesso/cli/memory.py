@@ -49,6 +49,7 @@ def print_estimate(
             canvas_length=config.canvas_length,
             canvases_per_example=train.canvases_per_example,
             gradient_checkpointing=train.gradient_checkpointing,
+            device_type=device_type,
             accumulates=examples < train.batch_size,
         ),
         dtype=dtype,

@@ -7,6 +7,7 @@ the argmax, the entropy and the mixed embedding without ever holding the logits 
 """
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,9 @@ GPU_CHUNK = 1 << 16
 ROWS = 256
 """Positions of one pass. Chunks do not depend on how many positions there are, so that a position's numbers do
 not depend on its neighbours."""
+TRAINING_BYTES = {"cpu": 16 * 2**20}
+"""fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
+GPU_TRAINING_BYTES = 256 * 2**20
 BLOCK = 64
 """Tokens of one partial sum, the grain at which a sample is looked up."""
 
@@ -64,6 +68,15 @@ class Vocabulary(nn.Module):
     def mix(self, logits: Tensor) -> Tensor:
         """sqrt(D) * softmax(logits) @ table, [..., D]."""
         return (logits.softmax(dim=-1, dtype=torch.float32).to(self.weight.dtype) @ self.weight) * self.scale
+
+    def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """Mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a time.
+
+        Gradients are made in the same pass and kept in place of the logits, so that neither the logits of all rows
+        nor a second scoring of them is needed (as in arXiv 2410.10989).
+        """
+        loss: Tensor = _CrossEntropy.apply(hidden_ND, self.weight, targets_N, self.softcap)  # type: ignore[no-untyped-call]
+        return loss
 
     def _cap(self, scores: Tensor, inplace: bool) -> Tensor:
         if inplace:
@@ -147,3 +160,43 @@ class Vocabulary(nn.Module):
         inner = p.cumsum(dim=-1)
         place = torch.minimum((inner <= share * inner[:, -1:]).sum(dim=-1), last)
         return tokens.gather(1, place[:, None])[:, 0]
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Soft-capped linear scores and their cross-entropy, loss and gradients in one pass over chunks of rows."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float) -> Tensor:
+        kind = hidden_ND.device.type
+        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
+        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * weight_VD.shape[0]))
+        wants_hidden, wants_weight = ctx.needs_input_grad[:2]
+        with torch.autocast(kind, enabled=False):
+            weight, share = weight_VD.to(half), 1 / max(1, len(hidden_ND))
+            total = torch.zeros((), device=hidden_ND.device)
+            grad_hidden = torch.empty_like(hidden_ND, dtype=torch.float32) if wants_hidden else None
+            grad_weight = torch.zeros_like(weight_VD, dtype=torch.float32) if wants_weight else None
+            for begin in range(0, len(hidden_ND), rows):
+                chunk = slice(begin, begin + rows)
+                hidden, targets = hidden_ND[chunk].to(half), targets_N[chunk, None]
+                bent = (hidden @ weight.T).float().div_(softcap).tanh_()
+                scores = bent * softcap
+                normaliser = scores.logsumexp(dim=-1, keepdim=True)
+                total += (normaliser - scores.gather(1, targets)).sum()
+                if not (wants_hidden or wants_weight):
+                    continue
+                # d loss / d score is probability - target; the cap's slope is 1 - tanh^2.
+                grad = scores.sub_(normaliser).exp_()
+                grad.scatter_add_(1, targets, grad.new_full(targets.shape, -1.0))
+                grad = grad.mul_(bent.square_().neg_().add_(1.0)).mul_(share).to(half)
+                if grad_hidden is not None:
+                    grad_hidden[chunk] = grad @ weight
+                if grad_weight is not None:
+                    grad_weight += grad.T @ hidden
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        return total * share
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        hidden, weight = (None if grad is None else grad * grads[0] for grad in ctx.saved_tensors)
+        return hidden, weight, None, None

@@ -15,14 +15,15 @@ from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import replace_by_four_bits
+from gesso.nn import vocabulary
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
 
 MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256}
 """Of AdamW's two moments, for each number trained; 8-bit ones come with an fp32 scale for every 256."""
-KEPT_LOGITS, PASSING_LOGITS = 2, 2
-"""fp32 copies of logits that wait for the backward pass (tanh, log-softmax), and those of the chunk it is at."""
+LOGIT_COPIES = 3
+"""fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
 """For each weight of the layer that is being read back: codes, indices, levels and the product."""
 
@@ -39,6 +40,7 @@ class Workload:
     canvas_length: int
     canvases_per_example: int = 1
     gradient_checkpointing: bool = False
+    device_type: str = "cpu"
     accumulates: bool = False
     """Whether a step is several such loads: gradients of the first are there while the next one runs."""
 
@@ -112,14 +114,13 @@ def estimate(
 
 def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
-    vocab = model.config.vocab_size
-    limit = max(1, forward.LOGIT_BYTES // (4 * vocab))
-    scored = (work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
-    # Rows past the limit are scored in chunks, of which none is kept.
-    rows = KEPT_LOGITS * sum(n for n in scored if n <= limit) + PASSING_LOGITS * min(limit, max(scored))
-    if max(scored) > limit:
-        rows += KEPT_LOGITS * limit
-    return 4 * rows * vocab
+    config, device = model.config, work.device_type
+    scored = max(work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
+    limit = vocabulary.TRAINING_BYTES.get(device, vocabulary.GPU_TRAINING_BYTES) // (4 * config.vocab_size)
+    training = LOGIT_COPIES * min(scored, max(1, limit))
+    # The first pass scores without gradients: logits and probabilities of its canvases.
+    first = 2 * min(scored, max(1, forward.LOGIT_BYTES // (4 * config.vocab_size)))
+    return 4 * config.vocab_size * max(training, first)
 
 
 def _largest_of_four_bits(model: DiffusionGemma) -> int:

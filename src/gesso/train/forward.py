@@ -28,7 +28,7 @@ GRAIN = 256
 SHORTEST = 32
 """Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
 LOGIT_BYTES = 256 * 2**20
-"""fp32 logits that are held at a time: more rows than fit are scored in chunks, and again in the backward pass."""
+"""fp32 logits that are held at a time where the first pass's belief is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +239,10 @@ def losses(
         # Copies of weights that autocast made without a gradient must not serve the pass that has one.
         torch.clear_autocast_cache()
     hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1), checkpointing=checkpointing)
-    denoiser = _cross_entropy(model, hidden, batch.canvas_BC.flatten())
+    denoiser = model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten())
     inside = batch.targets_N != IGNORED
     if encoder and inside.any():
-        return Losses(denoiser, _cross_entropy(model, hidden_ND[inside], batch.targets_N[inside]))
+        return Losses(denoiser, model.vocabulary.cross_entropy(hidden_ND[inside], batch.targets_N[inside]))
     if uniform:
         # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
         denoiser = denoiser + 0.0 * hidden_ND.sum()
@@ -257,15 +257,3 @@ def _beliefs(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
     """The mixed embeddings that the next pass is conditioned on, [N, D]."""
     chunks = hidden_ND.split(_rows_at_a_time(model))
     return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])
-
-
-def _cross_entropy(model: DiffusionGemma, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-    """Mean over the rows, holding the logits of a few of them at a time."""
-    rows = _rows_at_a_time(model)
-
-    def summed(hidden: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(model.vocabulary.logits(hidden), targets, reduction="sum")
-
-    parts = zip(hidden_ND.split(rows), targets_N.split(rows), strict=True)
-    sums = [_run(summed, len(hidden_ND) > rows, *part) for part in parts]
-    return torch.stack(sums).sum() / len(hidden_ND)
