@@ -60,7 +60,7 @@ def print_estimate(
     method = "full" if adapter is None else "qlora" if quantize else "lora"
     names = {kind: name for name, kind in DTYPES.items()}
     print(
-        f"{total / 1e9:.2f} billion parameters, {method}, {examples} x {tokens} tokens at a time, "
+        f"{_count(total)} parameters, {method}, {examples} x {tokens} tokens at a time, "
         f"canvas {config.canvas_length}, {names[dtype]}"
         + (", gradient checkpointing" if train.gradient_checkpointing else "")
     )
@@ -76,6 +76,10 @@ def _table(found: Estimate) -> Table:
         table.add_row(label, _size(getattr(found, name)))
     table.add_row("at the peak", _size(found.total), style="bold")
     return table
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e9:.1f} billion" if number >= 1e9 else f"{number / 1e6:.1f} million"
 
 
 def _size(size: int) -> str:
