@@ -91,10 +91,10 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
 
     monkeypatch.setattr(api, "load", loader)
     gesso("generate", "hi", "--device", "cpu", "--dtype", "bfloat16", "--offline", "--model", "org/name")
-    gesso("generate", "hi")
+    gesso("generate", "hi", "--adapter", "runs/mine/adapter")
     assert seen == [
-        (("org/name", "cpu", "bfloat16"), {"offline": True}),
-        (("mini", "auto", "auto"), {"offline": False}),
+        (("org/name", "cpu", "bfloat16"), {"offline": True, "adapter": None}),
+        (("mini", "auto", "auto"), {"offline": False, "adapter": "runs/mine/adapter"}),
     ]
 
 

@@ -19,7 +19,9 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 
 PROMPT = 21
-TOLERANCE = 2e-4
+TOLERANCE = 5e-4
+"""fp32 rounding through up to twelve sharp random layers, which differs from CPU to CPU (2.01e-4 was seen); a part that
+is wrong shows as 0.01 or more."""
 SELF_TOLERANCE = 5e-5
 """Between two paths of our own, which differ in summation order only."""
 Make = Callable[[str], Pair]
