@@ -61,7 +61,7 @@ def outputs(model: DiffusionGemma, vocab: int = 131, canvas: int = 16) -> tuple[
         return scores, model.denoise(noisy, cache, model.soft_embeddings(first))
 
 
-def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], atol: float = 2e-4) -> None:
+def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor], atol: float = 5e-4) -> None:
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=atol, rtol=1e-4)
 

@@ -312,7 +312,7 @@ def test_transformers_loads_what_is_saved(tmp_path: Path, name: str) -> None:
     assert not report["mismatched_keys"]
     assert all("vision" in key for key in report["missing_keys"])
     difference = (logits_of_reference(reference, shape.vocab, shape.canvas) - logits_of(model)).abs().max()
-    assert difference <= 2e-4
+    assert difference <= 5e-4
 
 
 def test_vision_weights_and_text_files_are_carried_over(tmp_path: Path, folder: Path, pair: Make) -> None:
@@ -327,7 +327,7 @@ def test_vision_weights_and_text_files_are_carried_over(tmp_path: Path, folder: 
     assert vision
     assert all(torch.equal(reference.state_dict()[name], original.state_dict()[name]) for name in vision)
     ours, theirs = logits_of(model), logits_of_reference(reference, shape.vocab, shape.canvas)
-    assert (ours - theirs).abs().max() <= 2e-4
+    assert (ours - theirs).abs().max() <= 5e-4
     assert same_weights(load_folder(tmp_path / "out", "cpu"), model)
     assert (tmp_path / "out" / "tokenizer.json").read_text("utf-8") == "tokenizer.json"
     assert (tmp_path / "out" / "chat_template.jinja").exists()
