@@ -49,7 +49,7 @@ def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: P
     ("arguments", "message"),
     [
         (("--steps", 1), "needs DATA and --out"),
-        (("{data}", "--out", "{out}", "--method", "lorra"), "--method lorra does not exist; known: full, lora, qlora"),
+        (("{data}", "--out", "{out}", "--method", "lorra"), "method 'lorra' does not exist; known: full, lora, qlora"),
         (("{data}", "--out", "{out}", "--rank", 0), "rank must be a positive integer"),
         (("{data}", "--out", "{out}", "--target", "nothing.*"), "the target 'nothing.*' matches no layer"),
         (("{data}", "--out", "{out}", "--experts", "--target", "x"), "--experts adds the experts"),

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from gesso.errors import CheckpointError, ConfigError, TrainingError
 from gesso.models.loading import load_folder, save_folder
-from gesso.train import checkpoint, trainer
+from gesso.train import checkpoint, step
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train
 
@@ -109,7 +109,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = trainer.losses
+    good = step.losses
     calls: list[int] = []
 
     def losses(*args: Any, **options: Any) -> Any:
@@ -117,7 +117,7 @@ def test_the_last_good_checkpoint_is_named(tmp_path: Path, monkeypatch: pytest.M
         found = good(*args, **options)
         return replace(found, denoiser=found.denoiser * float("inf")) if len(calls) == 7 else found
 
-    monkeypatch.setattr(trainer, "losses", losses)
+    monkeypatch.setattr(step, "losses", losses)
     with pytest.raises(TrainingError, match=r"step 7: .*step-000005"):
         train(recipe(), tmp_path, device="cpu")
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000005"]

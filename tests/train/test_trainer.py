@@ -18,7 +18,7 @@ from gesso.train.batch import Conversation
 from gesso.train.checkpoint import checkpoints
 from gesso.train.config import NewText, TrainConfig
 from gesso.train.plot import plot_losses
-from gesso.train.trainer import learning_rate
+from gesso.train.step import learning_rate
 from train.runs import SHAPE, Cut, CutAt, Fixed, Told, losses_of, metrics, recipe, same_files, tokenizer, train
 
 # It learns -----------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def finetune(
     from gesso.models.hub import resolve
     from gesso.train.config import TrainConfig
     from gesso.train.data_lines import FileDataConfig
-    from gesso.train.finetune import LEARNING_RATES, Plan, finetune_recipe
+    from gesso.train.finetune import Plan, finetune_recipe
 
     shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]
     if method == "full" and (shaped or experts):
@@ -116,8 +116,7 @@ def finetune(
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
-    if method not in LEARNING_RATES:
-        raise OptionError(f"--method {method} does not exist; known: {', '.join(LEARNING_RATES)}")
+    plan = Plan(method, epochs, steps, learning_rate)  # type: ignore[arg-type]
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config
@@ -139,7 +138,7 @@ def finetune(
         data,
         folder,
         base=model,
-        plan=Plan(method, epochs, steps, learning_rate),
+        plan=plan,
         train=settings,
         data=FileDataConfig(
             max_length=max_length,

@@ -7,40 +7,26 @@ A line is one JSON object, of one of three kinds:
     {"text": "..."}                           plain text, for continued pre-training
 """
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from gesso.config import ModelConfig
 from gesso.errors import DataError, OptionError, TextError
 from gesso.text.chat_template import ChatTemplate, Message
-from gesso.text.output import CHANNEL, CHANNEL_END
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
-
-LINE_KEYS = ("messages", "tools", "prompt", "completion", "text")
-MESSAGE_KEYS = {
-    "system": ("content",),
-    "developer": ("content",),
-    "user": ("content",),
-    "assistant": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
-    "model": ("content", "tool_calls", "reasoning", "reasoning_content", "weight"),
-    "tool": ("content", "name", "tool_call_id"),
-}
-"""What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
-ASSISTANT = ("assistant", "model")
-
-OPEN_THOUGHT = f"{CHANNEL}thought\n"
-CLOSE_THOUGHT = f"\n{CHANNEL_END}"
-EMPTY_THOUGHT = f"{OPEN_THOUGHT}{CHANNEL_END}"
-GENERATION_ONLY = ("", EMPTY_THOUGHT, OPEN_THOUGHT)
-"""Ends of a generation prompt that a template does not write again when the turn has become history."""
-LEADING_THOUGHT = re.compile(
-    rf"\s*{re.escape(OPEN_THOUGHT)}(?P<thought>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
+from gesso.train.data_fields import (
+    ASSISTANT,
+    CLOSE_THOUGHT,
+    EMPTY_THOUGHT,
+    GENERATION_ONLY,
+    OPEN_THOUGHT,
+    parse_line,
+    read_message,
+    text_of,
 )
-ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +96,14 @@ class LineReader:
             DataError: it is no line of training data.
             TextError: its text has no tokens.
         """
-        fields = _parse(line)
+        fields = parse_line(line)
         given = {name: value for name, value in fields.items() if value is not None}
         if "messages" in given and given.keys() <= {"messages", "tools"}:
             return self._chat(given["messages"], given.get("tools"))
         if given.keys() == {"prompt", "completion"}:
-            return self._pair(_text(given, "prompt"), _text(given, "completion"))
+            return self._pair(text_of(given, "prompt"), text_of(given, "completion"))
         if given.keys() == {"text"}:
-            return Text(self, self.encode_after_bos(_text(given, "text")))
+            return Text(self, self.encode_after_bos(text_of(given, "text")))
         raise DataError(
             "a line holds messages (and tools), or prompt and completion, or text; "
             f"this one holds {', '.join(given) or 'nothing'}"
@@ -133,7 +119,7 @@ class LineReader:
         read, parts = [], []
         for i, message in enumerate(messages):
             try:
-                read.append(_message(message, self.config.thinking))
+                read.append(read_message(message, self.config.thinking))
             except DataError as error:
                 raise DataError(f"message {i + 1}: {error}") from None
             if read[-1]["role"] in ASSISTANT and read[-1].pop("weight", 1):
@@ -295,139 +281,3 @@ class Chat:
 
 
 # The fields of a line
-
-
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise DataError(f"no UTF-8 (byte {error.start + 1})") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"no JSON ({error.msg}, column {error.colno}); every line holds one JSON object") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no JSON that can be read ({error})") from None
-    if not isinstance(fields, dict):
-        raise DataError(f"must be a JSON object, not {_kind(fields)}")
-    _require_known(fields, LINE_KEYS)
-    return fields
-
-
-def _require_known(fields: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in fields:
-        if name not in known:
-            raise DataError(f"unknown key {name!r}; known: {', '.join(known)}")
-
-
-def _string(fields: Mapping[str, Any], name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str):
-        raise DataError(f"{name} must be a string, not {_kind(value)}")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    """A string with something in it."""
-    value = _string(fields, name)
-    if not value.strip():
-        raise DataError(f"{name} is empty")
-    return value
-
-
-def _message(message: object, thinking: str) -> dict[str, Any]:
-    """One message, checked, in the one form that the chat template gets."""
-    if not isinstance(message, dict):
-        raise DataError(f"must be an object, not {_kind(message)}")
-    role = message.get("role")
-    if not isinstance(role, str) or role not in MESSAGE_KEYS:
-        raise DataError(f"unknown role {role!r}; known: {', '.join(MESSAGE_KEYS)}")
-    _require_known(message, ("role", *MESSAGE_KEYS[role]))
-    read = {name: value for name, value in message.items() if value is not None}
-    if role in ASSISTANT:
-        return _assistant(read, thinking)
-    if not (role == "tool" and isinstance(read.get("content"), dict)):
-        _content(read)
-    for name in ("name", "tool_call_id"):
-        if name in read:
-            _text(read, name)
-    return read
-
-
-def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message's content, which is a string or a list of text parts."""
-    if "content" not in message:
-        raise DataError("content is missing")
-    content = message["content"]
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise DataError(f"content must be a string or a list of text parts, not {_kind(content)}")
-    for part in content:
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind != "text":
-            raise DataError(f"content holds a part of type {kind!r}; only text is supported")
-        _require_known(part, ("type", "text"))
-        if not isinstance(part.get("text"), str):
-            raise DataError("content holds a text part without text")
-    return "".join(part["text"] for part in content)
-
-
-def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
-    """An assistant message with its thought, if it is kept, in `reasoning`."""
-    calls = message.get("tool_calls", [])
-    if not isinstance(calls, list):
-        raise DataError(f"tool_calls must be a list, not {_kind(calls)}")
-    if message.get("weight", 1) not in (0, 1):
-        raise DataError(f"weight must be 0 or 1, got {message['weight']!r}")
-    content = _content(message) if "content" in message or not calls else ""
-    thoughts = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
-    if thinking == "strip":
-        content, thoughts = ANY_CHANNEL.sub("", content), []
-    elif leading := LEADING_THOUGHT.fullmatch(content):
-        content = leading["rest"]
-        thoughts.append(leading["thought"])
-    if CHANNEL in content or CHANNEL_END in content:
-        raise DataError(f"a thought must be whole, {OPEN_THOUGHT!r} to {CHANNEL_END!r}, and stand before the content")
-    thoughts = [thought.strip("\n") for thought in thoughts if thought.strip()]
-    if len(thoughts) > 1:
-        raise DataError("its thoughts are given twice: reasoning, reasoning_content and the content exclude each other")
-    if not content.strip() and not calls:
-        raise DataError("the assistant's content is empty")
-    read = {"role": "assistant", "content": content, "weight": message.get("weight", 1)}
-    if thoughts:
-        read["reasoning"] = thoughts[0]
-    if calls:
-        read["tool_calls"] = [_tool_call(call) for call in calls]
-    return read
-
-
-def _tool_call(call: object) -> dict[str, Any]:
-    """A tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
-    if not isinstance(call, dict):
-        raise DataError(f"a tool call must be an object, not {_kind(call)}")
-    outer = {name: value for name, value in call.items() if value is not None}
-    function = outer.pop("function", None)
-    if function is None:
-        function = {name: outer.pop(name) for name in ("name", "arguments") if name in outer}
-    if not isinstance(function, dict):
-        raise DataError(f"a tool call's function must be an object, not {_kind(function)}")
-    _require_known(outer, ("id", "type", "function"))
-    _require_known(function, ("name", "arguments"))
-    if outer.get("type", "function") != "function":
-        raise DataError(f"a tool call of type {outer['type']!r} is not supported; only functions are")
-    if not isinstance(function.get("name"), str) or not function["name"]:
-        raise DataError("a tool call needs a name")
-    arguments = function.get("arguments") or {}
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            raise DataError("a tool call's arguments are no JSON") from None
-    if not isinstance(arguments, dict):
-        raise DataError(f"a tool call's arguments must be an object, not {_kind(arguments)}")
-    return outer | {"type": "function", "function": {"name": function["name"], "arguments": arguments}}
-
-
-def _kind(value: object) -> str:
-    """JSON's name of a value's type."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")

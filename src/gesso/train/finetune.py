@@ -34,6 +34,14 @@ class Plan:
     warmup_share: float = 0.05
     """Of all steps."""
 
+    def __post_init__(self) -> None:
+        if self.method not in LEARNING_RATES:
+            raise OptionError(f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
+        if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
+            raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise OptionError(f"learning_rate must be above 0, got {self.learning_rate}")
+
 
 def finetune_recipe(
     files: Sequence[Path],
@@ -57,12 +65,6 @@ def finetune_recipe(
         DataError: a line of the data cannot be used.
         OptionError: options contradict each other.
     """
-    if plan.method not in LEARNING_RATES:
-        raise OptionError(f"method {plan.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
-    if plan.steps is None and not (plan.epochs > 0 and math.isfinite(plan.epochs)):
-        raise OptionError(f"epochs must be above 0 and finite, got {plan.epochs}")
-    if plan.learning_rate is not None and not plan.learning_rate > 0:
-        raise OptionError(f"learning_rate must be above 0, got {plan.learning_rate}")
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
     model = read_model_config(folder)

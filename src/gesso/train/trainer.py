@@ -13,13 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
-from gesso.models.adapters import attach
-from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
@@ -33,9 +30,8 @@ from gesso.train.checkpoint import (
     save_checkpoint,
     step_of,
 )
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import Recipe
 from gesso.train.distributed import Team, join_team, leave_team, reshard, shard, whole
-from gesso.train.forward import losses
 from gesso.train.optimizer import make_optimizer, set_rate, trained
 from gesso.train.records import (
     METRICS,
@@ -48,14 +44,7 @@ from gesso.train.records import (
     Watcher,
     forget_after,
 )
-
-
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """Linear warm-up, then cosine to zero at `config.steps`; `step` counts from 0."""
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+from gesso.train.step import LossModule, learning_rate, start_model, step_batch
 
 
 def train(
@@ -101,8 +90,8 @@ class _Run:
         out.mkdir(parents=True, exist_ok=True)
         if team.leads:
             remove_leftovers(out)
-        self.model = _start_model(recipe, team.device)
-        self.losses = _LossModule(self.model, recipe.train, team)
+        self.model = start_model(recipe, team.device)
+        self.losses = LossModule(self.model, recipe.train, team)
         if team.size > 1:
             shard(self.model, self.losses, team)
         self.optimizer = make_optimizer(self.model, recipe.train)
@@ -192,7 +181,7 @@ class _Run:
     def _step(self, step: int) -> tuple[float, float, float, int]:
         """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
         config, team = self.recipe.train, self.team
-        batch = _step_batch(self.recipe, step)
+        batch = step_batch(self.recipe, step)
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + team.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
@@ -307,72 +296,3 @@ class _Run:
                 file.write(json.dumps(dataclasses.asdict(record)) + "\n")
         except OSError as error:
             raise TrainingError(f"{self.out / name} cannot be written: {error}") from error
-
-
-class _LossModule(nn.Module):
-    """The loss as one module, which is what FSDP wraps: parameters outside the blocks are whole while it runs."""
-
-    def __init__(self, model: DiffusionGemma, config: TrainConfig, team: Team) -> None:
-        super().__init__()
-        self.model = model
-        self.config = config
-        self.uniform = team.size > 1
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Mean denoiser and encoder loss of `batch`."""
-        config, device = self.config, batch.tokens_N.device.type
-        half = config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda")
-        with torch.autocast(device, torch.bfloat16, enabled=half):
-            loss = losses(
-                self.model,
-                batch,
-                checkpointing=config.gradient_checkpointing,
-                encoder=config.encoder_loss_weight > 0,
-                uniform=self.uniform,
-            )
-        return loss.denoiser, loss.encoder
-
-
-def _start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
-    if recipe.start is None:
-        model = DiffusionGemma(recipe.model).to(device)
-        initialise(model, recipe.train.seed)
-        return model
-    exact = recipe.adapter is None or recipe.train.precision == "float32"
-    model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
-    if dataclasses.replace(model.config, canvas_length=recipe.model.canvas_length) != recipe.model:
-        raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
-    model.config = recipe.model
-    if recipe.adapter is None:
-        return model.train().requires_grad_(True)
-    torch.manual_seed(recipe.train.seed)
-    attach(model, recipe.adapter)
-    return model.train()
-
-
-def _pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
-    """The canvas width of a step, drawn by share."""
-    draw = torch.rand((), generator=generator).item()
-    for width in recipe.train.narrow:
-        if draw < width.share:
-            return width
-        draw -= width.share
-    return CanvasWidth(recipe.model.canvas_length, recipe.train.batch_size, 1.0, recipe.train.canvases_per_example)
-
-
-def _step_batch(recipe: Recipe, step: int) -> Batch:
-    """The whole batch of a step, the same in every process."""
-    config = recipe.train
-    generator = torch.Generator().manual_seed((config.seed << 32) + step)
-    width = _pick_width(recipe, generator)
-    return make_batch(
-        recipe.data.batch(step, width.batch_size, width.canvas_length),
-        canvas_length=width.canvas_length,
-        vocab_size=recipe.model.vocab_size,
-        eos_token_id=recipe.model.eos_token_id,
-        self_conditioning_probability=config.self_conditioning_probability,
-        generator=generator,
-        canvases_per_example=width.canvases_per_example,
-        prompt_loss=config.prompt_loss,
-        encoder_loss=config.encoder_loss_weight > 0,
-    )
