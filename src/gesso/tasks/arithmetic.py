@@ -7,6 +7,7 @@ from gesso.tasks.base import Example, Task
 _RANGES = ((0, 9), (10, 99), (100, 999))
 _RANGE_WEIGHTS = (0.12, 0.23, 0.65)
 _QUESTION_SHARE = 0.85
+_TRAINING_PLUS_SHARE = 0.35
 
 
 class Arithmetic(Task):
@@ -15,13 +16,20 @@ class Arithmetic(Task):
     name = "arithmetic"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw operands of one to three digits each, mostly three; differences may be negative."""
-        left, right = (rng.randint(*bounds) for bounds in rng.choices(_RANGES, _RANGE_WEIGHTS, k=2))
-        plus = rng.random() < 0.5
-        term = f"{left} {'+' if plus else '-'} {right}"
-        prompt = f"What is {term}?" if rng.random() < _QUESTION_SHARE else f"{term} = ?"
-        return Example(self.name, prompt, str(left + right if plus else left - right))
+        """Draw operands of one to three digits each, mostly three; differences may be negative, and are more frequent."""
+        return self._draw(rng, plus_share=_TRAINING_PLUS_SHARE)
+
+    def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
+        """Draw sums and differences equally often."""
+        return self._draw(rng, plus_share=0.5)
 
     def grade(self, example: Example, text: str) -> bool:
         """Accept the number itself, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def _draw(self, rng: random.Random, plus_share: float) -> Example:
+        left, right = (rng.randint(*bounds) for bounds in rng.choices(_RANGES, _RANGE_WEIGHTS, k=2))
+        plus = rng.random() < plus_share
+        term = f"{left} {'+' if plus else '-'} {right}"
+        prompt = f"What is {term}?" if rng.random() < _QUESTION_SHARE else f"{term} = ?"
+        return Example(self.name, prompt, str(left + right if plus else left - right))

@@ -6,8 +6,8 @@ from gesso.tasks.base import Example, Task
 
 _MAX_START = 30
 _MAX_END = 99
-_SHORT_SHARE = 0.2
-_SHORT_COUNT = (3, 14)
+_SHORT_SHARE = 0.5
+_SHORT_COUNT = (2, 14)
 _FROM_ONE_SHARE = 0.5
 _EVALUATION_TOKENS = 45
 """Evaluation answers have at least this many tokens, so more than one canvas of 32."""
@@ -19,13 +19,17 @@ class Counting(Task):
     name = "counting"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a start up to 30, half of the time 1, and an end up to 99; one count in five is short."""
-        start = 1 if rng.random() < _FROM_ONE_SHARE else rng.randint(1, _MAX_START)
+        """Draw a start up to 30, half of the time 1, and an end up to 99.
+
+        Every second count is a short one from anywhere: where to end is told by one token of a count, and a long
+        count has two hundred others.
+        """
         if rng.random() < _SHORT_SHARE:
-            end = start + rng.randint(*_SHORT_COUNT) - 1
-        else:
-            end = rng.randint(start + _SHORT_COUNT[1], _MAX_END)
-        return self._example(start, end)
+            count = rng.randint(*_SHORT_COUNT)
+            start = rng.randint(1, _MAX_END - count + 1)
+            return self._example(start, start + count - 1)
+        start = 1 if rng.random() < _FROM_ONE_SHARE else rng.randint(1, _MAX_START)
+        return self._example(start, rng.randint(start + _SHORT_COUNT[1], _MAX_END))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
         """Draw start and end uniformly among the answers that need more than one canvas."""

@@ -15,13 +15,19 @@ class Editing(Task):
     name = "editing"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw one of the four edits over three to eight words."""
-        instruction, given, edited = rng.choice(_EDITS)(rng, rng.randint(*_LENGTHS))
-        return Example(self.name, f"{instruction}: {' '.join(given)}", " ".join(edited))
+        """Draw one of the four edits over three to eight words, the hardest more often."""
+        return self._example(*rng.choices(_EDITS, _TRAINING_WEIGHTS)[0](rng, rng.randint(*_LENGTHS)))
+
+    def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
+        """Draw the four edits equally often."""
+        return self._example(*rng.choice(_EDITS)(rng, rng.randint(*_LENGTHS)))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accept the reference text only, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def _example(self, instruction: str, given: list[str], edited: list[str]) -> Example:
+        return Example(self.name, f"{instruction}: {' '.join(given)}", " ".join(edited))
 
 
 _Edit = tuple[str, list[str], list[str]]
@@ -54,3 +60,4 @@ def _deduplicate(rng: random.Random, length: int) -> _Edit:
 
 
 _EDITS: tuple[Callable[[random.Random, int], _Edit], ...] = (_replace, _upper, _reverse, _deduplicate)
+_TRAINING_WEIGHTS = (0.15, 0.1, 0.15, 0.6)

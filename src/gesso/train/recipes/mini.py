@@ -54,6 +54,16 @@ LONGER_2 = Stage(
 )
 """The second run: what the first left unlearned, and in the end mostly counting, which does not yet stop in time."""
 
+ENDS = Stage(
+    0,
+    {
+        32: {"json": 0.20, "code": 0.14, "arithmetic": 0.04, "ordering": 0.08, "editing": 0.08, "counting": 0.46},
+        16: {"json": 0.03, "code": 0.03, "arithmetic": 0.04, "ordering": 0.24, "editing": 0.22, "counting": 0.44},
+        8: {"arithmetic": 0.94, "ordering": 0.03, "editing": 0.03},
+    },
+)
+"""The third run: where a count ends, differences, duplicates."""
+
 VISION = {
     "model_type": "gemma4_vision",
     "hidden_size": 16,
@@ -118,6 +128,19 @@ def mini_2() -> Recipe:
     return dataclasses.replace(
         recipe, name="mini-2", train=train, data=task_data((LONGER, LONGER_2), seed=1), start=resolve("mini")
     )
+
+
+def mini_3() -> Recipe:
+    """`mini` trained on once more, from the weights that `mini-2` left in the package."""
+    recipe = mini_2()
+    train = dataclasses.replace(
+        recipe.train,
+        steps=3000,
+        narrow=(CanvasWidth(8, 96, share=0.40, canvases_per_example=3), CanvasWidth(16, 64, 0.35, 3)),
+        encoder_loss_weight=0.3,
+        seed=2,
+    )
+    return dataclasses.replace(recipe, name="mini-3", train=train, data=task_data((ENDS,), seed=2))
 
 
 def _chat_template() -> str:
