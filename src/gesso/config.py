@@ -8,6 +8,7 @@ Hugging Face's `config.json` is `gesso.models.hf_config`. `GenerationConfig` hol
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from operator import index
 from typing import Any, Literal
 
@@ -159,6 +160,10 @@ class LoraConfig:
         return self.alpha / (root if self.rank_stabilised else self.rank)
 
 
+MOST_TEMPERATURE = 2.0
+MOST_LOGPROBS = 20
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
     """How one request is denoised. Defaults are the published ones; a checkpoint's
@@ -176,6 +181,22 @@ class GenerationConfig:
     """Equal argmax canvases in a row before the last one that are needed to stop."""
     confidence_threshold: float = 0.005
     """Nats: mean entropy a position must fall below to stop."""
+    canvas_length: int | None = None
+    """Tokens of this request's canvases; None takes the model's."""
+    temperature: float = 1.0
+    """Scales the temperature at which tokens are drawn; how sure a position is, is measured at the schedule's own.
+    0 takes the likeliest token."""
+    top_k: int = 0
+    """Only the so many likeliest tokens of a position count; 0 counts all."""
+    top_p: float = 1.0
+    """Only the likeliest tokens that together reach this probability count."""
+    logit_bias: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    """Added to the logits of these token ids, in every pass."""
+    thinking_budget: int | None = None
+    """Thought tokens after which the thought is closed; None lets it end by itself."""
+    logprobs: int | None = None
+    """Report every generated token's log-probability, by the causal pass of the same weights, beside this many of
+    the likeliest; None reports none and costs nothing."""
     seed: int | None = None
     """None draws a fresh one, which the result reports."""
     stop: tuple[str, ...] = ()
@@ -199,6 +220,19 @@ class GenerationConfig:
         _check_number("t_max", self.t_max)
         _check(self.t_max > 0, "t_max", "above 0", self.t_max)
         _check(self.t_max >= self.t_min, "t_max", f"at least t_min ({self.t_min})", self.t_max)
+        if self.canvas_length is not None:
+            _check_int("canvas_length", self.canvas_length, 1)
+        _check_number("temperature", self.temperature)
+        _check(self.temperature <= MOST_TEMPERATURE, "temperature", f"at most {MOST_TEMPERATURE}", self.temperature)
+        _check_int("top_k", self.top_k, 0)
+        _check_number("top_p", self.top_p)
+        _check(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self.top_p)
+        _check(_is_bias(self.logit_bias), "logit_bias", "a mapping of token ids to finite numbers", self.logit_bias)
+        if self.thinking_budget is not None:
+            _check_int("thinking_budget", self.thinking_budget, 0)
+        if self.logprobs is not None:
+            _check_int("logprobs", self.logprobs, 0)
+            _check(self.logprobs <= MOST_LOGPROBS, "logprobs", f"at most {MOST_LOGPROBS}", self.logprobs)
         _check(isinstance(self.ignore_eos, bool), "ignore_eos", "true or false", self.ignore_eos)
         stop = _parts(self.stop)
         good = stop is not None and all(isinstance(s, str) and s for s in stop)
@@ -220,6 +254,18 @@ class GenerationConfig:
             if name not in known:
                 raise OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}")
         return dataclasses.replace(self, **{k: v for k, v in changes.items() if v is not None})
+
+
+def _is_bias(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(token, int)
+        and not isinstance(token, bool)
+        and token >= 0
+        and isinstance(bias, int | float)
+        and not isinstance(bias, bool)
+        and isfinite(bias)
+        for token, bias in value.items()
+    )
 
 
 def _check_int(name: str, value: object, least: int) -> None:

@@ -8,7 +8,9 @@ GessoError
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
 │   └── DataError        training data or a trace file has a bad line
-└── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
+├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
+├── QueueFullError       too many requests wait already
+└── ClosingError         the service is shutting down
 """
 
 
@@ -46,3 +48,16 @@ class DataError(UserError):
 
 class TrainingError(GessoError):
     """A training run went wrong by itself."""
+
+
+class QueueFullError(GessoError):
+    """Too many requests wait already."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which there is likely to be room."""
+
+
+class ClosingError(GessoError):
+    """The service is shutting down and takes no more requests."""

@@ -15,7 +15,7 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
-from gesso.engine import engine as engine_module
+from gesso.engine import loop as loop_module
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
@@ -230,7 +230,7 @@ def test_what_is_nobodys_mistake_is_one_line_and_exit_code_1(gesso: Gesso, monke
 def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Ctrl-C during pass number so and so."""
     assert threading.current_thread() is threading.main_thread()
-    step = engine_module.denoise_step
+    step = loop_module.denoise_step
     passes = [0]
 
     def install(*numbers: int) -> None:
@@ -240,7 +240,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
             if passes[0] in numbers:
                 signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr(engine_module, "denoise_step", interrupted)
+        monkeypatch.setattr(loop_module, "denoise_step", interrupted)
 
     return install
 
@@ -279,7 +279,7 @@ def test_ctrl_c_shows_what_was_held_back(gesso: Gesso, monkeypatch: pytest.Monke
 def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
     """Here both come during one pass, which would otherwise have to be waited for."""
     monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
-    step = engine_module.denoise_step
+    step = loop_module.denoise_step
 
     def twice(*arguments: Any) -> None:
         step(*arguments)
@@ -287,7 +287,7 @@ def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.M
         signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(engine_module, "denoise_step", twice)
+    monkeypatch.setattr(loop_module, "denoise_step", twice)
     outcome = gesso("generate", "hi")
     assert (outcome.code, outcome.out) == (130, "")
     assert not outcome.err.strip()

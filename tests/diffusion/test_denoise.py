@@ -1,5 +1,6 @@
 """The canvas loop, with a denoiser that is a protocol and no model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -44,18 +45,24 @@ class FakeDenoiser:
         self.device = torch.device("cpu")
         self.seen: list[Seen] = []
 
-    def predict(
-        self,
-        canvas_BC: Tensor,
-        cache: list[Row],
-        soft_embeddings_BCD: Tensor | None,
-        temperature_BC: Tensor,
-        uniform_BC: Tensor,
-    ) -> VocabularyPass:
-        self.seen.append(Seen(canvas_BC.clone(), soft_embeddings_BCD, temperature_BC.clone(), uniform_BC.clone()))
-        assert len(cache) == canvas_BC.shape[0]
+    @property
+    def vocabulary(self) -> "FakeDenoiser":
+        return self
+
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], soft_ND: Tensor | None
+    ) -> Tensor:
+        self.canvas_BC = canvas_N.view(len(cache), WIDTH).clone()
+        self.soft_BCD = None if soft_ND is None else soft_ND.view(len(cache), WIDTH, SIZE)
+        assert list(widths) == [WIDTH] * len(cache)
+        self.rows = cache
+        return torch.zeros(len(canvas_N), SIZE)
+
+    def predict(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+        shape = (len(self.rows), WIDTH)
+        self.seen.append(Seen(self.canvas_BC, self.soft_BCD, temperature_N.view(shape), uniform_N.view(shape)))
         best, entropy, soft = [], [], []
-        for row in cache:
+        for row in self.rows:
             row.calls += 1
             tokens = torch.tensor(row.tokens)
             best.append((tokens + row.calls) % VOCAB if row.moving else tokens)
@@ -63,7 +70,7 @@ class FakeDenoiser:
             soft.append(torch.full((WIDTH, SIZE), float(row.calls)))
         flat = torch.cat(entropy)
         return VocabularyPass(
-            sample_N=(uniform_BC.flatten() * VOCAB).long(),
+            sample_N=(uniform_N * VOCAB).long(),
             argmax_N=torch.cat(best),
             entropy_N=flat,
             normaliser_N=torch.zeros_like(flat),

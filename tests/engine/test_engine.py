@@ -1,6 +1,7 @@
 """Requests to results: seeds, batches, limits, stops, and what is refused before any work is done."""
 
 import dataclasses
+import gc
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import gesso
 from engine.tiny import CANVAS, CONTEXT, reciter
 from gesso.config import GenerationConfig
 from gesso.engine import engine as engine_module
-from gesso.engine.engine import MAX_BATCH, Engine, Request
+from gesso.engine.engine import LEAST_CANVAS, MAX_BATCH, Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
 
@@ -213,23 +214,23 @@ def test_what_is_committed_is_the_whole_canvas_and_the_cache_is_let_go() -> None
     engine.generate([30, 31, 32])
     model: Any = engine.model
     assert model.encoded == [[30, 31, 32], ids[:CANVAS]], "the prompt, then a canvas; the last one is not needed"
-    assert all(cache.rows == [] for cache in model.caches)
-    model.caches.clear()
+    gc.collect()
+    assert [row() for row in model.rows] == [None]
     engine.generate_batch([Request("a", {"max_new_tokens": n + 1}) for n in range(MAX_BATCH + 2)])
-    assert len(model.caches) == MAX_BATCH + 2
-    assert all(cache.rows == [] for cache in model.caches)
+    gc.collect()
+    assert [row() for row in model.rows] == [None] * (MAX_BATCH + 3)
 
 
 # Refusals
 
 
 def test_an_unknown_option_is_refused_by_name(tiny: Engine) -> None:
-    with pytest.raises(OptionError, match=r"unknown option 'temperature'; known: .*entropy_bound"):
-        tiny.generate("hi", temperature=1.0)
+    with pytest.raises(OptionError, match=r"unknown option 'warmth'; known: .*entropy_bound"):
+        tiny.generate("hi", warmth=1.0)
     with pytest.raises(OptionError, match="unknown option 'drafts'"):
         tiny.generate("hi", drafts=True)
-    with pytest.raises(OptionError, match="unknown option 'top_k'"):
-        tiny.stream("hi", top_k=1)
+    with pytest.raises(OptionError, match="unknown option 'min_p'"):
+        tiny.stream("hi", min_p=1)
 
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -241,6 +242,13 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "t_max": [0.3, -1.0, NAN, INFINITE, "0.8"],
     "stability_threshold": [-1, 1.0, "1", True],
     "confidence_threshold": [-1e-9, NAN, INFINITE, "x", False],
+    "canvas_length": [0, -1, 1.5, "8", True, CANVAS + 1, LEAST_CANVAS - 1],
+    "temperature": [-0.1, 2.1, NAN, INFINITE, "1", True],
+    "top_k": [-1, 1.0, "1", True],
+    "top_p": [0, -0.1, 1.1, NAN, "1", True],
+    "logit_bias": [5, [1], {"5": 1.0}, {5: "1"}, {5: NAN}, {-1: 1.0}, {True: 1.0}, {5: True}, {10**6: 1.0}],
+    "thinking_budget": [-1, 1.0, "1", True],
+    "logprobs": [-1, 21, 1.0, True],
     "seed": [-1, 2**63, 1.5, "7", True],
     "stop": ["abc", [""], [3], ["a", None], 5, b"a", {"a": 1}],
     "ignore_eos": [1, "yes", 0],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.tiny import CANVAS, reciter
-from gesso.engine import engine as engine_module
+from gesso.engine import loop as loop_module
 from gesso.engine.engine import Engine
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
 
@@ -134,7 +134,6 @@ def test_cancelling_keeps_what_is_committed() -> None:
     assert result.text == engine.tokenizer.decode(ids)
     assert (result.completion_tokens, result.denoising_steps, result.converged) == (CANVAS, (2,), (True,))
     assert engine.model.passes == 2, "no pass begins once it is cancelled"  # type: ignore[attr-defined]
-    assert all(cache.rows == [] for cache in engine.model.caches)  # type: ignore[attr-defined]
 
 
 def test_cancelling_in_the_middle_of_a_canvas_drops_it_but_tells_its_steps(tiny: Engine) -> None:
@@ -166,14 +165,14 @@ def test_cancelling_during_a_pass_keeps_the_canvas_that_it_finishes(monkeypatch:
     """As a signal handler does."""
     engine = reciter(WORDS)
     stream = engine.stream("hi")
-    step = engine_module.denoise_step
+    step = loop_module.denoise_step
 
     def interrupted(*arguments: Any) -> None:
         step(*arguments)
         if engine.model.passes == 2:  # type: ignore[attr-defined]
             stream.cancel()
 
-    monkeypatch.setattr(engine_module, "denoise_step", interrupted)
+    monkeypatch.setattr(loop_module, "denoise_step", interrupted)
     events = list(stream)
     assert [type(event) for event in events] == [DraftFrame, BlockCommitted, Finished]
     assert events[-1].result.finish_reason == "cancelled"  # type: ignore[union-attr]

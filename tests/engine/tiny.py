@@ -1,6 +1,7 @@
 """A whole checkpoint folder with random weights and the bundled model's text side, and a model that recites."""
 
 import dataclasses
+import weakref
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -75,8 +76,6 @@ class ReciteRow:
         self.prompt: int | None = None
 
     def extend(self, tokens: int) -> None:
-        if self.prompt is None:
-            self.prompt = tokens
         self.length += tokens
 
 
@@ -89,26 +88,36 @@ class Reciter:
         self.script = list(script)
         self.fill = fill
         self.encoded: list[list[int]] = []
-        self.caches: list[KVCache] = []
+        self.rows: list[weakref.ref[ReciteRow]] = []
         self.passes = 0
 
+    dtype = torch.float32
+
+    @property
+    def vocabulary(self) -> "Reciter":
+        return self
+
     def new_cache(self, batch_size: int, *_: int) -> KVCache:
-        self.caches.append(KVCache([ReciteRow() for _ in range(batch_size)]))  # type: ignore[misc]
-        return self.caches[-1]
+        rows: Any = [ReciteRow() for _ in range(batch_size)]
+        self.rows += [weakref.ref(row) for row in rows]
+        return KVCache(rows)
 
-    def encode(self, tokens_BT: Tensor, cache: KVCache) -> None:
-        self.encoded += tokens_BT.tolist()
-        for row in cache.rows:
-            row.extend(tokens_BT.shape[1])  # type: ignore[attr-defined]
+    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache) -> Tensor:
+        self.encoded += [part.tolist() for part in tokens_N.split(list(counts))]
+        for row, count in zip(cache.rows, counts, strict=True):
+            row.extend(count)  # type: ignore[attr-defined]
+        return torch.zeros(len(tokens_N), 1)
 
-    def predict(self, canvas_BC: Tensor, cache: KVCache, *_: Tensor | None) -> VocabularyPass:
+    def denoise_flat(self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor | None) -> Tensor:
         self.passes += 1
-        width = canvas_BC.shape[1]
-        said = torch.tensor([self._say(row, width) for row in cache.rows]).flatten()
-        zeros = torch.zeros(said.shape)
-        return VocabularyPass(said, said, zeros, zeros, torch.zeros(said.shape[0], 1))
+        return torch.tensor([self._say(row, width) for row, width in zip(cache.rows, widths, strict=True)]).flatten()
+
+    def predict(self, said_N: Tensor, *_: Tensor) -> VocabularyPass:
+        zeros = torch.zeros(said_N.shape)
+        return VocabularyPass(said_N, said_N, zeros, zeros, torch.zeros(said_N.shape[0], 1))
 
     def _say(self, row: Any, width: int) -> list[int]:
+        row.prompt = row.length if row.prompt is None else row.prompt
         start = row.length - row.prompt
         piece = self.script[start : start + width]
         return piece + [self.fill] * (width - len(piece))

@@ -259,7 +259,8 @@ def test_predict_is_the_tail_of_denoise(pair: Make) -> None:
     model.encode(tokens(shape, 2, 9, seed=1), cache)
     canvas = tokens(shape, 2, shape.canvas, seed=2)
     temperature = torch.full((2, shape.canvas), 0.7)
-    found = model.predict(canvas, cache, None, temperature, torch.rand(2, shape.canvas))
+    hidden = model.denoise_hidden(canvas, cache).flatten(0, 1)
+    found = model.vocabulary.predict(hidden, temperature.flatten(), torch.rand(2 * shape.canvas))
     logits = model.denoise(canvas, cache) / 0.7
     expected = torch.distributions.Categorical(logits=logits.flatten(0, 1))
     assert torch.equal(found.argmax_N, logits.flatten(0, 1).argmax(-1))

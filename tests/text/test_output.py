@@ -1,13 +1,17 @@
-"""Tokens to text: whole characters only, stop strings wherever pieces end, thoughts apart from the answer."""
+"""Tokens to text: whole characters only, stop strings wherever pieces end, thoughts and tool calls apart."""
 
+import contextlib
 import itertools
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gesso.text.output import CHANNEL, CHANNEL_END, HIDDEN, IncrementalDecoder, OutputParser, StopStrings
-from gesso.text.tokenizer import Tokenizer
+from gesso.errors import TextError
+from gesso.text.output import CHANNEL, CHANNEL_END, HIDDEN, Delta, IncrementalDecoder, OutputParser, StopStrings
+from gesso.text.tokenizer import TokenIds, Tokenizer
+from gesso.text.tool_calls import CALL, CALL_END, ToolCall, parse_tool_call
 
 ODD = [
     "caf\u00e9",
@@ -145,8 +149,9 @@ def parse(tokenizer: Tokenizer, ids: list[int], stop: tuple[str, ...] = ()) -> O
         if parser.stopped:
             break
     deltas.append(parser.flush())
-    assert "".join(delta.text for delta in deltas) == parser.text
-    assert "".join(delta.reasoning for delta in deltas) == parser.reasoning
+    whole = sum(deltas, Delta())
+    assert whole == Delta(parser.text, parser.reasoning, parser.tool_calls, parser.warnings)
+    assert parser.flush() == Delta()
     return parser
 
 
@@ -222,5 +227,130 @@ def test_structure_is_hidden_and_other_special_tokens_are_text(tokenizer: Tokeni
     for token in HIDDEN:
         if token != CHANNEL:
             assert say(tokenizer, f"fig{token}lime")[0] == "figlime"
-    assert say(tokenizer, "<|tool_call>call:f{}<tool_call|>")[0] == "<|tool_call>call:f{}<tool_call|>"
+    assert say(tokenizer, "fig<tool_call|><|tool>lime") == ("fig<tool_call|><|tool>lime", "", False)
     assert say(tokenizer, "fig<|tool_call>lime", "<|tool_call>") == ("fig", "", True)
+
+
+# Thoughts are counted
+
+
+def test_thought_tokens_are_those_between_the_delimiters(tokenizer: Tokenizer) -> None:
+    parser = OutputParser(tokenizer)
+    inside = tokenizer.encode("thought\npear fig")
+    for count, token in enumerate([tokenizer.special[CHANNEL], *inside]):
+        parser.feed(token)
+        assert parser.thinking
+        assert parser.thought_tokens == count
+    for token in [tokenizer.special[CHANNEL_END], *tokenizer.encode("lime<channel|>")]:
+        parser.feed(token)
+        assert not parser.thinking
+    for token in tokenizer.encode("<|channel>other\n<|channel><pad>a"):
+        parser.feed(token)
+    assert parser.thinking
+    assert parser.thought_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+    parser.flush()
+    assert parser.thought_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+
+
+# Tool calls
+
+F, G = ToolCall("f", "{}"), ToolCall("g", '{"a": "fig\\n<eos>"}')
+WRITTEN_F, WRITTEN_G = "<|tool_call>call:f{}<tool_call|>", '<|tool_call>call:g{a:<|"|>fig\n<eos><|"|>}<tool_call|>'
+BAD = "<|tool_call>call:g{a:}<tool_call|>"
+UNCLOSED = "malformed tool call: the output ends before it does"
+MISSING = "malformed tool call: a value is missing at character 9, before '}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "calls", "warnings"),
+    [
+        (WRITTEN_F, "", (F,), ()),
+        (WRITTEN_F + WRITTEN_G, "", (F, G), ()),
+        (f"  {WRITTEN_F}\n\n{WRITTEN_G} \n", "  ", (F, G), ()),
+        (f"pear:\n{WRITTEN_F}", "pear:\n", (F,), ()),
+        (f"pear{WRITTEN_F} fig\n{WRITTEN_G}\n", "pear fig\n", (F, G), ()),
+        (f"{WRITTEN_F}\n<pad>\n<|channel>thought\n<channel|> fig ", "\n\n fig ", (F,), ()),
+        (BAD, BAD, (), (MISSING,)),
+        (f"{BAD} \n", f"{BAD} \n", (), (MISSING,)),
+        (f"{WRITTEN_F}\n{BAD}\n{WRITTEN_G}\n", f"\n{BAD}\n", (F, G), (MISSING,)),
+        (f"{BAD}{BAD}", f"{BAD}{BAD}", (), (MISSING, MISSING)),
+        ("fig <|tool_call>", "fig <|tool_call>", (), (UNCLOSED,)),
+        ("<|tool_call>call:f{}<turn|>\n", "<|tool_call>call:f{}<turn|>\n", (), (UNCLOSED,)),
+        (f"{WRITTEN_F} <|tool_call>call:f{{}}", " <|tool_call>call:f{}", (F,), (UNCLOSED,)),
+        (
+            "<|tool_call>call:f<|channel>thought\nx<channel|>{}<tool_call|>",
+            "<|tool_call>call:f<|channel>thought\nx<channel|>{}<tool_call|>",
+            (),
+            ("malformed tool call: '{' is missing at character 6, before '<|channel>thought\\nx<'",),
+        ),
+        (
+            "<|tool_call><tool_call|>",
+            "<|tool_call><tool_call|>",
+            (),
+            ("malformed tool call: 'call:' is missing at character 0, its end",),
+        ),
+    ],
+)
+def test_tool_calls_leave_the_answer_unless_they_are_malformed(
+    tokenizer: Tokenizer, text: str, answer: str, calls: tuple[ToolCall, ...], warnings: tuple[str, ...]
+) -> None:
+    parser = parse(tokenizer, tokenizer.encode(text))
+    assert (parser.text, parser.tool_calls, parser.warnings) == (answer, calls, warnings)
+    assert parser.reasoning == ""
+
+
+def test_a_call_in_a_thought_is_thought(tokenizer: Tokenizer) -> None:
+    parser = parse(tokenizer, tokenizer.encode(f"<|channel>thought\n{WRITTEN_F}<channel|>{WRITTEN_F}"))
+    assert (parser.text, parser.reasoning, parser.tool_calls) == ("", WRITTEN_F, (F,))
+    assert parser.thought_tokens == len(tokenizer.encode(f"thought\n{WRITTEN_F}"))
+
+
+def test_a_call_comes_with_its_last_token(tokenizer: Tokenizer) -> None:
+    parser = OutputParser(tokenizer)
+    *first, last = tokenizer.encode(WRITTEN_F)
+    assert {parser.feed(token) for token in first} == {Delta()}
+    assert parser.feed(last) == Delta(tool_calls=(F,))
+
+
+def test_stop_strings_are_looked_for_in_a_call_only_when_it_is_text(tokenizer: Tokenizer) -> None:
+    assert say(tokenizer, f"pear{WRITTEN_G} lime", "fig", "call", "\n") == ("pear lime", "", False)
+    assert say(tokenizer, f"pear{BAD} lime", "g{") == ("pear<|tool_call>call:", "", True)
+    assert say(tokenizer, f"pear{WRITTEN_F}\n\n", "\n") == ("pear", "", False)
+    assert say(tokenizer, f"pear{WRITTEN_F}\n\nfig", "\nf") == ("pear\n", "", True)
+    assert say(tokenizer, f"pear{WRITTEN_F}fig", "pear lime") == ("pearfig", "", False)
+
+
+def test_without_the_special_tokens_a_call_is_text() -> None:
+    class Without(TokenIds):
+        """Has the token that opens a call, but none that closes it."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.special = {CALL: 12}
+
+    for tokenizer in (TokenIds(), Without()):
+        parser = parse(tokenizer, [12, 5, 13])
+        assert (parser.text, parser.tool_calls, parser.warnings) == ("<12><5><13>", (), ())
+
+
+PIECES = [CALL, CALL_END, "call:f{", "a:", "1", '<|"|>', "}", " ", "\n", "fig", WRITTEN_F, WRITTEN_G, BAD]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_a_call_is_read_or_kept_and_nothing_is_lost(tokenizer: Tokenizer, pieces: list[str]) -> None:
+    text, answer, space, calls, malformed = "".join(pieces), "", None, [], 0
+    for part in re.split(r"(<\|tool_call>.*?(?:<tool_call\|>|\Z))", text, flags=re.DOTALL):
+        if part.startswith(CALL) and part.endswith(CALL_END):
+            with contextlib.suppress(TextError):
+                calls.append(parse_tool_call(part.removeprefix(CALL).removesuffix(CALL_END)))
+                space = ""
+                continue
+        malformed += part.startswith(CALL)
+        rest = part if space is None else space + part
+        if space is None or rest.strip():
+            answer, space = answer + rest, None
+        else:
+            space = rest
+    parser = parse(tokenizer, tokenizer.encode(text))
+    assert (parser.text, parser.tool_calls, len(parser.warnings)) == (answer, tuple(calls), malformed)
+    assert answer.strip() or calls or not text.strip()

@@ -2,8 +2,8 @@
 
 Life cycle of a `CanvasState`: it starts as uniform random tokens (or a given canvas); every `denoise_step` proposes
 a token per position, accepts some, re-noises the rest, and asks the stopping rule; when it is `finished` its
-`argmax_C`, never the sampled canvas, is what it says. Several states of one width share a pass of the model; each
-has its own settings and its own random generator, so none of them depends on the others.
+`argmax_C`, never the sampled canvas, is what it says. Several states share a pass of the model; each has its own
+width, settings and random generator, so none of them depends on the others.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,9 @@ from torch import Tensor
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.sampler import Sampler
 from gesso.diffusion.schedule import Schedule
+from gesso.diffusion.shaping import Shaping, shaped_pass
 from gesso.diffusion.stopping import StoppingRule
-from gesso.nn.vocabulary import VocabularyPass
+from gesso.nn.vocabulary import Vocabulary
 
 Cache_contra = TypeVar("Cache_contra", contravariant=True)
 
@@ -28,15 +29,13 @@ class Denoiser(Protocol[Cache_contra]):
     @property
     def device(self) -> torch.device: ...
 
-    def predict(
-        self,
-        canvas_BC: Tensor,
-        cache: Cache_contra,
-        soft_embeddings_BCD: Tensor | None,
-        temperature_BC: Tensor,
-        uniform_BC: Tensor,
-    ) -> VocabularyPass:
-        """One pass over canvases behind a cache that it does not change; fields are flat over B*C."""
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: Cache_contra, soft_ND: Tensor | None
+    ) -> Tensor:
+        """One pass over canvases laid flat, behind a cache that it does not change: hidden states [N, D]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +46,7 @@ class DenoisingRules:
     sampler: Sampler
     stopping: StoppingRule
     max_denoising_steps: int
+    shaping: Shaping = Shaping()
 
 
 class CanvasState:
@@ -70,6 +70,7 @@ class CanvasState:
         self.soft_CD: Tensor | None = None
         self.steps = 0
         self.converged = False
+        self._uniform_C: Tensor | None = None
         self._stopper = rules.stopping.start()
 
     @property
@@ -89,12 +90,15 @@ class CanvasState:
         return torch.randint(self.vocab_size, (width,), generator=self.generator)
 
     def draw_uniform(self) -> Tensor:
-        """The numbers that decide the next step's samples, [C] in [0, 1)."""
-        return torch.rand(self.width, generator=self.generator)
+        """The numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""
+        if self._uniform_C is None:
+            self._uniform_C = torch.rand(self.width, generator=self.generator)
+        return self._uniform_C
 
     def advance(self, prediction: Prediction, soft_CD: Tensor) -> None:
         """Take one step's outcome: accept, re-noise, stop or go on."""
         self.steps += 1
+        self._uniform_C = None
         self.argmax_C = prediction.argmax_C
         self.entropy_C = prediction.entropy_C
         self.accepted_C = self.rules.sampler.accept(prediction)
@@ -104,32 +108,51 @@ class CanvasState:
 
 
 def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:
-    """One step of every state, in one pass; the rows of `cache` belong to `states` in order.
+    """One step of every state, in one pass; the rows of `cache` belong to `states` in order. None is finished."""
+    assert not any(state.finished for state in states)
+    widths = [state.width for state in states]
+    canvas_N = torch.cat([state.canvas_C for state in states]).to(denoiser.device)
+    hidden = denoiser.denoise_flat(canvas_N, widths, cache, _soft(states)).split(widths)
+    if fused := [i for i, state in enumerate(states) if not state.rules.shaping.needs_logits]:
+        _step_fused(denoiser.vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
+    for state, hidden_CD in zip(states, hidden, strict=True):
+        if state.rules.shaping.needs_logits:
+            _step_shaped(denoiser.vocabulary, state, hidden_CD)
 
-    All states have the same width and none is finished.
-    """
-    width = states[0].width
-    assert all(state.width == width and not state.finished for state in states)
-    device = denoiser.device
-    outcome = denoiser.predict(
-        torch.stack([state.canvas_C for state in states]).to(device),
-        cache,
-        _soft(states),
-        torch.tensor([state.temperature for state in states], device=device)[:, None].expand(-1, width),
-        torch.stack([state.draw_uniform() for state in states]),
+
+def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
+    """The vocabulary in one pass for all of them, without holding their logits."""
+    widths = [state.width for state in states]
+    temperatures = torch.tensor([state.temperature for state in states]).repeat_interleave(torch.tensor(widths))
+    uniforms = torch.cat([state.draw_uniform() for state in states])
+    outcome = vocabulary.predict(torch.cat(list(hidden)), temperatures.to(hidden[0].device), uniforms)
+    samples, bests = torch.stack((outcome.sample_N, outcome.argmax_N)).cpu()
+    parts = zip(
+        states,
+        samples.split(widths),
+        bests.split(widths),
+        outcome.entropy_N.cpu().split(widths),
+        outcome.embedding_ND.split(widths),
+        strict=True,
     )
-    samples, bests = torch.stack((outcome.sample_N, outcome.argmax_N)).cpu().view(2, len(states), width)
-    entropies = outcome.entropy_N.cpu().view(-1, width)
-    softs = outcome.embedding_ND.view(len(states), width, -1)
-    for state, sample, best, entropy, soft in zip(states, samples, bests, entropies, softs, strict=True):
+    for state, sample, best, entropy, soft in parts:
+        sample = best if state.rules.shaping.temperature == 0 else sample  # noqa: PLW2901
         state.advance(Prediction(sample, best, entropy), soft)
 
 
+def _step_shaped(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
+    """One canvas over its full logits, which its request wants changed."""
+    temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
+    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, state.draw_uniform(), state.rules.shaping)
+    prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu())
+    state.advance(prediction, outcome.embedding_ND)
+
+
 def _soft(states: Sequence[CanvasState]) -> Tensor | None:
-    """Self-conditioning of the batch; a canvas at its first step has exact zeros."""
+    """Self-conditioning of the batch, flat; a canvas at its first step has exact zeros."""
     known = next((state.soft_CD for state in states if state.soft_CD is not None), None)
     if known is None:
         return None
-    if len(states) == 1:
-        return known[None]
-    return torch.stack([torch.zeros_like(known) if state.soft_CD is None else state.soft_CD for state in states])
+    return torch.cat(
+        [known.new_zeros(state.width, known.shape[1]) if state.soft_CD is None else state.soft_CD for state in states]
+    )

@@ -1,8 +1,7 @@
 """The engine: prompts in, events out.
 
-Every iteration of the loop gives each running request one denoising step, all of them in one pass of the model, and
-commits the canvases that are finished. Requests have their own caches, settings and random generators, so a
-request's result does not depend on what runs beside it.
+Here a request is checked and made a `RunningSequence`; the passes themselves are the `Loop`'s. A call of `generate`,
+`generate_batch` or `stream` runs a loop of its own to the end; `gesso.engine.service` keeps one going for ever.
 """
 
 import dataclasses
@@ -10,38 +9,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from gesso.config import GenerationConfig
-from gesso.diffusion.denoise import denoise_step
 from gesso.engine.events import Event
+from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
 from gesso.engine.result import GenerationResult
 from gesso.engine.sequence import RunningSequence
 from gesso.errors import OptionError
-from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.chat_template import ChatTemplate
+from gesso.text.output import CHANNEL, CHANNEL_END
 from gesso.text.tokenizer import Tokenizer
 
 MAX_BATCH = 8
 """Requests of `generate_batch` that run at once; the rest wait."""
+CPU_CHUNK, CHUNK = 128, 512
+"""Prompt tokens encoded at a time, on a CPU and elsewhere."""
+LEAST_CANVAS = 4
 
-_PROMPT_OPTIONS = ("raw", "thinking")
+_SWITCHES = ("raw", "thinking")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt with its settings; see `GenerationConfig` for the options."""
+    """One prompt with its settings.
+
+    `options` are fields of `GenerationConfig` and
+        raw (bool): the prompt is the text itself, without the chat template.
+        thinking (bool): let the model think first.
+        tools (list of mappings): functions it may call, as OpenAI's API describes them.
+        begin (str): what the answer is made to begin with; it is part of the output.
+    """
 
     prompt: Prompt
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    adapter: str | None = None
+    """Name of the adapter it runs with, of those a service was started with."""
+    drafts: bool = False
+    """Whether the events tell of every denoising step."""
 
 
 class Stream:
     """The events of one request, in order; `cancel` ends it with what is committed."""
 
-    def __init__(self, sequence: RunningSequence, events: Iterator[tuple[int, Event]]) -> None:
+    def __init__(self, sequence: RunningSequence, events: Iterator[tuple[RunningSequence, Event]]) -> None:
         self._sequence = sequence
         self._events = events
 
@@ -71,12 +82,17 @@ class Engine:
         self.defaults = defaults
         self.name = name
 
+    @property
+    def chunk(self) -> int:
+        """Prompt tokens encoded at a time."""
+        return CPU_CHUNK if self.model.device.type == "cpu" else CHUNK
+
     def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
         """Generate and return the whole result.
 
         Args:
             prompt: a string (a user message, or the text itself with `raw=True`), chat messages, or token ids.
-            options: fields of `GenerationConfig`, and `raw`, `thinking`.
+            options: see `Request`.
 
         Raises:
             OptionError: an unknown option, an impossible value, or a prompt that does not fit.
@@ -91,23 +107,36 @@ class Engine:
         """
         if isinstance(requests, str | bytes | Mapping):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
-        sequences = [self._start(_as_request(request)) for request in requests]
-        for _ in self._run(sequences, drafts=False):
+        sequences = [self.start(dataclasses.replace(_as_request(request), drafts=False)) for request in requests]
+        for _ in self._run(sequences):
             pass
         return [sequence.result() for sequence in sequences]
 
     def stream(self, prompt: Prompt, *, drafts: bool = True, **options: Any) -> Stream:
         """The events of one request: draft frames (unless `drafts=False`), committed blocks, and the finish."""
-        sequence = self._start(Request(prompt, options))
-        return Stream(sequence, self._run([sequence], drafts))
+        sequence = self.start(Request(prompt, options, drafts=drafts))
+        return Stream(sequence, self._run([sequence]))
 
-    def _start(self, request: Request) -> RunningSequence:
-        """Check everything that can be checked before the first pass."""
+    def start(self, request: Request, chunk: int | None = None, max_length: int | None = None) -> RunningSequence:
+        """Check everything that can be checked before the first pass.
+
+        Args:
+            chunk: prompt tokens encoded at a time; None takes the engine's.
+            max_length: tokens that prompt and answer may have, where that is less than the model's limit.
+
+        Raises:
+            OptionError, TextError: see `generate`.
+        """
         options = dict(request.options)
-        text = {name: options.pop(name) for name in _PROMPT_OPTIONS if name in options}
+        text = {name: options.pop(name) for name in _SWITCHES if name in options}
         for name, value in text.items():
             if not isinstance(value, bool):
                 raise OptionError(f"{name} must be true or false, got {value!r}")
+        begin, tools = options.pop("begin", ""), options.pop("tools", None)
+        if not isinstance(begin, str):
+            raise OptionError(f"begin must be a string, got {begin!r}")
+        if tools is not None and not (isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools)):
+            raise OptionError(f"tools must be a list of mappings, got {tools!r}")
         config = self.defaults.override(**options)
         shape = self.model.config
         ids = prompt_ids(
@@ -116,48 +145,59 @@ class Engine:
             self.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
+            tools=tools or (),
             **text,
         )
-        width = shape.canvas_length
+        self._check(config)
+        sequence = RunningSequence(
+            ids,
+            config,
+            self.tokenizer,
+            shape.vocab_size,
+            config.canvas_length or shape.canvas_length,
+            begin=self.tokenizer.encode(begin) if begin else (),
+            prefill_chunk=chunk or self.chunk,
+            adapter=request.adapter,
+            drafts=request.drafts,
+        )
+        limit, holder = shape.max_position_embeddings, "the model's"
+        if max_length is not None and max_length < limit:
+            limit, holder = max_length, "this server's"
+        if sequence.reserve > limit:
+            raise OptionError(
+                f"{len(ids)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of "
+                f"{sequence.canvas_length}) are past {holder} {limit}"
+            )
+        return sequence
+
+    def _check(self, config: GenerationConfig) -> None:
+        """Settings against this model."""
+        shape = self.model.config
+        width = config.canvas_length or shape.canvas_length
+        if width > shape.canvas_length:
+            raise OptionError(f"canvas_length {width} is more than the model's {shape.canvas_length}")
+        if width < LEAST_CANVAS and width < shape.canvas_length:
+            raise OptionError(f"canvas_length must be at least {LEAST_CANVAS}, got {width}")
         start = config.start_canvas
         if start is not None and len(start) != width:
             raise OptionError(f"start_canvas has {len(start)} tokens, the canvas {width}")
         if start is not None and not all(0 <= token < shape.vocab_size for token in start):
             raise OptionError(f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}")
-        reserve = len(ids) + -(-config.max_new_tokens // width) * width
-        if reserve > shape.max_position_embeddings:
-            raise OptionError(
-                f"{len(ids)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) are "
-                f"past the model's {shape.max_position_embeddings}"
-            )
-        cache = self.model.new_cache(1, reserve)
-        return RunningSequence(ids, config, cache, self.tokenizer, shape.vocab_size, width)
+        for token in config.logit_bias:
+            if token >= shape.vocab_size:
+                raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")
+        known = self.tokenizer.special
+        if config.thinking_budget is not None and not (CHANNEL in known and CHANNEL_END in known):
+            raise OptionError("thinking_budget: this checkpoint has no tokens that open and close a thought")
 
-    @torch.inference_mode()
-    def _step(self, running: Sequence[RunningSequence]) -> None:
-        for sequence in running:
-            if sequence.to_encode:
-                self.model.encode(torch.tensor([sequence.to_encode]), sequence.cache)
-                sequence.to_encode = []
-        cache = KVCache.join([sequence.cache for sequence in running])
-        denoise_step(self.model, [sequence.canvas for sequence in running], cache)
-
-    def _run(self, sequences: Sequence[RunningSequence], drafts: bool) -> Iterator[tuple[int, Event]]:
-        waiting = list(enumerate(sequences))[::-1]
-        running: list[tuple[int, RunningSequence]] = []
-        while waiting or running:
-            while waiting and len(running) < MAX_BATCH:
-                running.append(waiting.pop())
-                running[-1][1].begin()
-            if going := [sequence for _, sequence in running if not sequence.cancelled]:
-                self._step(going)
-            remaining = []
-            for number, sequence in running:
-                for event in sequence.advance(drafts):
-                    yield number, event
-                if not sequence.finished:
-                    remaining.append((number, sequence))
-            running = remaining
+    def _run(self, sequences: Sequence[RunningSequence]) -> Iterator[tuple[RunningSequence, Event]]:
+        loop = Loop(self.model, max_running=MAX_BATCH, chunk=self.chunk)
+        for sequence in sequences:
+            loop.scheduler.add(sequence)
+        while not loop.idle:
+            for sequence, events in loop.step():
+                for event in events:
+                    yield sequence, event
 
 
 def _as_request(request: Request | Mapping[str, Any] | Prompt) -> Request:

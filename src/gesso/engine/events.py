@@ -3,10 +3,11 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from gesso.engine.result import GenerationResult
+from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.errors import DataError
+from gesso.text.tool_calls import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class BlockCommitted:
     reasoning: str
     denoising_steps: int
     converged: bool
+    tool_calls: tuple[ToolCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of `tokens`, where the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,22 @@ class Finished:
     result: GenerationResult
 
 
-Event = DraftFrame | BlockCommitted | Finished
-Record = TypeVar("Record", bound=Event | GenerationResult)
-_KINDS: dict[str, type[Event]] = {"draft": DraftFrame, "block": BlockCommitted, "finished": Finished}
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last event of a request that could not be finished."""
+
+    kind: Literal["timeout", "crash"]
+    message: str
+    """One line."""
+
+
+Event = DraftFrame | BlockCommitted | Finished | Failed
+_KINDS: dict[str, type[Event]] = {
+    "draft": DraftFrame,
+    "block": BlockCommitted,
+    "finished": Finished,
+    "failed": Failed,
+}
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -72,10 +89,8 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise DataError(f"unknown event {kind!r}")
     try:
-        if kind == "finished":
-            fields["result"] = _checked(GenerationResult(**_tuples(fields["result"])))
-        event = _checked(_KINDS[kind](**_tuples(fields)))
-    except (TypeError, KeyError, AttributeError) as error:
+        event: Event = _read(fields, _KINDS[kind])
+    except TypeError as error:
         raise DataError(f"event {kind!r} is not whole: {error}") from None
     if isinstance(event, DraftFrame):
         lengths = {len(part) for part in (event.tokens, event.accepted, event.entropy, event.pieces)}
@@ -84,20 +99,19 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
     return event
 
 
-def _checked(record: Record) -> Record:
-    for name, hint in get_type_hints(type(record)).items():
-        if not _fits(getattr(record, name), hint):
-            raise TypeError(f"{name} is {getattr(record, name)!r}")
-    return record
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_fits(part, get_args(hint)[0]) for part in value)
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    return type(value) is hint or (hint is float and type(value) is int)
-
-
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+def _read(value: Any, hint: Any, name: str = "it") -> Any:
+    """`value`, as JSON has it, as the type that `hint` names."""
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        hints = get_type_hints(hint)
+        return hint(**{key: _read(part, hints.get(key), key) for key, part in value.items()})  # type: ignore[operator]
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        kinds = get_args(hint)
+        kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
+        if len(kinds) == len(value):
+            return tuple(_read(part, kind, name) for part, kind in zip(value, kinds, strict=True))
+    elif get_origin(hint) is Literal:
+        if value in get_args(hint):
+            return value
+    elif hint is None or type(value) is hint or (hint is float and type(value) is int):
+        return value
+    raise TypeError(f"{name} is {value!r}")

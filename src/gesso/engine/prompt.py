@@ -19,6 +19,7 @@ def prompt_ids(
     image_token_ids: Sequence[int] = (),
     raw: bool = False,
     thinking: bool = False,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> list[int]:
     """Token ids of a prompt.
 
@@ -27,13 +28,13 @@ def prompt_ids(
 
     Raises:
         TextError: an empty or misshapen prompt, an image, ids outside the vocabulary, or no chat template.
-        OptionError: `thinking` for a prompt that the chat template does not see.
+        OptionError: `thinking` or `tools` for a prompt that the chat template does not see.
     """
     if isinstance(prompt, str):
         if not prompt:
             raise TextError("the prompt is empty")
         messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": prompt}]
-        ids = tokenizer.encode(prompt) if raw else _render(messages, tokenizer, template, thinking)
+        ids = tokenizer.encode(prompt) if raw else _render(messages, tokenizer, template, thinking, tools)
     elif not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
         raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
     elif all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
@@ -42,13 +43,14 @@ def prompt_ids(
         if raw:
             raise TextError("raw takes a string or token ids, not chat messages")
         messages = [part for part in prompt if isinstance(part, Mapping)]
-        ids = _render(messages, tokenizer, template, thinking)
+        ids = _render(messages, tokenizer, template, thinking, tools)
     else:
         raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
     if not ids:
         raise TextError("the prompt is empty: it has no tokens")
-    if thinking and (raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))):
-        raise OptionError("thinking needs the chat template: it goes with a string or chat messages, without raw")
+    if (thinking or tools) and (raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))):
+        name = "thinking needs" if thinking else "tools need"
+        raise OptionError(f"{name} the chat template: it goes with a string or chat messages, without raw")
     for token in ids:
         if not 0 <= token < vocab_size:
             raise TextError(f"token id {token} is outside the vocabulary of {vocab_size}")
@@ -58,7 +60,11 @@ def prompt_ids(
 
 
 def _render(
-    messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, template: ChatTemplate | None, thinking: bool
+    messages: Sequence[Mapping[str, Any]],
+    tokenizer: Tokenizer,
+    template: ChatTemplate | None,
+    thinking: bool,
+    tools: Sequence[Mapping[str, Any]],
 ) -> list[int]:
     if template is None:
         raise TextError("this checkpoint has no chat template; pass the prompt as it is with raw")
@@ -68,4 +74,4 @@ def _render(
             kind = part.get("type") if isinstance(part, Mapping) else None
             if kind != "text":
                 raise TextError(f"a message holds a part of type {kind!r}; only text is supported yet")
-    return tokenizer.encode(template.render(messages, thinking=thinking))
+    return tokenizer.encode(template.render(messages, thinking=thinking, tools=tools or None))

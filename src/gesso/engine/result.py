@@ -3,7 +3,21 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from gesso.text.tool_calls import ToolCall
+
 FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """How likely the causal pass of the same weights found a token, given all that stands before it."""
+
+    token: int
+    text: str
+    logprob: float
+    """Nats, of the untempered distribution."""
+    top: tuple[tuple[int, str, float], ...] = ()
+    """The likeliest tokens at its place: id, text, log-probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,14 @@ class GenerationResult:
     seconds_to_first_block: float
     """Until the first canvas was finished; 0 where none was."""
     seconds: float
+    tool_calls: tuple[ToolCall, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What went wrong with the output, such as a tool call that cannot be read."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of every token generated, where the request asked for them."""
+    cached_tokens: int = 0
+    """Prompt tokens that did not have to be encoded: another request had."""
+    reasoning_tokens: int = 0
 
     @property
     def canvases(self) -> int:

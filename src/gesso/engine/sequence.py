@@ -1,20 +1,29 @@
-"""One running request: its prompt, its cache, the canvas at work, and what it has said so far."""
+"""One running request: its prompt, its cache, the canvas at work, and what it has said so far.
+
+Life cycle: `pending` tokens (first the prompt) are encoded chunk by chunk (`take_encoded`); then the canvas is denoised
+(`advance` after every step) until it is finished, its block goes to the output and becomes pending in its turn. A request
+that wants log-probabilities shows a block only when it has been encoded: that pass is what they are read from.
+"""
 
 import secrets
 import time
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from gesso.config import GenerationConfig
 from gesso.diffusion.denoise import CanvasState, DenoisingRules
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
+from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
-from gesso.engine.result import FinishReason, GenerationResult
-from gesso.models.cache import KVCache
-from gesso.text.output import Delta, OutputParser
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.logprobs import token_logprobs
+from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
+from gesso.models.cache import SequenceCache
+from gesso.nn.vocabulary import Vocabulary
+from gesso.text.output import CHANNEL, CHANNEL_END, Delta, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
 
@@ -25,66 +34,148 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
         sampler=EntropyBoundSampler(config.entropy_bound),
         stopping=StableAndConfident(config.stability_threshold, config.confidence_threshold),
         max_denoising_steps=config.max_denoising_steps,
+        shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
     )
 
 
 class RunningSequence:
-    """State of a request from its start to its result."""
+    """State of a request from its start to its result. `cache` is there while it runs."""
+
+    cache: SequenceCache
 
     def __init__(
         self,
         prompt_ids: Sequence[int],
         config: GenerationConfig,
-        cache: KVCache,
         tokenizer: Tokenizer,
         vocab_size: int,
         canvas_length: int,
+        *,
+        begin: Sequence[int] = (),
+        prefill_chunk: int = 512,
+        adapter: str | None = None,
+        drafts: bool = False,
     ) -> None:
+        """
+        Args:
+            begin: tokens that the answer is made to begin with; they are encoded with the prompt.
+            prefill_chunk: the prompt is cut at multiples of it.
+            drafts: tell of every step.
+        """
         self.prompt_ids = prompt_ids
         self.config = config
-        self.cache = cache
+        self.adapter = adapter
+        self.drafts = drafts
+        self.canvas_length = canvas_length
+        self.prefill_chunk = prefill_chunk
         self.cancelled = False
         """Set from outside: the next `advance` ends the request with what is committed."""
-        self.to_encode: list[int] = []
-        """Tokens to append to the cache before the next step."""
-        self._finish_reason: FinishReason | None = None
+        self.cached_tokens = 0
+        self.finished = False
+        self._finish_reason: FinishReason = "cancelled"
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
-        self._canvas_length = canvas_length
         self._rules = denoising_rules(config)
         self._seed = secrets.randbits(31) if config.seed is None else config.seed
         self._generator = torch.Generator().manual_seed(self._seed)
         self._parser = OutputParser(tokenizer, config.stop)
+        self._pending = [*prompt_ids, *begin]
+        self._prompt = tuple(self._pending)
+        self._begin = list(begin)
         self._tokens: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
         self._steps: list[int] = []
         self._converged: list[bool] = []
+        self._hidden_D: Tensor | None = None
+        self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
         self.canvas = self._new_canvas(config.start_canvas)
 
     def _new_canvas(self, start: Sequence[int] | None = None) -> CanvasState:
-        return CanvasState(self._rules, self._vocab_size, self._canvas_length, self._generator, start)
-
-    def begin(self) -> None:
-        """The request leaves the queue: its clock runs from here."""
-        self._started = time.monotonic()
-        self.to_encode = list(self.prompt_ids)
+        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start)
 
     @property
-    def finished(self) -> bool:
-        return self._finish_reason is not None
+    def reserve(self) -> int:
+        """Tokens that its cache reaches at most, the last canvas included."""
+        width = self.canvas_length
+        budget = self.config.max_new_tokens
+        # A thought that is cut short begins a canvas before the last one was full.
+        canvases = -(-budget // width) + (self.config.thinking_budget is not None)
+        return len(self._prompt) + canvases * width
 
-    def advance(self, drafts: bool) -> list[Event]:
+    def begin(self, cache: SequenceCache) -> None:
+        """The request leaves the queue: its clock runs from here."""
+        self.cache = cache
+        self._started = time.monotonic()
+
+    def skip(self, tokens: int) -> None:
+        """The first `tokens` of the prompt are in the cache already."""
+        self.cached_tokens = min(tokens, len(self.prompt_ids))
+        del self._pending[:tokens]
+
+    @property
+    def prompt(self) -> tuple[int, ...]:
+        """All that is encoded before the first canvas."""
+        return self._prompt
+
+    @property
+    def pending(self) -> int:
+        """Tokens to encode before the next denoising step."""
+        return len(self._pending)
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether they are the prompt's, or else a canvas."""
+        return bool(self._pending) and self.cache.length < len(self._prompt)
+
+    @property
+    def chunk(self) -> int:
+        """How many of them are encoded at a time: a canvas whole, a prompt up to the next multiple of its chunk."""
+        if not self.reads_prompt:
+            return len(self._pending)
+        return min(len(self._pending), self.prefill_chunk - self.cache.length % self.prefill_chunk)
+
+    def next_tokens(self, count: int) -> list[int]:
+        """The next `count` of them."""
+        return self._pending[:count]
+
+    def take_encoded(self, hidden_TD: Tensor, vocabulary: Vocabulary) -> list[Event]:
+        """The next tokens are in the cache; events of a block that waited for it."""
+        tokens = self._pending[: len(hidden_TD)]
+        del self._pending[: len(hidden_TD)]
+        if self.config.logprobs is None:
+            return []
+        before, self._hidden_D = self._hidden_D, hidden_TD[-1]
+        if self._unread is None:
+            return []
+        assert before is not None
+        hidden_CD = torch.cat((before[None], hidden_TD[:-1]))
+        found = token_logprobs(vocabulary, hidden_CD, tokens, self.config.logprobs, self._tokenizer)
+        block, self._unread = self._unread, None
+        return self._show(block, found)
+
+    def advance(self) -> list[Event]:
         """What the last denoising step means for the request, as events."""
-        events: list[Event] = [self._frame()] if drafts and not self.cancelled else []
+        events: list[Event] = [self._frame()] if self.drafts and not self.cancelled else []
         if self.canvas.finished:
-            events.append(self._take_block())
-        if self.cancelled and not self.finished:
-            self._finish("cancelled")
-            if self.canvas.steps:
-                self._close_canvas()
-        if self.finished:
-            events.append(Finished(self.result()))
+            block = self._within_budget(self.canvas.argmax_C.tolist())
+            self._pending = list(block)
+            if self.config.logprobs is None:
+                return events + self._show(block, [])
+            self._unread = block
         return events
+
+    def cancel(self) -> list[Event]:
+        """End with what is committed."""
+        if self.canvas.steps:
+            self._close_canvas()
+        self._finish("cancelled")
+        return [Finished(self.result())]
+
+    def fail(self, event: Failed) -> list[Event]:
+        """End without a result."""
+        self.finished = True
+        return [event]
 
     def _frame(self) -> DraftFrame:
         """The canvas as the last step left it."""
@@ -101,50 +192,71 @@ class RunningSequence:
             pieces=tuple(self._tokenizer.piece(token) for token in tokens),
         )
 
-    def _take_block(self) -> BlockCommitted:
-        """Put the finished canvas into the output; go on to the next one unless the request is finished."""
-        block = self.canvas.argmax_C.tolist()
-        text, reasoning, count = "", "", 0
+    def _show(self, block: list[int], logprobs: list[TokenLogprob]) -> list[Event]:
+        """Put a finished canvas into the output; go on to the next one unless the request is finished."""
         if not self._steps:
             self._first_block = time.monotonic() - self._started
+        delta = Delta()
+        if not self._steps:
+            for token in self._begin:
+                self._tokens.append(token)
+                delta += self._take_token(token)
+        count = 0
         for token in block:
-            self._tokens.append(token)
-            count += 1
-            delta = self._take_token(token)
-            text, reasoning = text + delta.text, reasoning + delta.reasoning
             if self.finished:
                 break
+            self._tokens.append(token)
+            delta += self._take_token(token)
+            count += 1
+        self._logprobs += logprobs[:count]
         event = BlockCommitted(
             canvas=len(self._steps),
             tokens=tuple(block[:count]),
-            text=text,
-            reasoning=reasoning,
+            text=delta.text,
+            reasoning=delta.reasoning,
             denoising_steps=self.canvas.steps,
             converged=self.canvas.converged,
+            tool_calls=delta.tool_calls,
+            logprobs=tuple(logprobs[:count]),
         )
         self._close_canvas()
-        if not self.finished:
-            self.to_encode = block
-            self.canvas = self._new_canvas()
-        return event
+        if self.finished:
+            return [event, Finished(self.result())]
+        self.canvas = self._new_canvas()
+        return [event]
+
+    def _within_budget(self, block: list[int]) -> list[int]:
+        """The block, cut where a thought uses up its budget and closed there."""
+        budget, special = self.config.thinking_budget, self._tokenizer.special
+        if budget is None:
+            return block
+        thinking, spent = self._parser.thinking, self._parser.thought_tokens
+        for place, token in enumerate(block):
+            if token in self.config.eos_token_ids or token == special[CHANNEL_END]:
+                thinking = False
+            elif thinking:
+                if spent >= budget:
+                    return [*block[:place], special[CHANNEL_END]]
+                spent += 1
+            thinking = thinking or token == special[CHANNEL]
+        return block
 
     def _take_token(self, token: int) -> Delta:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:
             return self._finish("stop")
         delta = self._parser.feed(token)
         if self._parser.stopped:
-            tail = self._finish("stop")
-        elif len(self._tokens) >= self.config.max_new_tokens:
-            tail = self._finish("length")
-        else:
-            return delta
-        return Delta(delta.text + tail.text, delta.reasoning + tail.reasoning)
+            return delta + self._finish("stop")
+        if len(self._tokens) >= self.config.max_new_tokens:
+            return delta + self._finish("length")
+        return delta
 
     def _finish(self, reason: FinishReason) -> Delta:
-        """Set the reason, stop the clock, let the cache go; returns the text that was held back."""
+        """Set the reason and stop the clock; returns the text that was held back."""
+        self.finished = True
         self._finish_reason = reason
-        self._seconds = time.monotonic() - self._started
-        self.cache.rows.clear()
+        self._seconds = time.monotonic() - self._started if self._started else 0.0
+        self._pending = []
         return self._parser.flush()
 
     def _close_canvas(self) -> None:
@@ -153,7 +265,7 @@ class RunningSequence:
 
     def result(self) -> GenerationResult:
         """The record of a finished request."""
-        assert self._finish_reason is not None
+        assert self.finished
         return GenerationResult(
             text=self._parser.text,
             reasoning=self._parser.reasoning,
@@ -166,4 +278,9 @@ class RunningSequence:
             seed=self._seed,
             seconds_to_first_block=self._first_block,
             seconds=self._seconds,
+            tool_calls=self._parser.tool_calls,
+            warnings=self._parser.warnings,
+            logprobs=tuple(self._logprobs),
+            cached_tokens=self.cached_tokens,
+            reasoning_tokens=self._parser.thought_tokens,
         )

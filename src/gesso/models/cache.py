@@ -10,6 +10,8 @@ next token may see. Its buffer has room for these and the most that was written 
 the front when the tail is reached.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -25,8 +27,9 @@ class LayerCache:
         self.start = self.end = 0
         self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
 
-    def _room(self, tokens: int, reserve: int) -> None:
-        """Make room for `tokens` behind the end; `reserve` is the length the sequence is expected to reach."""
+    def _room(self, tokens: int, reserve: int, widest: int) -> None:
+        """Make room for `tokens` behind the end; the sequence is expected to reach `reserve` tokens and to write
+        `widest` at once."""
         keep = self.end - self.start
         capacity = self.kv.shape[2]
         if self.end + tokens <= capacity:
@@ -38,15 +41,15 @@ class LayerCache:
         else:
             wanted = reserve if reserve > need else max(need, 2 * capacity)
             if self.window is not None:
-                wanted = max(need, min(wanted, self.window - 1 + tokens))
+                wanted = max(need, min(wanted, self.window - 1 + max(tokens, widest)))
             self.kv = self.kv.new_empty(2, self.kv.shape[1], wanted, self.kv.shape[3])
             self.kv[:, :, :keep] = kept
         self.start, self.end = 0, keep
 
-    def write(self, k_TGK: Tensor, v_TGK: Tensor, reserve: int) -> tuple[Tensor, Tensor]:
+    def write(self, k_TGK: Tensor, v_TGK: Tensor, reserve: int, widest: int) -> tuple[Tensor, Tensor]:
         """Put T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
         tokens = k_TGK.shape[0]
-        self._room(tokens, reserve)
+        self._room(tokens, reserve, widest)
         stop = self.end + tokens
         self.kv[0, :, self.end : stop] = k_TGK.transpose(0, 1)
         self.kv[1, :, self.end : stop] = v_TGK.transpose(0, 1)
@@ -59,12 +62,27 @@ class LayerCache:
             self.start = max(self.start, self.end - (self.window - 1))
 
 
+    def newest(self, tokens: int) -> Tensor:
+        """A copy of the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
+        return self.kv[:, :, self.end - tokens : self.end].clone()
+
+    def restore(self, parts: Sequence[Tensor], reserve: int, widest: int) -> None:
+        """Start anew from copies of neighbouring stretches, in order; a sliding layer is given those in sight."""
+        self.start = self.end = 0
+        for part in parts:
+            self.write(part[0].transpose(0, 1), part[1].transpose(0, 1), reserve, widest)
+            self.commit(part.shape[2])
+
+
 class SequenceCache:
     """All layers of one sequence and its committed length in tokens."""
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device, reserve: int = 0) -> None:
+    def __init__(
+        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, reserve: int = 0, widest: int = 0
+    ) -> None:
         self.length = 0
         self.reserve = reserve
+        self.widest = widest
         self.layers = [
             LayerCache(layer, config.sliding_window if layer.is_sliding else None, dtype, device)
             for layer in config.layers
@@ -72,11 +90,11 @@ class SequenceCache:
 
     def attend_causal(self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor) -> Tensor:
         cache = self.layers[layer]
-        keys, values = cache.write(k_TGK, v_TGK, self.reserve)
+        keys, values = cache.write(k_TGK, v_TGK, self.reserve, self.widest)
         return attend_causal(q_THK, keys, values, cache.window)
 
     def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
-        keys, values = self.layers[layer].write(k_CGK, v_CGK, self.reserve)
+        keys, values = self.layers[layer].write(k_CGK, v_CGK, self.reserve, self.widest)
         return attend_all(q_CHK, keys, values)
 
     def commit(self, tokens: int) -> None:
@@ -113,3 +131,12 @@ class KVCache:
     @property
     def bytes(self) -> int:
         return sum(row.bytes for row in self.rows)
+
+
+def cache_bytes(config: ModelConfig, dtype: torch.dtype, reserve: int, widest: int) -> int:
+    """Bytes that one sequence's buffers take when it reaches `reserve` tokens and writes `widest` at most at once."""
+    total = 0
+    for layer in config.layers:
+        capacity = min(reserve, config.sliding_window - 1 + widest) if layer.is_sliding else reserve
+        total += 2 * layer.num_key_value_heads * layer.head_dim * capacity
+    return total * dtype.itemsize

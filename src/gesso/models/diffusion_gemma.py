@@ -6,7 +6,7 @@ Norms, projections and experts see all tokens of all rows as one flat [N, D]; on
 row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tied, logits are soft-capped fp32.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +16,11 @@ from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
+from gesso.nn.grain import pad_rows
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.rope import RopeTable
-from gesso.nn.vocabulary import Vocabulary, VocabularyPass
+from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
 """Tokens encoded at a time: bounds the memory of a long prompt and changes no result."""
@@ -72,7 +73,7 @@ class SelfConditioning(nn.Module):
 
 
 class DiffusionGemma(nn.Module):
-    """The text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; `predict` is denoise's fused tail."""
+    """The text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; the engine uses the flat passes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -93,12 +94,19 @@ class DiffusionGemma(nn.Module):
     def dtype(self) -> torch.dtype:
         return self.vocabulary.weight.dtype
 
-    def new_cache(self, batch_size: int = 1, reserve: int = 0) -> KVCache:
-        """An empty cache. `reserve`: the length in tokens that rows will reach, canvas included, where it is
-        known; buffers are then allocated once instead of doubling."""
+    def new_cache(self, batch_size: int = 1, reserve: int = 0, widest: int = 0) -> KVCache:
+        """An empty cache.
+
+        Args:
+            reserve: the length in tokens that rows will reach, canvas included, where it is known; buffers are then
+                allocated once instead of doubling.
+            widest: the most tokens that will be written at once, where it is known: a chunk or a canvas.
+        """
         if batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {batch_size}")
-        return KVCache([SequenceCache(self.config, self.dtype, self.device, reserve) for _ in range(batch_size)])
+        return KVCache(
+            [SequenceCache(self.config, self.dtype, self.device, reserve, widest) for _ in range(batch_size)]
+        )
 
     def blocks(self) -> Iterator[tuple[int, AttentionKind, Block]]:
         """Number, kind and module of every layer."""
@@ -119,38 +127,52 @@ class DiffusionGemma(nn.Module):
         """
         tokens_BT = self._check(tokens_BT, cache)
         rows = [
-            torch.cat([self._encode_chunk(chunk, row) for chunk in tokens_T.split(PREFILL_CHUNK)])
+            torch.cat([self.encode_flat(chunk, [len(chunk)], KVCache([row])) for chunk in tokens_T.split(PREFILL_CHUNK)])
             for tokens_T, row in zip(tokens_BT, cache.rows, strict=True)
         ]
         return torch.stack(rows)
 
-    def _encode_chunk(self, tokens_T: Tensor, row: SequenceCache) -> Tensor:
-        tokens = tokens_T.shape[0]
-        positions = torch.arange(row.length, row.length + tokens, device=self.device)
-        rope = self.rope(positions, row.length + tokens)
-        x = self.vocabulary.embed(tokens_T)
-        for i, kind, block in self.blocks():
-            attend = _bind(row.attend_causal, i)
-            x = block(x, rope[kind], attend, block.encoder_scalar)
-        row.commit(tokens)
-        out: Tensor = self.norm(x)
-        return out
+    @torch.no_grad()
+    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache) -> Tensor:
+        """Append the next `counts[b]` of the flat tokens to row b; returns normed hidden states [N, D]."""
+        x = self._layers(tokens_N, counts, cache, None, causal=True)
+        for row, count in zip(cache.rows, counts, strict=True):
+            row.commit(count)
+        return x
 
     @torch.no_grad()
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor | None = None
+    ) -> Tensor:
+        """One denoising pass of canvases of any widths, laid flat, up to the final norm [N, D]; what is committed in
+        the cache stays as it is."""
+        return self._layers(canvas_N, widths, cache, soft_ND, causal=False)
+
+    def _layers(
+        self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, soft_ND: Tensor | None, *, causal: bool
+    ) -> Tensor:
+        """All layers over flat rows; what fills them up to a whole grain is the last token once more."""
+        device, lengths = self.device, cache.lengths
+        longest = max(length + count for length, count in zip(lengths, counts, strict=True))
+        if longest > self.config.max_position_embeddings:
+            raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
+        positions = torch.cat([torch.arange(n, n + c, device=device) for n, c in zip(lengths, counts, strict=True)])
+        rope = self.rope(pad_rows(positions), longest)
+        x = self.vocabulary.embed(pad_rows(tokens_N.to(device)))
+        if not causal:
+            x = self.self_conditioning(x, None if soft_ND is None else pad_rows(soft_ND))
+        for i, kind, block in self.blocks():
+            attend = _by_row(cache.rows, i, counts, causal)
+            x = block(x, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
+        out: Tensor = self.norm(x)
+        return out[: len(tokens_N)]
+
     def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
-        """One denoising pass up to the final norm, [B, C, D]; what is committed in the cache stays as it is."""
+        """`denoise_flat` of canvases of one width, [B, C, D]."""
         canvas_BC = self._check(canvas_BC, cache)
         batch, width = canvas_BC.shape
-        lengths = cache.lengths
-        offsets = torch.tensor(lengths, device=self.device)[:, None]
-        positions = (offsets + torch.arange(width, device=self.device)).flatten()
-        rope = self.rope(positions, max(lengths) + width)
         soft = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
-        x = self.self_conditioning(self.vocabulary.embed(canvas_BC.flatten()), soft)
-        for i, kind, block in self.blocks():
-            x = block(x, rope[kind], _by_row(cache.rows, i, width), block.decoder_scalar)
-        out: Tensor = self.norm(x)
-        return out.view(batch, width, -1)
+        return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, soft).view(batch, width, -1)
 
     def denoise(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
         """Logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.
@@ -171,43 +193,27 @@ class DiffusionGemma(nn.Module):
         """Soft-capped fp32 scores [..., V] of hidden states of `encode` or `denoise_hidden`."""
         return self.vocabulary.logits(hidden)
 
-    def predict(
-        self,
-        canvas_BC: Tensor,
-        cache: KVCache,
-        soft_embeddings_BCD: Tensor | None,
-        temperature_BC: Tensor,
-        uniform_BC: Tensor,
-    ) -> VocabularyPass:
-        """`denoise`, then one pass over the vocabulary; fields are flat over B*C. See `Vocabulary.predict`."""
-        hidden = self.denoise_hidden(canvas_BC, cache, soft_embeddings_BCD)
-        return self.vocabulary.predict(hidden.flatten(0, 1), temperature_BC.flatten(), uniform_BC.flatten())
-
     def _check(self, tokens_BT: Tensor, cache: KVCache) -> Tensor:
         if tokens_BT.dim() != 2 or tokens_BT.shape[1] == 0:
             raise OptionError(f"tokens must have shape [batch, tokens >= 1], got {list(tokens_BT.shape)}")
         if tokens_BT.shape[0] != cache.batch_size:
             raise OptionError(f"{tokens_BT.shape[0]} rows of tokens, but the cache has {cache.batch_size}")
-        longest = max(cache.lengths) + tokens_BT.shape[1]
-        if longest > self.config.max_position_embeddings:
-            raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
         return tokens_BT.to(self.device)
 
 
-def _bind(attend: Callable[[int, Tensor, Tensor, Tensor], Tensor], layer: int) -> Attend:
-    return lambda q, k, v: attend(layer, q, k, v)
-
-
-def _by_row(rows: list[SequenceCache], layer: int, width: int) -> Attend:
-    """Attention of equally wide canvases, each over its own cache."""
-    if len(rows) == 1:
-        return _bind(rows[0].attend_canvas, layer)
+def _by_row(rows: list[SequenceCache], layer: int, counts: Sequence[int], causal: bool) -> Attend:
+    """Attention of flat rows, each over its own cache; what follows them gets the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        parts = zip(rows, q.split(width), k.split(width), v.split(width), strict=True)
-        return torch.cat([row.attend_canvas(layer, *qkv) for row, *qkv in parts])
+        split = [*counts, len(q) - sum(counts)]
+        parts = zip(rows, q.split(split), k.split(split), v.split(split), strict=False)
+        return pad_rows(torch.cat([_own(row, causal)(layer, *qkv) for row, *qkv in parts]))
 
     return attend
+
+
+def _own(row: SequenceCache, causal: bool) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    return row.attend_causal if causal else row.attend_canvas
 
 
 def initialise(model: DiffusionGemma, seed: int) -> None:

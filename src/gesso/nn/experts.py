@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso.nn.grain import GRAIN
 from gesso.nn.norm import rms_norm
 
-FINE, COARSE = 8, 32
+FINE, COARSE = GRAIN, 2 * GRAIN
 """Rows of an expert's slab come in multiples of these: matmul libraries compile a kernel per shape, and unrounded
 expert loads would be a new shape every time. The fine one is for slabs so small that padding would show."""
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso.nn.grain import pad_rows
+
 CPU_CHUNK = 2048
 """Tokens of a chunk on a CPU: with `ROWS` positions 2 MiB of fp32, which stays in a core's cache."""
 GPU_CHUNK = 1 << 16
@@ -92,12 +94,11 @@ class Vocabulary(nn.Module):
             temperature_N: above zero, one per position, fp32.
             uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
         """
-        parts = zip(hidden_ND.split(ROWS), temperature_N.split(ROWS), uniform_N.split(ROWS), strict=True)
-        passes = [self._predict_rows(*part) for part in parts]
-        if len(passes) == 1:
-            return passes[0]
+        rows = (pad_rows(x).split(ROWS) for x in (hidden_ND, temperature_N, uniform_N))
+        passes = [self._predict_rows(*part) for part in zip(*rows, strict=True)]
         names = [field.name for field in fields(VocabularyPass)]
-        return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
+        wholes = (torch.cat([getattr(p, name) for p in passes])[: len(hidden_ND)] for name in names)
+        return VocabularyPass(*wholes)
 
     def _predict_rows(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
         rows, (vocab, width) = hidden_ND.shape[0], self.weight.shape

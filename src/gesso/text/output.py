@@ -1,17 +1,19 @@
-"""Tokens in, text out: token by token, with the answer and the thoughts kept apart.
+"""Tokens in, text out: token by token, with the answer, the thoughts and the tool calls kept apart.
 
-Nothing is shown that may still change: half of a character waits for its other bytes, and text that may be the
-beginning of a stop string waits until it is known not to be.
+Nothing is shown that may still change: half of a character waits for its other bytes, text that may be the
+beginning of a stop string waits until it is known not to be, and a tool call waits for its end.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gesso.errors import TextError
 from gesso.text.tokenizer import Tokenizer
+from gesso.text.tool_calls import CALL, CALL_END, ToolCall, parse_tool_call
 
 CHANNEL, CHANNEL_END = "<|channel>", "<channel|>"
 HIDDEN = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>", CHANNEL, CHANNEL_END)
-"""Special tokens that are structure, not text; others, such as tool calls, stay in the text."""
+"""Special tokens that are structure, not text; others stay in the text."""
 
 
 class IncrementalDecoder:
@@ -73,35 +75,68 @@ class StopStrings:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """New text of the answer and of the thoughts."""
+    """What is new in the answer, in the thoughts and beside them."""
 
     text: str = ""
     reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __add__(self, later: "Delta") -> "Delta":
+        return Delta(
+            self.text + later.text,
+            self.reasoning + later.reasoning,
+            self.tool_calls + later.tool_calls,
+            self.warnings + later.warnings,
+        )
 
 
 class OutputParser:
-    """One request's tokens to its answer and reasoning. Stop strings are looked for in the answer alone."""
+    """One request's tokens to its answer, reasoning and tool calls. Stop strings are looked for in the answer alone.
+
+    A tool call that cannot be read, or that the output ends in, is answer text as it stands, with a warning. White
+    space after a call is answer text only if more of the answer follows before the next call.
+    """
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
+        special = tokenizer.special
         self._tokenizer = tokenizer
-        self._hidden = {tokenizer.special[t] for t in HIDDEN if t in tokenizer.special}
-        self._open = tokenizer.special.get(CHANNEL)
-        self._close = tokenizer.special.get(CHANNEL_END)
+        self._hidden = {special[t] for t in HIDDEN if t in special}
+        self._open = special.get(CHANNEL)
+        self._close = special.get(CHANNEL_END)
+        self._call_open = special.get(CALL) if CALL_END in special else None
+        self._call_close = special.get(CALL_END)
         self._answer = IncrementalDecoder(tokenizer)
         self._thought: IncrementalDecoder | None = None
         self._header: str | None = None
         self._line_breaks = ""
+        self._call: list[int] = []
+        """Tokens of the call that is being written, from its first; empty outside of one."""
+        self._space: str | None = None
+        """White space that waits behind a call; None where the answer goes on."""
         self._stop = StopStrings(stop)
         self.text = ""
         self.reasoning = ""
+        self.tool_calls: tuple[ToolCall, ...] = ()
+        self.warnings: tuple[str, ...] = ()
+        self.thought_tokens = 0
+        """Tokens of all thoughts so far: with their headers, without the tokens that open and close them."""
 
     @property
     def stopped(self) -> bool:
         """Whether a stop string was found."""
         return self._stop.hit is not None
 
+    @property
+    def thinking(self) -> bool:
+        """Whether the next token is part of a thought, or closes one."""
+        return self._thought is not None
+
     def feed(self, token: int) -> Delta:
         """Take one token; returns what it adds."""
+        if self._call:
+            self._call.append(token)
+            return self._add(self._take_call()) if token == self._call_close else Delta()
         if token == self._open:
             self._thought, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
             return Delta()
@@ -109,11 +144,15 @@ class OutputParser:
             tail = self._thought.flush()
             self._thought = None
             return self._add(Delta(reasoning=self._after_header(tail)))
+        self.thought_tokens += self.thinking
         if token in self._hidden:
             return Delta()
         if self._thought is not None:
             return self._add(Delta(reasoning=self._after_header(self._thought.feed(token))))
-        return self._add(Delta(text=self._stop.feed(self._answer.feed(token))))
+        if token == self._call_open:
+            self._call = [token]
+            return Delta()
+        return self._add(Delta(text=self._after_space(self._answer.feed(token))))
 
     def _after_header(self, text: str) -> str:
         """A channel begins with its name and a line break, which are not part of the thought; nor are the line
@@ -128,13 +167,41 @@ class OutputParser:
         self._line_breaks = text[len(thought) :]
         return thought
 
+    def _after_space(self, text: str) -> str:
+        """Answer text, less what waits behind a call or may begin a stop string."""
+        if self._space is not None:
+            text = self._space + text
+            self._space = None if text.strip() else text
+        return self._stop.feed(text) if self._space is None else ""
+
+    def _take_call(self) -> Delta:
+        """The call that was just closed."""
+        try:
+            call = parse_tool_call(self._tokenizer.decode(self._call[1:-1]))
+        except TextError as error:
+            return self._give_up_call(str(error))
+        self._call, self._space = [], ""
+        return Delta(tool_calls=(call,))
+
+    def _give_up_call(self, why: str) -> Delta:
+        """The call as answer text."""
+        tokens, self._call, text = self._call, [], ""
+        for token in tokens:
+            text += self._after_space(self._answer.feed(token))
+            if self.stopped:
+                break
+        return Delta(text, warnings=(f"malformed tool call: {why}",))
+
     def flush(self) -> Delta:
         """What was held back, at the end of the output."""
+        call = self._give_up_call("the output ends before it does") if self._call else Delta()
         reasoning = "" if self._thought is None else self._after_header(self._thought.flush())
-        text = "" if self.stopped else self._stop.feed(self._answer.flush()) + self._stop.flush()
-        return self._add(Delta(text, reasoning))
+        text = "" if self.stopped else self._after_space(self._answer.flush()) + self._stop.flush()
+        return self._add(call + Delta(text, reasoning))
 
     def _add(self, delta: Delta) -> Delta:
         self.text += delta.text
         self.reasoning += delta.reasoning
+        self.tool_calls += delta.tool_calls
+        self.warnings += delta.warnings
         return delta

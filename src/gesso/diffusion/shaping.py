@@ -1,0 +1,149 @@
+"""Requests that bend the distribution tokens are drawn from: temperature, top_p, top_k and logit_bias.
+
+`Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
+`ROWS` positions at a time. Biases are added to the logits. At the schedule's temperature the distribution is cut to
+its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those; what is left is the canvas's
+prediction (argmax, entropy, mixed embedding). The sample comes from the same tokens, `temperature` times as hot.
+
+    N positions   V vocabulary   K tokens in order of rank   G blocks of B tokens   D hidden
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gesso.errors import OptionError
+from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+
+ROWS = 64
+"""Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
+LARGEST_BIAS = 1e6
+"""In size; scores are capped far below, and so much still survives a division by any temperature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """How a request bends its distributions.
+
+    Raises:
+        OptionError: a value is out of its range.
+    """
+
+    temperature: float = 1.0
+    """Of the samples, times that of the schedule; 0 takes the likeliest token."""
+    top_p: float = 1.0
+    """Mass of the nucleus; 1 keeps all."""
+    top_k: int = 0
+    """How many tokens are kept; 0 keeps all."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """Token ids, and what is added to their logits."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 2:
+            raise OptionError(f"temperature must be between 0 and 2, not {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise OptionError(f"top_p must be above 0 and at most 1, not {self.top_p}")
+        if self.top_k < 0:
+            raise OptionError(f"top_k must be 0 (off) or more, not {self.top_k}")
+        for token, bias in self.bias:
+            if token < 0:
+                raise OptionError(f"logit_bias has the token id {token}, which is below 0")
+            if not abs(bias) <= LARGEST_BIAS:
+                raise OptionError(f"logit_bias of token {token} must be at most {LARGEST_BIAS:g} in size, not {bias}")
+
+    @property
+    def neutral(self) -> bool:
+        """Whether it changes nothing, so that `Vocabulary.predict` serves."""
+        return self.temperature == 1 and not self.needs_logits
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether it takes `shaped_pass`; temperature 0 by itself is the argmax of `Vocabulary.predict` as sample."""
+        return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
+
+
+@torch.no_grad()
+def shaped_pass(
+    vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, shaping: Shaping
+) -> VocabularyPass:
+    """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
+
+    Args:
+        vocabulary: the table; every biased token is in it.
+        hidden_ND: normed hidden states.
+        temperature_N: the schedule's, above zero, one per position, fp32.
+        uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
+        shaping: of all positions.
+    """
+    parts = zip(hidden_ND.split(ROWS), temperature_N.split(ROWS), uniform_N.split(ROWS), strict=True)
+    passes = [_shape_rows(vocabulary, *part, shaping) for part in parts]
+    names = [field.name for field in fields(VocabularyPass)]
+    return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
+
+
+def _shape_rows(
+    vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, shaping: Shaping
+) -> VocabularyPass:
+    z_NV = vocabulary.logits(hidden_ND)
+    if shaping.bias:
+        tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*shaping.bias, strict=True))
+        z_NV.index_add_(1, tokens, biases.to(z_NV).expand(len(z_NV), -1))
+    z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
+    _cut(z_NV, shaping)
+    top_N1, argmax_N1 = z_NV.max(dim=-1, keepdim=True)
+    mass_NV = (z_NV - top_N1).exp_()
+    total_N1 = mass_NV.sum(dim=-1, keepdim=True)
+    entropy_N1 = total_N1.log() + torch.special.entr(mass_NV).sum(dim=-1, keepdim=True) / total_N1
+    sample_N1 = argmax_N1
+    if shaping.temperature > 0:
+        if shaping.temperature != 1:
+            coldest = torch.finfo(torch.float32).tiny
+            mass_NV = (z_NV - top_N1).div_(max(shaping.temperature, coldest)).exp_()
+        drawn_N1 = _draw(mass_NV, uniform_N.to(mass_NV))
+        # Sums are rounded, so that a number between two tokens could fall on one that was cut.
+        sample_N1 = torch.where(mass_NV.gather(1, drawn_N1) > 0, drawn_N1, argmax_N1)
+    return VocabularyPass(
+        sample_N=sample_N1[:, 0],
+        argmax_N=argmax_N1[:, 0],
+        entropy_N=entropy_N1[:, 0],
+        normaliser_N=(top_N1 + total_N1.log())[:, 0],
+        embedding_ND=vocabulary.mix(z_NV),
+    )
+
+
+def _cut(z_NV: Tensor, shaping: Shaping) -> None:
+    """Make all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
+    ids are kept."""
+    vocab = z_NV.shape[1]
+    kept = min(shaping.top_k or vocab, vocab)
+    if kept == vocab and shaping.top_p == 1:
+        return
+    ranked_NK = (z_NV.topk(kept) if kept < vocab else z_NV.sort(dim=-1, descending=True)).values
+    count_N1 = torch.full_like(z_NV[:, :1], kept, dtype=torch.int64)
+    if shaping.top_p < 1:
+        share_NK = ranked_NK.softmax(dim=-1)
+        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True)
+    border_N1 = ranked_NK.gather(1, count_N1 - 1)
+    tied_NV = z_NV == border_N1
+    room_N1 = count_N1 - (z_NV > border_N1).sum(dim=-1, keepdim=True)
+    z_NV.masked_fill_((z_NV < border_N1) | (tied_NV & (tied_NV.cumsum(dim=-1, dtype=torch.int32) > room_N1)), -math.inf)
+
+
+def _draw(mass_NV: Tensor, uniform_N: Tensor) -> Tensor:
+    """Inverse distribution function [N, 1] in the two strides of `Vocabulary.predict`: the block, the token in it."""
+    low, high = 2.0**-25, 1 - 2.0**-24
+    vocab = mass_NV.shape[1]
+    blocks_NGB = F.pad(mass_NV, (0, -vocab % BLOCK)).unflatten(1, (-1, BLOCK))
+    sums_NG = blocks_NGB.sum(dim=-1)
+    cumulative_NG = sums_NG.cumsum(dim=-1)
+    target_N1 = uniform_N.clamp(low, high)[:, None] * cumulative_NG[:, -1:]
+    block_N1 = torch.searchsorted(cumulative_NG, target_N1, right=True).clamp_(max=sums_NG.shape[1] - 1)
+    before_N1 = F.pad(cumulative_NG, (1, 0)).gather(1, block_N1)
+    share_N1 = ((target_N1 - before_N1) / sums_NG.gather(1, block_N1)).clamp_(low, high)
+    inner_NB = blocks_NGB[torch.arange(len(block_N1), device=block_N1.device), block_N1[:, 0]].cumsum(dim=-1)
+    place_N1 = (inner_NB <= share_N1 * inner_NB[:, -1:]).sum(dim=-1, keepdim=True)
+    token_N1: Tensor = (block_N1 * BLOCK + place_N1).clamp_(max=vocab - 1)
+    return token_N1

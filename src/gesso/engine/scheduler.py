@@ -1,0 +1,114 @@
+"""Who runs, who waits, and whose prompt is read next. Knows jobs and tokens, no tensors.
+
+The rule: in every iteration each running job that has its prompt behind it takes a denoising step, and every finished
+canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
+`prefill_tokens`, at least one, those that waited longest first. So a denoising job waits for nobody's prompt longer
+than one iteration, and of R running jobs none waits longer than R - 1 iterations for its next chunk. Jobs start in
+the order they came; one that does not fit the memory yet is waited for, not overtaken.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from gesso.errors import QueueFullError
+
+
+class Job(Protocol):
+    """All that the scheduler knows of a request."""
+
+    @property
+    def pending(self) -> int:
+        """Tokens to encode before its next denoising step."""
+
+    @property
+    def chunk(self) -> int:
+        """How many of them make the next chunk."""
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether they are the prompt's, or else a canvas to be committed."""
+
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[J]):
+    """One iteration: `encode` a chunk each, then one denoising step of each in `denoise`."""
+
+    encode: list[J] = field(default_factory=list)
+    denoise: list[J] = field(default_factory=list)
+
+
+class Scheduler(Generic[J]):
+    """A bounded queue and the running jobs."""
+
+    def __init__(self, max_running: int, prefill_tokens: int, max_waiting: int | None = None) -> None:
+        self._max_running = max_running
+        self._max_waiting = max_waiting
+        self._prefill_tokens = prefill_tokens
+        self._turns: deque[J] = deque()
+        self.waiting: deque[J] = deque()
+        self.running: list[J] = []
+
+    @property
+    def idle(self) -> bool:
+        return not self.waiting and not self.running
+
+    def add(self, job: J, retry_after: float = 1.0) -> None:
+        """Put a job at the end of the queue.
+
+        Raises:
+            QueueFullError: the queue has no place left.
+        """
+        if self._max_waiting is not None and len(self.waiting) >= self._max_waiting + self._free:
+            raise QueueFullError(f"{len(self.waiting)} requests wait already", retry_after)
+        self.waiting.append(job)
+
+    @property
+    def _free(self) -> int:
+        return self._max_running - len(self.running)
+
+    def position(self, job: J) -> int:
+        """Jobs before it in the queue; 0 where it does not wait."""
+        return self.waiting.index(job) if job in self.waiting else 0
+
+    def admit(self, fits: Callable[[J], bool]) -> list[J]:
+        """Start waiting jobs, in order, as long as there are places and the next one fits."""
+        started = []
+        while self.waiting and self._free and fits(self.waiting[0]):
+            job = self.waiting.popleft()
+            self.running.append(job)
+            self._turns.append(job)
+            started.append(job)
+        return started
+
+    def plan(self) -> Plan[J]:
+        """What the next iteration does."""
+        plan: Plan[J] = Plan()
+        plan.encode.extend(job for job in self.running if job.pending and not job.reads_prompt)
+        budget = self._prefill_tokens
+        served = []
+        for job in self._turns:
+            if job.pending and job.reads_prompt and (not served or job.chunk <= budget):
+                served.append(job)
+                budget -= job.chunk
+        for job in served:
+            self._turns.remove(job)
+            self._turns.append(job)
+        plan.encode.extend(served)
+        encoded = {id(job) for job in plan.encode}
+        plan.denoise.extend(
+            job for job in self.running if not job.pending or (id(job) in encoded and job.chunk == job.pending)
+        )
+        return plan
+
+    def remove(self, job: J) -> None:
+        """The job is done, or given up while it waited."""
+        if job in self.waiting:
+            self.waiting.remove(job)
+        else:
+            self.running.remove(job)
+            self._turns.remove(job)

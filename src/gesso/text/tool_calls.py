@@ -1,0 +1,151 @@
+"""Tool calls as Gemma writes them: `call:NAME{key:value,...}`, between two special tokens that `output` looks for.
+
+A string stands between two quote tokens and may hold anything but that token; numbers, `true`, `false` and `null` are
+JSON's; lists are `[v,v]`. Keys are bare (no braces, brackets, commas, colons or double quotes in them) or quoted as
+strings are. White space counts only inside strings and keys.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.errors import TextError
+
+CALL, CALL_END, QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
+MAX_DEPTH = 64
+"""Of objects and lists in each other, the arguments themselves included."""
+
+SPACE = re.compile(r"[ \t\r\n]*")
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+KEY = re.compile(r'[^{}\[\],:"]+')
+WORD = re.compile(r"[\w.+-]+")
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function the model wants called."""
+
+    name: str
+    arguments: str
+    """A JSON object as text."""
+
+
+def parse_tool_call(text: str) -> ToolCall:
+    """The call in `text`, which is what stands between the call's two special tokens, other special tokens as text.
+
+    Raises:
+        TextError: what is wrong with it, and at which character (counted from 0).
+    """
+    reader = _Reader(text)
+    reader.expect("call:")
+    name = reader.match(NAME, "a function name")
+    reader.expect("{")
+    arguments = reader.fields(depth=1)
+    reader.skip_space()
+    if reader.at < len(text):
+        raise reader.error("something follows the closing brace")
+    return ToolCall(name, json.dumps(arguments, ensure_ascii=False))
+
+
+class _Reader:
+    """Reads a text from the left; `at` is where it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def error(self, what: str) -> TextError:
+        rest = self.text[self.at : self.at + 20]
+        return TextError(f"{what} at character {self.at}, {f'before {rest!r}' if rest else 'its end'}")
+
+    def skip_space(self) -> None:
+        found = SPACE.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+
+    def take(self, mark: str) -> bool:
+        """Step over `mark` if it is next."""
+        self.skip_space()
+        found = self.text.startswith(mark, self.at)
+        self.at += len(mark) if found else 0
+        return found
+
+    def expect(self, *marks: str) -> str:
+        """Step over the one of `marks` that is next."""
+        found = next((mark for mark in marks if self.take(mark)), None)
+        if found is None:
+            raise self.error(f"{' or '.join(map(repr, marks))} is missing")
+        return found
+
+    def match(self, pattern: re.Pattern[str], what: str) -> str:
+        """Step over what `pattern` finds here."""
+        self.skip_space()
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.error(f"{what} is missing")
+        self.at = found.end()
+        return found.group()
+
+    def value(self, depth: int) -> Any:
+        if self.take(QUOTE):
+            return self.string()
+        if self.take("{"):
+            return self.fields(depth + 1)
+        if self.take("["):
+            return self.items(depth + 1)
+        word = self.match(WORD, "a value")
+        if word in CONSTANTS:
+            return CONSTANTS[word]
+        found = NUMBER.fullmatch(word)
+        try:
+            number = None if found is None else float(word) if any(found.groups()) else int(word)
+        except ValueError:  # Python reads no integers of several thousand digits
+            number = None
+        if number is None or (isinstance(number, float) and math.isinf(number)):
+            self.at -= len(word)
+            raise self.error("no value that JSON could hold")
+        return number
+
+    def string(self) -> str:
+        """What is before the next quote; the first one is behind."""
+        end = self.text.find(QUOTE, self.at)
+        if end < 0:
+            self.at -= len(QUOTE)
+            raise self.error("a string that is not closed")
+        found, self.at = self.text[self.at : end], end + len(QUOTE)
+        return found
+
+    def fields(self, depth: int) -> dict[str, Any]:
+        """An object whose brace is behind."""
+        self.check(depth)
+        found: dict[str, Any] = {}
+        more = not self.take("}")
+        while more:
+            self.skip_space()
+            start = self.at
+            key = self.string() if self.take(QUOTE) else self.match(KEY, "a key").rstrip(" \t\r\n")
+            if key in found:
+                self.at = start
+                raise self.error(f"the key {key!r} comes twice")
+            self.expect(":")
+            found[key] = self.value(depth)
+            more = self.expect(",", "}") == ","
+        return found
+
+    def items(self, depth: int) -> list[Any]:
+        """A list whose bracket is behind."""
+        self.check(depth)
+        found: list[Any] = []
+        more = not self.take("]")
+        while more:
+            found.append(self.value(depth))
+            more = self.expect(",", "]") == ","
+        return found
+
+    def check(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self.at -= 1
+            raise self.error(f"nested more than {MAX_DEPTH} deep")

@@ -1,0 +1,118 @@
+"""The rule of the scheduler, on jobs that are nothing but numbers."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gesso.engine.scheduler import Scheduler
+from gesso.errors import QueueFullError
+
+CHUNK, BUDGET = 8, 16
+
+
+@dataclass(eq=False)
+class Job:
+    """`prompt` tokens to read, then `canvases` of `steps` steps, each committed."""
+
+    prompt: int
+    canvases: int = 1
+    steps: int = 1
+    read: int = 0
+    done: int = 0
+    commit: int = 0
+    waited: int = 0
+
+    @property
+    def pending(self) -> int:
+        return self.prompt - self.read or self.commit
+
+    @property
+    def reads_prompt(self) -> bool:
+        return self.read < self.prompt
+
+    @property
+    def chunk(self) -> int:
+        return min(self.prompt - self.read, CHUNK - self.read % CHUNK) if self.reads_prompt else self.commit
+
+    def encode(self) -> None:
+        if self.reads_prompt:
+            self.read += self.chunk
+        else:
+            self.commit = 0
+
+    def step(self) -> bool:
+        """True when it is finished."""
+        self.done += 1
+        if self.done % self.steps:
+            return False
+        self.commit = 4
+        return self.done >= self.steps * self.canvases
+
+
+JOBS = st.lists(st.builds(Job, st.integers(1, 60), st.integers(1, 3), st.integers(1, 4)), min_size=1, max_size=12)
+
+
+@given(JOBS, st.integers(1, 8))
+def test_nobody_waits_longer_than_the_rule_says(jobs: list[Job], places: int) -> None:
+    scheduler: Scheduler[Job] = Scheduler(places, BUDGET)
+    for job in jobs:
+        scheduler.add(job)
+    order: list[Job] = []
+    for _ in range(2000):
+        if scheduler.idle:
+            break
+        order += scheduler.admit(lambda _: True)
+        plan = scheduler.plan()
+        assert len(scheduler.running) <= places
+        prompts = [job for job in plan.encode if job.reads_prompt]
+        assert sum(job.chunk for job in prompts) <= BUDGET or len(prompts) == 1
+        served = {id(job) for job in (*plan.encode, *plan.denoise)}
+        finished = []
+        for job in scheduler.running:
+            if not job.reads_prompt:
+                assert id(job) in {id(j) for j in plan.denoise}, "whoever has read the prompt steps in every iteration"
+            job.waited = 0 if id(job) in served else job.waited + 1
+            assert job.waited <= len(scheduler.running) - 1
+        for job in plan.encode:
+            job.encode()
+        for job in plan.denoise:
+            assert not job.pending
+            if job.step():
+                finished.append(job)
+        for job in finished:
+            scheduler.remove(job)
+    assert scheduler.idle
+    assert order == jobs, "first come, first served"
+
+
+def test_what_does_not_fit_is_waited_for_and_not_overtaken() -> None:
+    scheduler: Scheduler[Job] = Scheduler(4, BUDGET)
+    small, large, other = Job(1), Job(50), Job(1)
+    for job in (small, large, other):
+        scheduler.add(job)
+    assert scheduler.admit(lambda job: job.prompt < 10) == [small]
+    assert [scheduler.position(job) for job in (small, large, other)] == [0, 0, 1]
+    scheduler.remove(small)
+    assert scheduler.admit(lambda _: True) == [large, other]
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
+    scheduler: Scheduler[Job] = Scheduler(1, BUDGET, max_waiting=2)
+    for _ in range(3):
+        scheduler.add(Job(1))  # one of them has a place to run at
+    with pytest.raises(QueueFullError) as error:
+        scheduler.add(Job(1), retry_after=2.5)
+    assert error.value.retry_after == 2.5
+
+
+def test_who_gives_up_leaves_the_queue() -> None:
+    scheduler: Scheduler[Job] = Scheduler(1, BUDGET)
+    first, second = Job(1), Job(1)
+    scheduler.add(first)
+    scheduler.add(second)
+    scheduler.remove(first)
+    assert scheduler.admit(lambda _: True) == [second]
+    scheduler.remove(second)
+    assert scheduler.idle
