@@ -49,16 +49,14 @@ class FakeDenoiser:
     def vocabulary(self) -> "FakeDenoiser":
         return self
 
-    def denoise_flat(
-        self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], soft_ND: Tensor | None
-    ) -> Tensor:
+    def denoise_flat(self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], soft_ND: Tensor | None) -> Tensor:
         self.canvas_BC = canvas_N.view(len(cache), WIDTH).clone()
         self.soft_BCD = None if soft_ND is None else soft_ND.view(len(cache), WIDTH, SIZE)
         assert list(widths) == [WIDTH] * len(cache)
         self.rows = cache
         return torch.zeros(len(canvas_N), SIZE)
 
-    def predict(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+    def predict(self, _hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
         shape = (len(self.rows), WIDTH)
         self.seen.append(Seen(self.canvas_BC, self.soft_BCD, temperature_N.view(shape), uniform_N.view(shape)))
         best, entropy, soft = [], [], []

@@ -108,7 +108,7 @@ class Reciter:
             row.extend(count)  # type: ignore[attr-defined]
         return torch.zeros(len(tokens_N), 1)
 
-    def denoise_flat(self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor | None) -> Tensor:
+    def denoise_flat(self, _canvas_N: Tensor, widths: Sequence[int], cache: KVCache, _: Tensor | None) -> Tensor:
         self.passes += 1
         return torch.tensor([self._say(row, width) for row, width in zip(cache.rows, widths, strict=True)]).flatten()
 

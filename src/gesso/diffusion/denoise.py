@@ -7,7 +7,7 @@ width, settings and random generator, so none of them depends on the others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import torch
@@ -46,7 +46,7 @@ class DenoisingRules:
     sampler: Sampler
     stopping: StoppingRule
     max_denoising_steps: int
-    shaping: Shaping = Shaping()
+    shaping: Shaping = field(default_factory=Shaping)
 
 
 class CanvasState:

@@ -20,6 +20,8 @@ from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
 ROWS = 64
 """Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
+NUCLEUS = 1024
+"""Tokens that are ranked before all are."""
 LARGEST_BIAS = 1e6
 """In size; scores are capped far below, and so much still survives a division by any temperature."""
 
@@ -121,15 +123,27 @@ def _cut(z_NV: Tensor, shaping: Shaping) -> None:
     kept = min(shaping.top_k or vocab, vocab)
     if kept == vocab and shaping.top_p == 1:
         return
-    ranked_NK = (z_NV.topk(kept) if kept < vocab else z_NV.sort(dim=-1, descending=True)).values
+    ranked_NK = _ranked(z_NV, kept, shaping.top_p)
     count_N1 = torch.full_like(z_NV[:, :1], kept, dtype=torch.int64)
     if shaping.top_p < 1:
-        share_NK = ranked_NK.softmax(dim=-1)
+        whole_N1 = (z_NV if kept == vocab else ranked_NK).logsumexp(dim=-1, keepdim=True)
+        share_NK = (ranked_NK - whole_N1).exp_()
         count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True)
     border_N1 = ranked_NK.gather(1, count_N1 - 1)
     tied_NV = z_NV == border_N1
     room_N1 = count_N1 - (z_NV > border_N1).sum(dim=-1, keepdim=True)
     z_NV.masked_fill_((z_NV < border_N1) | (tied_NV & (tied_NV.cumsum(dim=-1, dtype=torch.int32) > room_N1)), -math.inf)
+
+
+def _ranked(z_NV: Tensor, kept: int, top_p: float) -> Tensor:
+    """The `kept` highest scores in order, or fewer of them that are sure to reach `top_p`: a nucleus is nearly always
+    small, and ranking a whole vocabulary is slow."""
+    vocab = z_NV.shape[1]
+    if kept == vocab > NUCLEUS:
+        few_NK = z_NV.topk(NUCLEUS).values
+        if (few_NK.logsumexp(dim=-1) - z_NV.logsumexp(dim=-1)).exp().min() > top_p + 1e-5:
+            return few_NK
+    return (z_NV.topk(kept) if kept < vocab else z_NV.sort(dim=-1, descending=True)).values
 
 
 def _draw(mass_NV: Tensor, uniform_N: Tensor) -> Tensor:

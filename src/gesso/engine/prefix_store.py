@@ -73,11 +73,10 @@ class PrefixStore:
             self._touch(node, node)
             return
         layers = list(zip(row.layers, self._sliding, strict=True))
-        wanted = {
-            part: sum(layer.kv[:, :, :1].nbytes * self.chunk for layer, slides in layers if slides == (part == "sliding"))
-            for part in ("full", "sliding")
-        }
-        missing = sum(wanted.values()) if node is None else wanted["sliding"]
+        sizes = [(layer.kv[:, :, :1].nbytes * self.chunk, slides) for layer, slides in layers]
+        full_bytes = sum(size for size, slides in sizes if not slides)
+        sliding_bytes = sum(size for size, slides in sizes if slides)
+        missing = sliding_bytes + (full_bytes if node is None else 0)
         if missing > room:
             return
         self._touch(parent, parent)  # it must not go while room is made for what follows it
@@ -87,11 +86,11 @@ class PrefixStore:
                 return
             node = _Chunk(parent, tokens, full=[layer.newest(self.chunk) for layer, slides in layers if not slides])
             parent.children[tokens] = node
-            self._keep(node, "full", wanted["full"])
+            self._keep(node, "full", full_bytes)
         if (node, "full") not in self._used:
             return
         node.sliding = [layer.newest(self.chunk) for layer, slides in layers if slides]
-        self._keep(node, "sliding", wanted["sliding"])
+        self._keep(node, "sliding", sliding_bytes)
         self._touch(node, node)
 
     def shrink(self, room: int) -> None:

@@ -90,7 +90,7 @@ class Scheduler(Generic[J]):
         plan: Plan[J] = Plan()
         plan.encode.extend(job for job in self.running if job.pending and not job.reads_prompt)
         budget = self._prefill_tokens
-        served = []
+        served: list[J] = []
         for job in self._turns:
             if job.pending and job.reads_prompt and (not served or job.chunk <= budget):
                 served.append(job)

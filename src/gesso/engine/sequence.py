@@ -1,8 +1,8 @@
 """One running request: its prompt, its cache, the canvas at work, and what it has said so far.
 
-Life cycle: `pending` tokens (first the prompt) are encoded chunk by chunk (`take_encoded`); then the canvas is denoised
-(`advance` after every step) until it is finished, its block goes to the output and becomes pending in its turn. A request
-that wants log-probabilities shows a block only when it has been encoded: that pass is what they are read from.
+Life cycle: `pending` tokens (first the prompt) are encoded chunk by chunk (`take_encoded`); then the canvas is
+denoised (`advance` after every step) until it is finished, its block goes to the output and becomes pending in its
+turn. A request that wants log-probabilities shows a block only when it has been encoded: they are read from that pass.
 """
 
 import secrets

@@ -61,7 +61,6 @@ class LayerCache:
         if self.window is not None:
             self.start = max(self.start, self.end - (self.window - 1))
 
-
     def newest(self, tokens: int) -> Tensor:
         """A copy of the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
         return self.kv[:, :, self.end - tokens : self.end].clone()

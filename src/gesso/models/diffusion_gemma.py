@@ -126,10 +126,10 @@ class DiffusionGemma(nn.Module):
         gives the same result as one.
         """
         tokens_BT = self._check(tokens_BT, cache)
-        rows = [
-            torch.cat([self.encode_flat(chunk, [len(chunk)], KVCache([row])) for chunk in tokens_T.split(PREFILL_CHUNK)])
-            for tokens_T, row in zip(tokens_BT, cache.rows, strict=True)
-        ]
+        rows = []
+        for tokens_T, row in zip(tokens_BT, cache.rows, strict=True):
+            chunks = tokens_T.split(PREFILL_CHUNK)
+            rows.append(torch.cat([self.encode_flat(chunk, [len(chunk)], KVCache([row])) for chunk in chunks]))
         return torch.stack(rows)
 
     @torch.no_grad()

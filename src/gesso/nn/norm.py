@@ -12,11 +12,9 @@ class _RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-        size = x.shape[-1]
-        inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(size).add_(eps).rsqrt_()
+        inverse = _inverse(x, eps)
         ctx.save_for_backward(x, weight, inverse)
-        out: Tensor = x * inverse
-        return out if weight is None else out.mul_(weight)
+        return _scaled(x, inverse, weight)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None]:
@@ -33,12 +31,24 @@ class _RMSNorm(torch.autograd.Function):
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Normalise the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
-    scale = None if weight is None else weight.float()
-    if torch.is_grad_enabled() and x.device.type in ("cpu", "meta"):
-        out: Tensor = _RMSNorm.apply(x.float(), scale, eps)  # type: ignore[no-untyped-call]
+    wide, scale = x.float(), None if weight is None else weight.float()
+    if x.device.type not in ("cpu", "meta"):
+        out: Tensor = F.rms_norm(wide, x.shape[-1:], scale, eps)
+    elif torch.is_grad_enabled():
+        out = _RMSNorm.apply(wide, scale, eps)  # type: ignore[no-untyped-call]
     else:
-        out = F.rms_norm(x.float(), x.shape[-1:], scale, eps)
+        out = _scaled(wide, _inverse(wide, eps), scale)
     return out.to(x.dtype)
+
+
+def _inverse(x: Tensor, eps: float) -> Tensor:
+    """One over the root of the mean square, [..., 1]."""
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+
+
+def _scaled(x: Tensor, inverse: Tensor, weight: Tensor | None) -> Tensor:
+    out = x * inverse
+    return out if weight is None else out.mul_(weight)
 
 
 class RMSNorm(nn.Module):

@@ -16,7 +16,10 @@ class Arithmetic(Task):
     name = "arithmetic"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw operands of one to three digits each, mostly three; differences may be negative, and are more frequent."""
+        """Draw operands of one to three digits each, mostly three; differences may be negative.
+
+        They are drawn more often than sums: they take longer to learn.
+        """
         return self._draw(rng, plus_share=_TRAINING_PLUS_SHARE)
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002

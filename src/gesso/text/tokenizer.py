@@ -16,6 +16,7 @@ class Tokenizer:
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self._pieces: dict[int, str] = {}
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         added = tokenizer.get_added_tokens_decoder()
@@ -58,13 +59,16 @@ class Tokenizer:
 
     def piece(self, index: int) -> str:
         """The text of one token by itself, for showing a canvas."""
-        return self.decode([index])
+        if index not in self._pieces:
+            self._pieces[index] = self.decode([index])
+        return self._pieces[index]
 
 
 class TokenIds(Tokenizer):
     """Stands in where a checkpoint has no tokenizer: prompts are ids, and texts are ids in angle brackets."""
 
     def __init__(self) -> None:
+        self._pieces = {}
         self.special = {}
         self.special_ids = frozenset()
 

@@ -8,7 +8,13 @@ from gesso.train.recipes.mini import mini, mini_2, mini_3
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku
 
-RECIPES: dict[str, Callable[[], Recipe]] = {"mini": mini, "mini-2": mini_2, "mini-3": mini_3, "sudoku": sudoku, "sql": sql}
+RECIPES: dict[str, Callable[[], Recipe]] = {
+    "mini": mini,
+    "mini-2": mini_2,
+    "mini-3": mini_3,
+    "sudoku": sudoku,
+    "sql": sql,
+}
 
 
 def load_recipe(name: str) -> Recipe:
