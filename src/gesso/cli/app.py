@@ -15,6 +15,7 @@ from gesso.cli.generate import generate
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.replay import replay
+from gesso.cli.serve import serve
 from gesso.cli.train import train
 from gesso.errors import GessoError, UserError
 
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(generate)
 app.command()(chat)
+app.command()(serve)
 app.command()(replay)
 app.add_typer(models, name="models")
 app.command()(train)

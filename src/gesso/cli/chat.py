@@ -1,15 +1,18 @@
 """`gesso chat`: a conversation in the terminal."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.cli.remote import RemoteModel
 
 HELP = "/clear forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer"
 
 
 def chat(
-    model: opt.Model = "mini",
+    model: opt.Model = opt.DEFAULT_MODEL,
     system: opt.System = None,
     seed: opt.Seed = None,
     max_new_tokens: opt.MaxNewTokens = None,
@@ -25,8 +28,10 @@ def chat(
     device: opt.Device = "auto",
     dtype: opt.Dtype = "auto",
     offline: opt.Offline = False,
+    server: opt.Server = None,
+    api_key: opt.ApiKey = None,
 ) -> int:
-    """Talk with a model; a line is a message."""
+    """Talk with a model, here or behind a server; a line is a message."""
     request = opt.generation_options(
         seed=seed,
         max_new_tokens=max_new_tokens,
@@ -40,12 +45,23 @@ def chat(
         ignore_eos=False,
         start_canvas=None,
     )
-    from gesso.api import load
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import note, present
-    from gesso.errors import UserError
+    from gesso.errors import OptionError, UserError
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    partner: Any
+    if server is not None:
+        if (adapter, device, dtype, offline) != (None, "auto", "auto", False):
+            raise OptionError(
+                "--server has a model of its own: --adapter, --device, --dtype and --offline mean nothing"
+            )
+        partner = _remote(server, model, api_key)
+        model, special = partner.name, partner.special
+    else:
+        from gesso.api import load
+
+        partner = load(model, device, dtype, offline=offline, adapter=adapter)
+        special = partner.tokenizer.special_ids
     live = sys.stdout.isatty() and sys.stdin.isatty()
     if live:
         import readline  # noqa: F401  (gives input() its line editing)
@@ -66,15 +82,27 @@ def chat(
             continue
         messages.append({"role": "user", "content": line})
         try:
-            stream = engine.stream(messages, drafts=live, thinking=thinking, **request)
+            stream = partner.stream(messages, drafts=live, thinking=thinking, **request)
+            with first_interrupt(stream.cancel):
+                result = present(iter(stream), live=live, as_json=False, special=special)
         except UserError as error:
             note(f"gesso: {error}")
             messages.pop()
             continue
-        with first_interrupt(stream.cancel):
-            result = present(iter(stream), live=live, as_json=False, special=engine.tokenizer.special_ids)
         messages.append({"role": "assistant", "content": result.text})
     return 0
+
+
+def _remote(server: str, model: str, api_key: str | None) -> "RemoteModel":
+    from gesso.errors import OptionError
+
+    try:
+        from gesso.cli.remote import RemoteModel
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("gesso"):
+            raise
+        raise OptionError(f'{error.name} is missing; --server needs pip install "gesso[server]"') from None
+    return RemoteModel(server, None if model == opt.DEFAULT_MODEL else model, api_key)
 
 
 def _ask(live: bool) -> str | None:

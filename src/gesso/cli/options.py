@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+DEFAULT_MODEL = "mini"
+
 Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name, checkpoint folder or Hugging Face id.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
@@ -21,6 +23,8 @@ Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
 StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
 Thinking = Annotated[bool, typer.Option("--thinking", help="Let the model think before it answers.")]
+Server = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, to use its model.")]
+ApiKey = Annotated[str | None, typer.Option(envvar="GESSO_API_KEY", help="The key that the server asks for.")]
 System = Annotated[str | None, typer.Option(help="A system message.")]
 
 StopAt = Annotated[int | None, typer.Option(help="End after this step; the schedule stays as it is.")]

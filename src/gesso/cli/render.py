@@ -11,8 +11,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
+from gesso.errors import GessoError
 
 BANDS: tuple[tuple[float, str, str], ...] = (
     (0.05, "bold green", "sure"),
@@ -109,8 +110,10 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 written.append(printable(event.reasoning), "italic dim")
                 written.append(printable(event.text))
                 tokens += len(event.tokens)
-            else:
+            elif isinstance(event, Finished):
                 result = event.result
+            else:
+                raise GessoError(event.message)
     assert result is not None
     if result.reasoning:
         console.print(Text(printable(result.reasoning.strip()) + "\n", "italic dim"))
@@ -138,6 +141,8 @@ def write_plain(events: Iterable[Event]) -> GenerationResult:
             result = event.result
             # A cancelled request may have held back what could have become a stop string.
             text = result.text[written:]
+        elif isinstance(event, Failed):
+            raise GessoError(event.message)
         if text:
             written += len(text)
             sys.stdout.write(shown(text))

@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from gesso.cli.render import show_live, write_plain
-from gesso.engine.events import Event, Finished, event_to_dict
+from gesso.engine.events import Event, Failed, Finished, event_to_dict
 from gesso.engine.result import GenerationResult
-from gesso.errors import OptionError
+from gesso.errors import GessoError, OptionError
 
 TRACE_VERSION = 1
 
@@ -22,10 +22,18 @@ def present(events: Iterable[Event], *, live: bool, as_json: bool, special: froz
     if live:
         return show_live(events, Console(highlight=False), special)
     if as_json:
-        result = next(event.result for event in events if isinstance(event, Finished))
+        result = _result(events)
         print(json.dumps(result_to_dict(result), ensure_ascii=False))
         return result
     return write_plain(events)
+
+
+def _result(events: Iterable[Event]) -> GenerationResult:
+    """What the last event says."""
+    *_, last = events
+    if not isinstance(last, Finished):
+        raise GessoError(last.message if isinstance(last, Failed) else "the request never finished")
+    return last.result
 
 
 def result_to_dict(result: GenerationResult) -> dict[str, object]:

@@ -128,7 +128,8 @@ def _cut(z_NV: Tensor, shaping: Shaping) -> None:
     if shaping.top_p < 1:
         whole_N1 = (z_NV if kept == vocab else ranked_NK).logsumexp(dim=-1, keepdim=True)
         share_NK = (ranked_NK - whole_N1).exp_()
-        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True)
+        # A top_p that is zero in fp32 keeps the likeliest token all the same.
+        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True).clamp_(min=1)
     border_N1 = ranked_NK.gather(1, count_N1 - 1)
     tied_NV = z_NV == border_N1
     room_N1 = count_N1 - (z_NV > border_N1).sum(dim=-1, keepdim=True)

@@ -1,0 +1,282 @@
+"""The server under load, beside `transformers` in a plain FastAPI loop on the same weights.
+
+    python benchmarks/serve.py [--model mini] [--clients 1,2,4,8] [--seconds 20] [--no-peer] [--no-second-turn]
+
+Every client is a thread with a connection of its own that asks, waits for the whole answer, and asks again; prompts and
+token budgets are the same for both servers, and both write on past the end of the answer, so that both make the same
+number of tokens. Each server runs in a process of its own, on loopback, all cores. Reported:
+
+- tokens a second in all, and percentiles of the seconds a request takes, at each number of clients;
+- the ceiling: tokens a second of a bare engine at the same number of requests at once, and with it the share of time
+  that HTTP, JSON and the queue cost (the server's overhead);
+- draft frames: tokens a second with every step on the wire, beside without;
+- the time to the first block of a conversation's second turn, beside that of a cold one of the same length.
+
+The last line is one line of JSON.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+BUDGETS = (32, 64, 96)
+"""max_tokens of the requests, in turn."""
+PROMPTS = (
+    "What is 481 + 296?",
+    "Sort: pear, fig, apple, kiwi",
+    "Reverse the words: cat bird fish",
+    "Count from 3 to 41 separated by commas.",
+    "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON.",
+)
+CONTEXT_TOKENS = 2000
+FIRST_BLOCK_STEPS = 4
+"""Steps of a canvas where the time to the first block is measured: both turns take as many."""
+TARGET_SCALING, TARGET_SECOND_TURN, TARGET_OVERHEAD, TARGET_DRAFTS = 2.5, 0.25, 0.05, 0.05
+
+
+def request(number: int, model: str, *, drafts: bool = False) -> dict[str, Any]:
+    """Request `number` of a client: prompts and budgets take turns, the seed is the number."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": PROMPTS[number % len(PROMPTS)]}],
+        "max_tokens": BUDGETS[number % len(BUDGETS)],
+        "seed": number,
+        "diffusion": {"ignore_eos": True},
+    }
+    if drafts:
+        body |= {"stream": True, "diffusion": {"ignore_eos": True, "draft_frames": True}}
+    return body
+
+
+@contextmanager
+def server(job: str, model: str) -> Iterator[tuple[str, int]]:
+    """A server of `_serving.py` in a fresh process; yields its address and process id."""
+    source = str(HERE.parent / "src")
+    path = os.pathsep.join(filter(None, (source, str(HERE), os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "_serving.py"), job, model],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line.startswith("http"):
+            sys.exit(f"the {job} server did not start")
+        yield line, process.pid
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def load(url: str, model: str, clients: int, seconds: float, *, drafts: bool = False) -> dict[str, float]:
+    """Let so many clients ask for so long."""
+    latencies: list[float] = []
+    tokens = [0]
+    lock = threading.Lock()
+    start = threading.Barrier(clients + 1)
+    stop_at = [0.0]
+
+    def client(index: int) -> None:
+        with httpx.Client(base_url=url, timeout=120) as session:
+            ask(session, request(index, model, drafts=drafts))  # connections and caches are warm
+            start.wait()
+            number = index
+            while time.monotonic() < stop_at[0]:
+                begun = time.monotonic()
+                made = ask(session, request(number, model, drafts=drafts))
+                with lock:
+                    latencies.append(time.monotonic() - begun)
+                    tokens[0] += made
+                number += clients
+
+    threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
+    for thread in threads:
+        thread.start()
+    stop_at[0] = time.monotonic() + 3600
+    start.wait()
+    begun = time.monotonic()
+    stop_at[0] = begun + seconds
+    for thread in threads:
+        thread.join()
+    spent = time.monotonic() - begun
+    latencies.sort()
+    return {
+        "tokens_per_second": tokens[0] / spent,
+        "requests": len(latencies),
+        "p50": statistics.median(latencies),
+        "p95": latencies[int(0.95 * (len(latencies) - 1))],
+    }
+
+
+def ask(session: httpx.Client, body: dict[str, Any]) -> int:
+    """One request; returns the tokens of its answer."""
+    if not body.get("stream"):
+        response = session.post("/v1/chat/completions", json=body)
+        response.raise_for_status()
+        return int(response.json()["usage"]["completion_tokens"])
+    with session.stream("POST", "/v1/chat/completions", json=body) as response:
+        response.raise_for_status()
+        for _ in response.iter_lines():
+            pass
+    return int(body["max_tokens"])
+
+
+def bare(model: str, clients: int, seconds: float) -> float:
+    """Tokens a second of a service without HTTP, under the same load."""
+    from gesso.api import load as load_engine
+    from gesso.engine.engine import Request
+    from gesso.engine.events import Event, Finished
+    from gesso.engine.service import Limits, Service
+
+    service = Service(load_engine(model, "cpu", offline=True), Limits())
+    service.start()
+    tokens = [0]
+    stop_at = [time.monotonic() + 3600]
+    start = threading.Barrier(clients + 1)
+
+    def run(number: int) -> int:
+        body = request(number, model)
+        done = threading.Event()
+        made = [0]
+
+        def listener(event: Event) -> None:
+            if isinstance(event, Finished):
+                made[0] = event.result.completion_tokens
+                done.set()
+
+        options = {"seed": number, "max_new_tokens": body["max_tokens"], "ignore_eos": True}
+        service.submit(Request(body["messages"], options), listener)
+        done.wait()
+        return made[0]
+
+    def client(index: int) -> None:
+        run(index)
+        start.wait()
+        number = index
+        while time.monotonic() < stop_at[0]:
+            made = run(number)
+            tokens[0] += made
+            number += clients
+
+    threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    begun = time.monotonic()
+    stop_at[0] = begun + seconds
+    for thread in threads:
+        thread.join()
+    spent = time.monotonic() - begun
+    service.close()
+    return tokens[0] / spent
+
+
+def second_turn(url: str, model: str, rounds: int = 5) -> dict[str, float]:
+    """Median seconds to the first block: of a conversation's second turn, and of an unknown one of that length."""
+
+    def first_block(session: httpx.Client, messages: list[dict[str, str]]) -> float:
+        body: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": 16, "seed": 1, "stream": True}
+        body["diffusion"] = {"max_denoising_steps": FIRST_BLOCK_STEPS}
+        begun = time.monotonic()
+        with session.stream("POST", "/v1/chat/completions", json=body) as response:
+            response.raise_for_status()
+            for line in response.iter_lines():
+                if line.startswith("data: {"):
+                    delta = json.loads(line[6:])["choices"][0]["delta"]
+                    if delta.get("content"):
+                        return time.monotonic() - begun
+        return time.monotonic() - begun
+
+    cold, warm = [], []
+    with httpx.Client(base_url=url, timeout=120) as session:
+        for turn in range(rounds):
+            words = session.post("/v1/tokenize", json={"model": model, "prompt": f"{turn} fig, "}).json()["count"]
+            text = f"{turn} fig, " * (CONTEXT_TOKENS // words)
+            first = [{"role": "user", "content": text}]
+            cold.append(first_block(session, [*first, {"role": "assistant", "content": "fig"}, *ASK]))
+            other = [{"role": "user", "content": "again " + text}]
+            first_block(session, other)
+            warm.append(first_block(session, [*other, {"role": "assistant", "content": "fig"}, *ASK]))
+    return {"cold": statistics.median(cold), "warm": statistics.median(warm)}
+
+
+ASK = [{"role": "user", "content": "What is 3 + 4?"}]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--clients", default="1,2,4,8")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--no-second-turn", action="store_true")
+    arguments = parser.parse_args()
+    counts = [int(part) for part in arguments.clients.split(",")]
+    console, report = Console(), {"benchmark": "serve", "model": arguments.model, "seconds": arguments.seconds}
+    table = Table("clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "overhead", "transformers tok/s", "x")
+
+    def sweep(url: str) -> dict[int, dict[str, float]]:
+        return {count: load(url, arguments.model, count, arguments.seconds) for count in counts}
+
+    with server("gesso", arguments.model) as (url, _):
+        ours = sweep(url)
+        most = max(counts)
+        framed = load(url, arguments.model, most, arguments.seconds, drafts=True)
+        turns = None if arguments.no_second_turn else second_turn(url, arguments.model)
+    bares: dict[int, float] = {count: bare(arguments.model, count, arguments.seconds) for count in counts}
+    peer: dict[int, dict[str, float]] = {}
+    if not arguments.no_peer:
+        with server("transformers", arguments.model) as (url, _):
+            peer = sweep(url)
+    for count in counts:
+        mine, theirs = ours[count], peer.get(count)
+        table.add_row(
+            str(count),
+            f"{mine['tokens_per_second']:.1f}",
+            f"{mine['p50']:.3f}",
+            f"{mine['p95']:.3f}",
+            f"{bares[count]:.1f}",
+            f"{1 - mine['tokens_per_second'] / bares[count]:+.1%}",
+            f"{theirs['tokens_per_second']:.1f}" if theirs else "",
+            f"{mine['tokens_per_second'] / theirs['tokens_per_second']:.1f}" if theirs else "",
+        )
+    console.print(table)
+    scaling = ours[most]["tokens_per_second"] / ours[min(counts)]["tokens_per_second"]
+    drafts_cost = 1 - framed["tokens_per_second"] / ours[most]["tokens_per_second"]
+    overhead = 1 - ours[most]["tokens_per_second"] / bares[most]
+    lines = [
+        (f"{most} clients over {min(counts)}", f"{scaling:.2f}x", f"at least {TARGET_SCALING}x"),
+        ("overhead of the server", f"{overhead:+.1%}", f"at most {TARGET_OVERHEAD:.0%}"),
+        ("cost of draft frames", f"{drafts_cost:+.1%}", f"at most {TARGET_DRAFTS:.0%}"),
+    ]
+    report |= {"gesso": ours, "bare": bares, "transformers": peer, "scaling": scaling}
+    report |= {"overhead": overhead, "drafts_cost": drafts_cost}
+    if turns:
+        share = turns["warm"] / turns["cold"]
+        told = f"{share:.1%} ({turns['warm']:.3f} of {turns['cold']:.3f} s)"
+        lines.append(("first block of a second turn, of a cold one", told, f"at most {TARGET_SECOND_TURN:.0%}"))
+        report["second_turn"] = turns | {"share": share}
+    for name, value, target in lines:
+        console.print(f"{name}: {value} (goal: {target})")
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

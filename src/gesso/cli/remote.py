@@ -1,0 +1,193 @@
+"""A model behind somebody's OpenAI-compatible server, as a source of the same events that an engine yields.
+
+Draft frames and sampler settings are asked of a gesso server only: others would refuse, or ignore, what they do not
+know.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import httpx
+
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished, event_from_dict
+from gesso.engine.result import FinishReason, GenerationResult
+from gesso.errors import GessoError, HubError, OptionError
+
+STANDARD = {"seed": "seed", "max_new_tokens": "max_tokens", "stop": "stop"}
+"""Names of options that every server knows."""
+CONNECT_SECONDS = 10.0
+
+
+class RemoteModel:
+    """One model of a server."""
+
+    def __init__(self, url: str, model: str | None, api_key: str | None) -> None:
+        """
+        Args:
+            url: of the server, with or without `/v1`.
+            model: an id that it serves; None takes the first.
+
+        Raises:
+            HubError: there is no such server, or it lets nobody in.
+            OptionError: it does not serve this model.
+        """
+        if not url.startswith(("http://", "https://")):
+            raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}")
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._client = httpx.Client(
+            base_url=url.rstrip("/").removesuffix("/v1") + "/v1",
+            headers=headers,
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        )
+        self._url = url
+        cards = self._models()
+        names = [str(card["id"]) for card in cards]
+        self.name = names[0] if model is None else model
+        if self.name not in names:
+            raise OptionError(f"{url} does not serve {self.name!r}; it serves {', '.join(names)}")
+        card = cards[names.index(self.name)]
+        self.is_gesso = card.get("owned_by") == "gesso"
+        self.special = frozenset(card.get("special_token_ids") or ())
+
+    def _models(self) -> list[Mapping[str, Any]]:
+        try:
+            response = self._client.get("/models", timeout=CONNECT_SECONDS)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise HubError(f"no server answers at {self._url}: {error}") from None
+        if response.is_error:
+            raise HubError(f"{self._url} answers {response.status_code}: {_message(response.text)}")
+        try:
+            cards = response.json()["data"]
+            if cards and all(isinstance(card["id"], str) for card in cards):
+                return list(cards)
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise HubError(f"{self._url} lists no models: it is no OpenAI-compatible server")
+
+    def stream(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        drafts: bool = False,
+        thinking: bool = False,
+        **options: Any,
+    ) -> "RemoteStream":
+        """The events of one request; options as an engine takes them.
+
+        Raises:
+            OptionError: an option that this server does not know.
+        """
+        body: dict[str, Any] = {"model": self.name, "messages": list(messages), "stream": True}
+        body["stream_options"] = {"include_usage": True}
+        diffusion = {}
+        for name, value in options.items():
+            if value is not None and name in STANDARD:
+                body[STANDARD[name]] = value
+            elif value is not None:
+                diffusion[name] = value
+        if not self.is_gesso and (diffusion or thinking):
+            named = next(iter(diffusion), "thinking")
+            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it")
+        if self.is_gesso and drafts:
+            diffusion["draft_frames"] = True
+        if diffusion:
+            body["diffusion"] = diffusion
+        if thinking:
+            body["chat_template_kwargs"] = {"enable_thinking": True}
+        return RemoteStream(self._client, body)
+
+
+class RemoteStream:
+    """The events of one request; `cancel` hangs up after the next line."""
+
+    def __init__(self, client: httpx.Client, body: Mapping[str, Any]) -> None:
+        self._client = client
+        self._body = body
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End it with what has come. May be called from a signal handler."""
+        self._cancelled = True
+
+    def __iter__(self) -> Iterator[Event]:
+        started = time.monotonic()
+        text = reasoning = ""
+        first = 0.0
+        reason: FinishReason = "stop"
+        usage: Mapping[str, Any] = {}
+        report: Mapping[str, Any] = {}
+        blocks = 0
+        for chunk in self._chunks():
+            if "error" in chunk:
+                raise GessoError(str(chunk["error"].get("message", "the server failed")))
+            if draft := chunk.get("draft"):
+                yield _frame(draft)
+            usage = chunk.get("usage") or usage
+            for choice in chunk.get("choices", ()):
+                delta = choice.get("delta") or {}
+                new, thought = delta.get("content") or "", delta.get("reasoning_content") or ""
+                new += "".join(_call(call) for call in delta.get("tool_calls") or ())
+                if new or thought:
+                    first = first or time.monotonic() - started
+                    yield BlockCommitted(blocks, (), new, thought, 0, True)
+                    text, reasoning, blocks = text + new, reasoning + thought, blocks + 1
+                report = choice.get("diffusion") or report
+                reason = "length" if choice.get("finish_reason") == "length" else reason
+            if self._cancelled:
+                reason = "cancelled"
+                break
+        yield Finished(
+            GenerationResult(
+                text=text,
+                reasoning=reasoning,
+                token_ids=(),
+                finish_reason=reason,
+                prompt_tokens=int(usage.get("prompt_tokens", 0)),
+                completion_tokens=int(usage.get("completion_tokens", 0)),
+                denoising_steps=tuple(report.get("denoising_steps", ())),
+                converged=tuple(report.get("converged", ())),
+                seed=int(report.get("seed", 0)),
+                seconds_to_first_block=first,
+                seconds=time.monotonic() - started,
+            )
+        )
+
+    def _chunks(self) -> Iterator[dict[str, Any]]:
+        """The data of the stream, event by event."""
+        try:
+            with self._client.stream("POST", "/chat/completions", json=self._body) as response:
+                if response.is_error:
+                    response.read()
+                    raise OptionError(_message(response.text))
+                for line in response.iter_lines():
+                    data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                    if data and data != "[DONE]":
+                        yield json.loads(data)
+        except httpx.HTTPError as error:
+            raise GessoError(f"the connection broke: {error}") from None
+        except ValueError as error:
+            if isinstance(error, GessoError):
+                raise
+            raise GessoError(f"the server sent what is no JSON: {error}") from None
+
+
+def _frame(draft: Mapping[str, Any]) -> DraftFrame:
+    frame = event_from_dict({"event": "draft", **draft, "accepted": [bool(mark) for mark in draft["accepted"]]})
+    assert isinstance(frame, DraftFrame)
+    return frame
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    """A tool call, for a person to read."""
+    function = call.get("function") or {}
+    return f"{function.get('name') or ''}({function.get('arguments') or ''})"
+
+
+def _message(text: str) -> str:
+    """The message of an error in OpenAI's shape, or the text itself."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:200]

@@ -1,0 +1,226 @@
+"""`gesso serve`."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.engine.engine import Engine
+
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option("--adapter", help="NAME=DIR: a LoRA adapter, asked for as MODEL:NAME; may be repeated."),
+]
+KvMemory = Annotated[
+    str | None, typer.Option(help="Memory for caches and stored prefixes, such as 4GiB; by the device without it.")
+]
+ApiKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--api-key", envvar="GESSO_API_KEY", help="Ask for this key; may be repeated (spaces in the variable)."
+    ),
+]
+Origins = Annotated[
+    list[str] | None, typer.Option("--cors-origin", help="Let pages of this origin call, * for all; may be repeated.")
+]
+ServedName = Annotated[str | None, typer.Option(help="The model's id for clients; --model without it.")]
+LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.")]
+Utilization = Annotated[
+    float | None, typer.Option(help="CUDA: share of the GPU's memory for weights and caches, instead of --kv-memory.")
+]
+Chunked = Annotated[
+    bool | None, typer.Option("--enable-chunked-prefill/--no-enable-chunked-prefill", help="Always on; cannot be off.")
+]
+DiffusionConfig = Annotated[str | None, typer.Option(help='JSON: {"canvas_length": N} for requests that name none.')]
+HfOverrides = Annotated[
+    str | None, typer.Option(help='JSON: sampler settings, as in {"diffusion_entropy_bound": 0.1}.')
+]
+
+UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+SAMPLER = (
+    "max_denoising_steps",
+    "entropy_bound",
+    "t_min",
+    "t_max",
+    "stability_threshold",
+    "confidence_threshold",
+)
+
+
+def serve(
+    model: opt.Model = "mini",
+    host: Annotated[str, typer.Option(help="Address to listen at; others than loopback let others in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
+    adapter: Adapters = None,
+    served_model_name: ServedName = None,
+    api_key: ApiKeys = None,
+    cors_origin: Origins = None,
+    max_num_seqs: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
+    max_waiting: Annotated[int, typer.Option(help="Requests in the queue; one more gets 429.")] = 64,
+    max_model_len: Annotated[int | None, typer.Option(help="Tokens of a prompt and its answer; the model's.")] = None,
+    kv_memory: KvMemory = None,
+    gpu_memory_utilization: Utilization = None,
+    prefill_chunk: Annotated[int | None, typer.Option(help="Prompt tokens encoded at a time.")] = None,
+    enable_chunked_prefill: Chunked = None,
+    diffusion_config: DiffusionConfig = None,
+    hf_overrides: HfOverrides = None,
+    request_timeout: Annotated[float | None, typer.Option(help="Seconds a request may take; for ever.")] = None,
+    drain_seconds: Annotated[float, typer.Option(help="Seconds for running requests after Ctrl-C.")] = 10.0,
+    log_prompts: LogPrompts = False,
+    device: opt.Device = "auto",
+    dtype: opt.Dtype = "auto",
+    offline: opt.Offline = False,
+) -> int:
+    """Serve a model over OpenAI's HTTP interface."""
+    from gesso.errors import OptionError
+
+    if enable_chunked_prefill is False:
+        raise OptionError("--no-enable-chunked-prefill is not supported: prompts are always encoded in chunks")
+    if kv_memory is not None and gpu_memory_utilization is not None:
+        raise OptionError("--kv-memory and --gpu-memory-utilization both bound the caches: give one of them")
+    bound = None if kv_memory is None else size_in_bytes(kv_memory)
+    folders = adapter_folders(adapter or [])
+    defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
+    try:
+        from gesso.server.run import listen
+        from gesso.server.run import serve as run
+        from gesso.server.settings import Settings
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("gesso"):
+            raise
+        raise OptionError(f'{error.name} is missing; the server needs pip install "gesso[server]"') from None
+    from gesso.api import load
+    from gesso.cli.session import note
+    from gesso.engine.service import Limits, Service
+
+    settings = Settings(
+        served_model_name=served_model_name if served_model_name is not None else model,
+        api_keys=tuple(api_key or ()),
+        cors_origins=tuple(cors_origin or ()),
+        drain_seconds=drain_seconds,
+        log_prompts=log_prompts,
+    )
+    limits = Limits(
+        max_num_seqs=max_num_seqs,
+        max_waiting=max_waiting,
+        kv_memory=bound,
+        max_model_len=max_model_len,
+        prefill_chunk=prefill_chunk,
+        request_timeout=request_timeout,
+    )
+    with listen(host, port) as listener:
+        engine = load(model, device, dtype, offline=offline)
+        engine.defaults = engine.defaults.override(**defaults)
+        if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
+            longest = engine.model.config.canvas_length
+            raise OptionError(f"--diffusion-config: canvas_length must be at most the model's {longest}")
+        if gpu_memory_utilization is not None:
+            import dataclasses
+
+            limits = dataclasses.replace(limits, kv_memory=_share_of_gpu(engine, gpu_memory_utilization))
+        service = Service(engine, limits, folders)
+        if enable_chunked_prefill:
+            note("chunked prefill is always on")
+        if not settings.api_keys and not _is_loopback(host):
+            note(f"anyone who can reach {host} may use this server; --api-key asks for a key")
+        return run(service, settings, listener, started=lambda url: _announce(url, settings.served_model_name))
+
+
+def _announce(url: str, name: str) -> None:
+    print(f"{name} is served at {url}", flush=True)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def size_in_bytes(text: str) -> int:
+    """`4GiB`, `500MB` or a plain number of bytes.
+
+    Raises:
+        OptionError: anything else.
+    """
+    from gesso.errors import OptionError
+
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip())
+    unit = UNITS.get(found[2].upper()) if found else None
+    size = int(float(found[1]) * unit) if found and unit else 0
+    if size < 1:
+        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}")
+    return size
+
+
+def adapter_folders(given: list[str]) -> dict[str, Path]:
+    """Folders by name, from `NAME=DIR` each.
+
+    Raises:
+        OptionError: another form, or a name twice.
+    """
+    from gesso.errors import OptionError
+
+    folders: dict[str, Path] = {}
+    for text in given:
+        name, equals, folder = text.partition("=")
+        if not equals or not folder or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+            raise OptionError(f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}")
+        if name in folders:
+            raise OptionError(f"--adapter: {name} is given twice")
+        folders[name] = Path(folder)
+    return folders
+
+
+def _json_object(option: str, text: str | None) -> dict[str, Any]:
+    import json
+
+    from gesso.errors import OptionError
+
+    try:
+        parsed = json.loads(text) if text is not None else {}
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{option} is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise OptionError(f"{option} must be a JSON object, got {text!r}")
+    return parsed
+
+
+def _canvas_override(text: str | None) -> dict[str, Any]:
+    """Defaults of requests out of `--diffusion-config`."""
+    from gesso.errors import OptionError
+
+    given = _json_object("--diffusion-config", text)
+    for name in given:
+        if name != "canvas_length":
+            raise OptionError(f"--diffusion-config: {name} has no meaning here; known: canvas_length")
+    return given
+
+
+def _sampler_overrides(text: str | None) -> dict[str, Any]:
+    """Defaults of requests out of `--hf-overrides`."""
+    from gesso.errors import OptionError
+
+    given = _json_object("--hf-overrides", text)
+    sampler = given.pop("diffusion_sampler", "entropy_bound")
+    if sampler != "entropy_bound":
+        raise OptionError(f"--hf-overrides: diffusion_sampler must be 'entropy_bound', got {sampler!r}")
+    for name in given:
+        if name.removeprefix("diffusion_") not in SAMPLER or not name.startswith("diffusion_"):
+            known = ", ".join(f"diffusion_{setting}" for setting in ("sampler", *SAMPLER))
+            raise OptionError(f"--hf-overrides: {name} has no meaning here; known: {known}")
+    return {name.removeprefix("diffusion_"): value for name, value in given.items()}
+
+
+def _share_of_gpu(engine: "Engine", share: float) -> int:
+    """Bytes that are left for caches when the server may use this share of the GPU."""
+    from gesso.engine.memory import default_kv_memory
+    from gesso.errors import OptionError
+
+    device = engine.model.device
+    if device.type != "cuda":
+        raise OptionError(f"--gpu-memory-utilization has no meaning on {device.type}; use --kv-memory")
+    if not 0 < share <= 1:
+        raise OptionError(f"--gpu-memory-utilization must be above 0 and at most 1, got {share}")
+    return default_kv_memory(device, share)
