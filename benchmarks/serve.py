@@ -230,7 +230,9 @@ def main() -> None:
     arguments = parser.parse_args()
     counts = [int(part) for part in arguments.clients.split(",")]
     console, report = Console(), {"benchmark": "serve", "model": arguments.model, "seconds": arguments.seconds}
-    table = Table("clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "overhead", "transformers tok/s", "x")
+    table = Table(
+        "clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "overhead", "transformers tok/s", "x"
+    )
 
     def sweep(url: str) -> dict[int, dict[str, float]]:
         return {count: load(url, arguments.model, count, arguments.seconds) for count in counts}

@@ -165,7 +165,9 @@ def run(table: Vocabulary, hidden: Tensor, shaping: Shaping, temperature: float 
     return shaped_pass(table, hidden, torch.full((rows,), temperature), uniform, shaping)
 
 
-@pytest.mark.parametrize("shaping", [Shaping(top_k=1), Shaping(top_p=1e-9), Shaping(top_p=1e-308), Shaping(top_k=1, top_p=0.5)])
+@pytest.mark.parametrize(
+    "shaping", [Shaping(top_k=1), Shaping(top_p=1e-9), Shaping(top_p=1e-308), Shaping(top_k=1, top_p=0.5)]
+)
 def test_one_token_is_certain(shaping: Shaping) -> None:
     table, hidden = make_table(200, 8, 0), make_hidden(64, 8, 0)
     found = run(table, hidden, shaping)

@@ -1,0 +1,98 @@
+"""One JSON line for each HTTP request, and what every answer gets: an id, and an error's shape where it crashed."""
+
+import json
+import logging
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gesso.engine.result import GenerationResult
+from gesso.server.errors import internal_error
+from gesso.server.metrics import Metrics
+
+log = logging.getLogger("gesso.server")
+access = logging.getLogger("gesso.access")
+
+
+@dataclass(slots=True)
+class Record:
+    """What the log says of a request. Endpoints find it as `request.state.record`."""
+
+    request_id: str
+    outcome: str = "answered"
+    """`hung_up` where the client did, `error` where a stream ended with one."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    steps: int = 0
+    prompt: Any = None
+    """Only where prompts are to be logged."""
+
+    def add(self, result: GenerationResult) -> None:
+        """Count a finished choice."""
+        self.prompt_tokens += result.prompt_tokens
+        self.completion_tokens += result.completion_tokens
+        self.steps += sum(result.denoising_steps)
+
+
+class AccessLog:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.monotonic()
+        record = Record(_request_id(Headers(scope=scope).get("x-request-id", "")))
+        scope.setdefault("state", {})["record"] = record
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = record.request_id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception:
+            log.exception("%s crashed", record.request_id)
+            record.outcome = "error"
+            if not status:
+                await internal_error(record.request_id).response()(scope, receive, send_with_id)
+        finally:
+            self._metrics.http.labels(getattr(scope.get("route"), "path", "unknown"), status or 499).inc()
+            access.info(_line(scope, record, status or 499, time.monotonic() - started))
+
+
+def _request_id(given: str) -> str:
+    """The client's own where it is harmless."""
+    return given if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", given) else f"req_{secrets.token_hex(12)}"
+
+
+def _line(scope: Scope, record: Record, status: int, seconds: float) -> str:
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "request_id": record.request_id,
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "outcome": record.outcome,
+        "milliseconds": round(seconds * 1000, 1),
+        "prompt_tokens": record.prompt_tokens,
+        "completion_tokens": record.completion_tokens,
+        "steps": record.steps,
+    }
+    if record.prompt is not None:
+        line["prompt"] = record.prompt
+    return json.dumps(line)

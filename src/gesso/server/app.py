@@ -1,0 +1,59 @@
+"""The application: endpoints, and the layers around them."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+
+from gesso import __version__
+from gesso.engine.service import Service
+from gesso.server.access_log import AccessLog
+from gesso.server.auth import ApiKeys
+from gesso.server.chat import chat_routes
+from gesso.server.completions import completion_routes
+from gesso.server.context import Context
+from gesso.server.errors import add_error_handlers
+from gesso.server.health import health_routes
+from gesso.server.metrics import Metrics
+from gesso.server.models import model_routes
+from gesso.server.responses import ErrorResponse
+from gesso.server.settings import Settings
+from gesso.server.tokens import token_routes
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorResponse, "description": "The request cannot be answered as it is."},
+    "5XX": {"model": ErrorResponse, "description": "The server could not answer it."},
+}
+
+
+def create_app(service: Service, settings: Settings) -> FastAPI:
+    """The ASGI application over a service that is started. It does not close the service."""
+    metrics = Metrics(service)
+    context = Context(service, settings, metrics)
+    layers = [Middleware(AccessLog, metrics=metrics)]
+    if settings.cors_origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+        layers.append(cors)
+    if settings.api_keys:
+        layers.append(Middleware(ApiKeys, keys=settings.api_keys))
+    app = FastAPI(
+        title="gesso",
+        summary="OpenAI's interface to a block-diffusion language model.",
+        version=__version__,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=layers,
+        responses=ERRORS,
+    )
+    app.state.context = context
+    add_error_handlers(app)
+    for routes in (chat_routes, completion_routes, model_routes, token_routes, health_routes):
+        app.include_router(routes(context))
+    return app

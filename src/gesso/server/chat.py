@@ -1,0 +1,193 @@
+"""`POST /v1/chat/completions`."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gesso.engine.engine import Request
+from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.server.body import JsonRoute
+from gesso.server.choices import Choices
+from gesso.server.context import Context
+from gesso.server.messages import chat_options, template_messages
+from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.requests import ChatRequest
+from gesso.server.responses import (
+    ChatChoice,
+    ChatChunk,
+    ChatCompletion,
+    ChatLogprobs,
+    ChunkChoice,
+    Delta,
+    Finish,
+    FunctionCall,
+    Message,
+    TokenLogprobs,
+    ToolCall,
+    TopLogprob,
+)
+from gesso.server.stream import DRAFT_EVENT, PATIENCE, EventStream, comment, data
+from gesso.text.tool_calls import ToolCall as ParsedCall
+
+
+def chat_routes(context: Context) -> APIRouter:
+    """The endpoint over this service."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post(
+        "/v1/chat/completions",
+        response_model=None,
+        responses={200: {"model": ChatCompletion, "content": {"text/event-stream": {}}}},
+        tags=["completions"],
+    )
+    async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
+        """An answer to messages, whole or as a stream of chunks."""
+        adapter = context.adapter(body.model)
+        context.check_length(body.max_tokens, "max_tokens")
+        context.check_length(body.max_completion_tokens, "max_completion_tokens")
+        if context.settings.log_prompts:
+            http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
+        engine = context.service.engine
+        options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+        prompt = template_messages(body.messages)
+        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        number = body.n or 1
+        requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
+        choices = await context.submit(requests, http)
+        head: dict[str, Any] = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": body.model,
+            "system_fingerprint": context.fingerprint,
+        }
+        if body.stream:
+            wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+            return EventStream(choices, _chunks(choices, head, wants_usage))
+        results = await choices.wait(http.receive)
+        answer = ChatCompletion(
+            **head,
+            object="chat.completion",
+            choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
+            usage=usage(results, number),
+        )
+        return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+
+    return router
+
+
+def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
+    """The options of choice `choice`: a given seed counts up."""
+    return {**options, "seed": options["seed"] + choice} if "seed" in options else options
+
+
+def _choice(number: int, result: GenerationResult, with_logprobs: bool) -> ChatChoice:
+    fields: dict[str, Any] = {}
+    if result.reasoning:
+        fields["reasoning_content"] = fields["reasoning"] = result.reasoning
+    if result.tool_calls:
+        fields["tool_calls"] = [wire_call(call) for call in result.tool_calls]
+    # With calls alone there is no content, rather than an empty one.
+    content = result.text if result.text.strip() or not result.tool_calls else None
+    warnings = {"warnings": list(result.warnings)} if result.warnings else {}
+    return ChatChoice(
+        index=number,
+        message=Message(role="assistant", content=content, refusal=None, **fields),
+        logprobs=_logprobs(result.logprobs) if with_logprobs else None,
+        finish_reason=_finish_reason(result),
+        diffusion=diffusion_report(result),
+        **warnings,
+    )
+
+
+def _finish_reason(result: GenerationResult) -> Finish:
+    """`length` stays `length` beside calls: the answer was cut, perhaps in the middle of another."""
+    if result.finish_reason == "length":
+        return "length"
+    return "tool_calls" if result.tool_calls else "stop"
+
+
+def wire_call(call: ParsedCall, index: int | None = None) -> ToolCall:
+    """A call with a fresh id; `index` counts the calls of a streamed choice."""
+    number = {} if index is None else {"index": index}
+    function = FunctionCall(name=call.name, arguments=call.arguments)
+    return ToolCall(**number, id=f"call_{secrets.token_hex(12)}", type="function", function=function)
+
+
+def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
+    content = [
+        TokenLogprobs(
+            token=token.text,
+            logprob=token.logprob,
+            bytes=list(token.text.encode()),
+            top_logprobs=[
+                TopLogprob(token=text, logprob=logprob, bytes=list(text.encode())) for _, text, logprob in token.top
+            ],
+        )
+        for token in tokens
+    ]
+    return ChatLogprobs(content=content, refusal=None)
+
+
+async def _chunks(choices: Choices, head: dict[str, Any], wants_usage: bool) -> AsyncIterator[bytes]:
+    """The stream: roles, then what each block adds, then reasons to finish, then usage."""
+    no_usage: dict[str, Any] = {"usage": None} if wants_usage else {}
+
+    def chunk(choice: ChunkChoice, event: str | None = None, **fields: Any) -> bytes:
+        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[choice], **no_usage, **fields)
+        return data(whole, event)
+
+    for number in range(len(choices.tickets)):
+        yield chunk(ChunkChoice(index=number, delta=Delta(role="assistant", content=""), finish_reason=None))
+    calls_made = [0] * len(choices.tickets)
+    async for item in choices.events(PATIENCE):
+        if item is None:
+            yield comment(f"{choices.position} requests wait before this one")
+            continue
+        number, event = item
+        if isinstance(event, DraftFrame):
+            nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
+            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+        elif isinstance(event, BlockCommitted):
+            deltas = _deltas(event, calls_made[number])
+            calls_made[number] += len(event.tool_calls)
+            for place, delta in enumerate(deltas):
+                logprobs = _logprobs(event.logprobs) if event.logprobs and place == 0 else None
+                yield chunk(ChunkChoice(index=number, delta=delta, logprobs=logprobs, finish_reason=None))
+        elif isinstance(event, Finished):
+            yield chunk(_last(number, event.result))
+    if wants_usage:
+        results = [choices.results[number] for number in range(len(choices.tickets))]
+        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=usage(results, len(results)))
+        yield data(whole)
+
+
+def _deltas(block: BlockCommitted, calls_before: int) -> list[Delta]:
+    """What a block adds, thoughts first, and one delta for each whole call."""
+    deltas = []
+    if block.reasoning:
+        deltas.append(Delta(reasoning_content=block.reasoning, reasoning=block.reasoning))
+    if block.text:
+        deltas.append(Delta(content=block.text))
+    for number, call in enumerate(block.tool_calls):
+        deltas.append(Delta(tool_calls=[wire_call(call, calls_before + number)]))
+    if block.logprobs and not deltas:
+        deltas.append(Delta())
+    return deltas
+
+
+def _last(number: int, result: GenerationResult) -> ChunkChoice:
+    warnings = {"warnings": list(result.warnings)} if result.warnings else {}
+    return ChunkChoice(
+        index=number,
+        delta=Delta(),
+        logprobs=None,
+        finish_reason=_finish_reason(result),
+        diffusion=diffusion_report(result),
+        **warnings,
+    )

@@ -1,0 +1,170 @@
+"""The choices of one HTTP request, from the engine's thread to the event loop.
+
+A request for n choices is n requests of the engine: submitted together, cancelled together. Their events arrive in the
+engine's thread, which must never wait for a client, and are read in the loop's. Between the two stands a queue that
+holds every event, but of draft frames only the newest: a client that reads slowly misses some.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from anyio import to_thread
+from starlette.types import Receive
+
+from gesso.engine.engine import Request
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.result import GenerationResult
+from gesso.engine.service import Service, Ticket
+from gesso.server.access_log import Record
+from gesso.server.errors import ApiError
+from gesso.server.metrics import Metrics
+
+log = logging.getLogger("gesso.server")
+
+MAX_FRAMES = 32
+"""Draft frames that wait for a slow client."""
+
+
+class Choices:
+    """Choices that are being generated."""
+
+    def __init__(self, metrics: Metrics, record: Record) -> None:
+        self._record = record
+        self._loop = asyncio.get_running_loop()
+        self._metrics = metrics
+        self._queue: deque[tuple[int, Event]] = deque()
+        self._frames = 0
+        self._arrived = asyncio.Event()
+        self.tickets: list[Ticket] = []
+        self.results: dict[int, GenerationResult] = {}
+        """Of the choices that are finished."""
+
+    @classmethod
+    async def submit(cls, service: Service, metrics: Metrics, record: Record, requests: Sequence[Request]) -> "Choices":
+        """Queue all of them, or none.
+
+        Raises:
+            UserError: a bad request.
+            QueueFullError: they do not all fit the queue now.
+            ClosingError: the service takes no more.
+            ApiError: they would never fit.
+        """
+        limits = service.limits
+        if len(requests) > limits.max_num_seqs + limits.max_waiting:
+            raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param="n")
+        choices = cls(metrics, record)
+
+        def submit() -> None:
+            for number, request in enumerate(requests):
+                choices.tickets.append(service.submit(request, choices._listener(number)))
+
+        try:
+            await to_thread.run_sync(submit)
+        except BaseException:
+            choices.cancel()
+            raise
+        return choices
+
+    def _listener(self, choice: int) -> Callable[[Event], None]:
+        """What the engine's thread calls."""
+        last = started = time.monotonic()
+        first = True
+
+        def listen(event: Event) -> None:
+            nonlocal last, first
+            if isinstance(event, BlockCommitted):
+                now = time.monotonic()
+                if first:
+                    self._metrics.first_block.observe(now - started)
+                else:
+                    self._metrics.canvas.observe(now - last)
+                first, last = False, now
+            try:
+                self._loop.call_soon_threadsafe(self._put, choice, event)
+            except RuntimeError:  # the loop is closed: the server has gone
+                return
+
+        return listen
+
+    def _put(self, choice: int, event: Event) -> None:
+        if isinstance(event, DraftFrame):
+            self._frames += 1
+            if self._frames > MAX_FRAMES:
+                oldest = next(number for number, (_, old) in enumerate(self._queue) if isinstance(old, DraftFrame))
+                del self._queue[oldest]
+                self._frames -= 1
+        self._queue.append((choice, event))
+        self._arrived.set()
+
+    def cancel(self) -> None:
+        """End all choices at once."""
+        for ticket in self.tickets:
+            ticket.cancel()
+
+    @property
+    def position(self) -> int:
+        """Requests before the foremost choice in the queue."""
+        return min((ticket.position for ticket in self.tickets), default=0)
+
+    async def events(self, patience: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
+        """Events with the number of their choice until all are finished; None after `patience` seconds without any.
+
+        Raises:
+            ApiError: a choice failed, or was ended by the server's end.
+        """
+        while len(self.results) < len(self.tickets):
+            while not self._queue:
+                self._arrived.clear()
+                try:
+                    await asyncio.wait_for(self._arrived.wait(), patience)
+                except TimeoutError:
+                    yield None
+            choice, event = self._queue.popleft()
+            self._frames -= isinstance(event, DraftFrame)
+            if isinstance(event, Failed):
+                self.cancel()
+                raise self._failure(event)
+            if isinstance(event, Finished):
+                self.results[choice] = event.result
+                self._record.add(event.result)
+                if event.result.finish_reason == "cancelled":
+                    self.cancel()
+                    raise self._cancelled()
+            yield choice, event
+
+    async def wait(self, receive: Receive) -> list[GenerationResult]:
+        """All results, in the order of the choices; a client that hangs up ends them.
+
+        Raises:
+            ApiError: as `events`.
+        """
+        watcher = asyncio.create_task(self.watch(receive))
+        try:
+            async for _ in self.events():
+                pass
+        finally:
+            watcher.cancel()
+            self.cancel()
+        return [self.results[number] for number in range(len(self.tickets))]
+
+    async def watch(self, receive: Receive) -> None:
+        """Cancel when the client hangs up."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._record.outcome = "hung_up"
+        self.cancel()
+
+    def _failure(self, event: Failed) -> ApiError:
+        if event.kind == "timeout":
+            return ApiError(504, event.message, code="timeout")
+        identity = self._record.request_id
+        log.error("%s: %s", identity, event.message)
+        return ApiError(500, f"{event.message} (error id {identity})", code="internal_error")
+
+    def _cancelled(self) -> ApiError:
+        if self._record.outcome == "hung_up":
+            return ApiError(499, "the client hung up")
+        return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")

@@ -1,0 +1,132 @@
+"""`POST /v1/completions`."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gesso.engine.engine import Request
+from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.server.body import JsonRoute
+from gesso.server.chat import wire_call, with_seed
+from gesso.server.choices import Choices
+from gesso.server.context import Context
+from gesso.server.messages import sampling_options
+from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.requests import CompletionRequest
+from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
+from gesso.server.stream import DRAFT_EVENT, PATIENCE, EventStream, comment, data
+
+
+def completion_routes(context: Context) -> APIRouter:
+    """The endpoint over this service."""
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post(
+        "/v1/completions",
+        response_model=None,
+        responses={200: {"model": TextCompletion, "content": {"text/event-stream": {}}}},
+        tags=["completions"],
+    )
+    async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
+        """What follows a text, or each of several; as it is, without the chat template."""
+        adapter = context.adapter(body.model)
+        context.check_length(body.max_tokens, "max_tokens")
+        if context.settings.log_prompts:
+            http.state.record.prompt = body.prompt
+        options = sampling_options(body)
+        if body.logprobs is not None:
+            options["logprobs"] = body.logprobs
+        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        number = body.n or 1
+        requests = [
+            Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
+            for prompt in _prompts(body)
+            for choice in range(number)
+        ]
+        choices = await context.submit(requests, http)
+        head: dict[str, Any] = {
+            "id": f"cmpl-{secrets.token_hex(12)}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": body.model,
+            "system_fingerprint": context.fingerprint,
+        }
+        if body.stream:
+            wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+            return EventStream(choices, _chunks(choices, head, number if wants_usage else None))
+        results = await choices.wait(http.receive)
+        texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
+        answer = TextCompletion(**head, choices=texts, usage=usage(results, number))
+        return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+
+    return router
+
+
+def _prompts(body: CompletionRequest) -> list[str | list[int]]:
+    if isinstance(body.prompt, str):
+        return [body.prompt]
+    if isinstance(body.prompt[0], int):
+        return [[token for token in body.prompt if isinstance(token, int)]]
+    return [prompt for prompt in body.prompt if not isinstance(prompt, int)]
+
+
+def _choice(number: int, result: GenerationResult, top: int | None) -> TextChoice:
+    logprobs = None if top is None else _logprobs(result.logprobs, 0)
+    return TextChoice(index=number, text=result.text, logprobs=logprobs, **_ending(result))
+
+
+def _ending(result: GenerationResult) -> dict[str, Any]:
+    """The fields of a finished choice. What the model thought or called, it did unasked: it stands beside the text."""
+    extra: dict[str, Any] = {"warnings": list(result.warnings)} if result.warnings else {}
+    if result.reasoning:
+        extra["reasoning_content"] = result.reasoning
+    if result.tool_calls:
+        extra["tool_calls"] = [wire_call(call) for call in result.tool_calls]
+    return {"finish_reason": result.finish_reason, "diffusion": diffusion_report(result), **extra}
+
+
+def _logprobs(tokens: Sequence[TokenLogprob], offset: int) -> TextLogprobs:
+    """`offset`: characters before the first of these tokens."""
+    offsets = []
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token.text)
+    return TextLogprobs(
+        tokens=[token.text for token in tokens],
+        token_logprobs=[token.logprob for token in tokens],
+        top_logprobs=[{text: logprob for _, text, logprob in token.top} for token in tokens],
+        text_offset=offsets,
+    )
+
+
+async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int | None) -> AsyncIterator[bytes]:
+    """The stream; `choices_of_prompt` is given where usage is wanted."""
+    no_usage: dict[str, Any] = {} if choices_of_prompt is None else {"usage": None}
+
+    def chunk(choice: TextChoice, event: str | None = None, **fields: Any) -> bytes:
+        return data(TextCompletion(**head, choices=[choice], **no_usage, **fields), event)
+
+    offsets = [0] * len(choices.tickets)
+    async for item in choices.events(PATIENCE):
+        if item is None:
+            yield comment(f"{choices.position} requests wait before this one")
+            continue
+        number, event = item
+        if isinstance(event, DraftFrame):
+            nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
+            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+        elif isinstance(event, BlockCommitted) and (event.text or event.logprobs):
+            logprobs = _logprobs(event.logprobs, offsets[number]) if event.logprobs else None
+            offsets[number] += sum(len(token.text) for token in event.logprobs)
+            yield chunk(TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None))
+        elif isinstance(event, Finished):
+            yield chunk(TextChoice(index=number, text="", logprobs=None, **_ending(event.result)))
+    if choices_of_prompt is not None:
+        results = [choices.results[number] for number in range(len(choices.tickets))]
+        yield data(TextCompletion(**head, choices=[], usage=usage(results, choices_of_prompt)))

@@ -1,0 +1,68 @@
+"""What the endpoints of one application share."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from starlette.requests import Request as HttpRequest
+
+from gesso import __version__
+from gesso.engine.engine import Request
+from gesso.engine.service import Service
+from gesso.server.access_log import Record
+from gesso.server.choices import Choices
+from gesso.server.errors import ApiError
+from gesso.server.metrics import Metrics
+from gesso.server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The service with its settings and metrics."""
+
+    service: Service
+    settings: Settings
+    metrics: Metrics
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def models(self) -> dict[str, str | None]:
+        """Ids of what can be asked for, with the adapter that each means."""
+        name = self.settings.served_model_name
+        return {name: None, **{f"{name}:{adapter}": adapter for adapter in self.service.adapters}}
+
+    def adapter(self, model: str) -> str | None:
+        """The adapter that a model's id means; None is the model itself.
+
+        Raises:
+            ApiError: there is no such model.
+        """
+        models = self.models
+        if model not in models:
+            message = f"there is no model {model!r} here; there is {', '.join(models)}"
+            raise ApiError(404, message, param="model", code="model_not_found")
+        return models[model]
+
+    @property
+    def max_model_len(self) -> int:
+        """Tokens that a prompt and its answer may have together."""
+        longest = self.service.engine.model.config.max_position_embeddings
+        return min(longest, self.service.limits.max_model_len or longest)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with whatever changes the answer to a seed: the version, the model's name, the defaults."""
+        engine = self.service.engine
+        state = f"{__version__} {engine.name} {engine.defaults}"
+        return f"fp_{hashlib.sha256(state.encode()).hexdigest()[:12]}"
+
+    async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
+        """Queue the choices of an HTTP request; see `Choices.submit`."""
+        record: Record = http.state.record
+        return await Choices.submit(self.service, self.metrics, record, requests)
+
+    def check_length(self, max_tokens: int | None, param: str) -> None:
+        """Refuse an answer that is longer than anything this server holds."""
+        if max_tokens is not None and max_tokens > self.max_model_len:
+            raise ApiError(400, f"{param}: {max_tokens} is past this server's {self.max_model_len} tokens", param=param)

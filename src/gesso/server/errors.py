@@ -1,0 +1,156 @@
+"""Every error in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, and what it says."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.requests import Request
+
+from gesso.errors import ClosingError, QueueFullError, TextError, UserError
+
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+
+_DIFFUSION = (
+    "max_denoising_steps",
+    "entropy_bound",
+    "t_min",
+    "t_max",
+    "stability_threshold",
+    "confidence_threshold",
+    "canvas_length",
+    "start_canvas",
+    "ignore_eos",
+)
+_FIELDS = {
+    "max_new_tokens": "max_tokens",
+    **{
+        name: name
+        for name in ("temperature", "top_p", "top_k", "logit_bias", "thinking_budget", "seed", "stop", "tools")
+    },
+    "thinking": "chat_template_kwargs.enable_thinking",
+    **{name: f"diffusion.{name}" for name in _DIFFUSION},
+}
+"""The engine's options and the request fields they come from."""
+
+_ABSENT = object()
+
+
+class ApiError(HTTPException):
+    """An answer that is an error.
+
+    Args:
+        status: HTTP status.
+        message: one line for the client.
+        param: path of the field in the request, where there is one.
+        code: OpenAI's short name of the error, where it has one.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, dict(headers) if headers else None)
+        self.param = param
+        self.code = code
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The JSON of the answer."""
+        kind = _TYPES.get(self.status_code, "server_error" if self.status_code >= 500 else "invalid_request_error")
+        return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body, self.status_code, self.headers)
+
+
+def internal_error(request_id: str) -> ApiError:
+    """For what was not foreseen: the log has the rest under the same id."""
+    return ApiError(500, f"internal error; the server's log has it under {request_id}", code="internal_error")
+
+
+def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> ApiError:
+    """The answer to a request for `path` that the service refused."""
+    if isinstance(error, QueueFullError):
+        headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+        return ApiError(429, str(error), code="queue_full", headers=headers)
+    if isinstance(error, ClosingError):
+        return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
+    if isinstance(error, TextError):
+        return ApiError(400, str(error), param="messages" if path.endswith("/chat/completions") else "prompt")
+    found = re.search(rf"\b({'|'.join(_FIELDS)})\b", str(error))
+    return ApiError(400, str(error), param=_FIELDS[found[1]] if found else None)
+
+
+def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiError:
+    """The answer to a body that does not fit the schema: the most telling of the errors, with its field's path."""
+    if not errors:
+        return ApiError(400, "the request does not fit the schema")
+    placed = [(error, _path(error, body)) for error in errors]
+    rank = {"refused": 0, "extra_forbidden": 1}
+    error, path = min(placed, key=lambda item: (rank.get(item[0]["type"], 2), -len(item[1])))
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or None
+    param = error.get("ctx", {}).get("field", param)
+    if error["type"] == "extra_forbidden":
+        message, code = f"unknown field {param}", "unknown_field"
+    elif error["type"] == "refused":
+        message, code = f"{param or 'the request'}: {error['msg']}", "unsupported_value"
+    elif error["type"] == "missing":
+        message, code = f"{param} is missing", "missing_field"
+    else:
+        what = str(error["msg"]).removeprefix("Value error, ")
+        message, code = f"{param or 'the body'}: {what[:1].lower()}{what[1:]}", "invalid_value"
+    return ApiError(400, message, param=param, code=code)
+
+
+def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
+    """Where in the body the error is: `loc` without the names of union branches, which no client has sent."""
+    path: list[str | int] = []
+    place: Any = body
+    parts = [part for part in error["loc"] if part != "body"]
+    for number, part in enumerate(parts):
+        inner = _ABSENT
+        if isinstance(place, dict):
+            inner = place.get(part, _ABSENT)
+        elif isinstance(place, list) and isinstance(part, int) and part < len(place):
+            inner = place[part]
+        if inner is not _ABSENT:
+            path.append(part)
+            place = inner
+        elif error["type"] == "missing" and number == len(parts) - 1:
+            path.append(part)
+    return path
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Give every error of the application its shape."""
+
+    async def http(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, StarletteHTTPException)
+        if isinstance(error, ApiError):
+            return error.response()
+        messages = {404: "there is nothing at this path", 405: "this path does not take this method"}
+        message = messages.get(error.status_code, str(error.detail))
+        return ApiError(error.status_code, message, headers=error.headers).response()
+
+    async def validation(_: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return from_validation(error.errors(), error.body).response()
+
+    async def gesso(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, UserError | QueueFullError | ClosingError)
+        return from_gesso(error, request.url.path).response()
+
+    app.add_exception_handler(StarletteHTTPException, http)
+    app.add_exception_handler(RequestValidationError, validation)
+    for kind in (UserError, QueueFullError, ClosingError):
+        app.add_exception_handler(kind, gesso)

@@ -1,0 +1,137 @@
+"""OpenAI's messages and fields to the prompt and the options of the engine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pydantic_core import from_json
+
+from gesso.server.errors import ApiError
+from gesso.server.requests import AssistantMessage, ChatRequest, Diffusion, Message, NamedTool, Sampling
+
+TOOL_CALL = "<|tool_call>"
+EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
+"""Share of `max_tokens` that thoughts may take, so that there is always room for an answer."""
+NEVER = -100.0
+"""The logit bias that keeps a token out."""
+
+
+class Vocabulary(Protocol):
+    """All that is asked of a tokenizer here."""
+
+    special: Mapping[str, int]
+
+
+def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as chat templates take them: arguments of calls as mappings, thoughts left out.
+
+    Raises:
+        ApiError: the arguments of a call are no JSON object.
+    """
+    return [_template_message(message, number) for number, message in enumerate(messages)]
+
+
+def _template_message(message: Message, number: int) -> dict[str, Any]:
+    given = message.model_dump(include={"role", "content", "name", "tool_call_id"}, exclude_none=True)
+    if given["role"] == "developer":
+        given["role"] = "system"
+    if isinstance(message, AssistantMessage):
+        given.setdefault("content", "")
+        if message.tool_calls:
+            calls = enumerate(message.tool_calls)
+            given["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {
+                        "name": call.function.name,
+                        "arguments": _arguments(call.function.arguments, f"messages[{number}].tool_calls[{place}]"),
+                    },
+                }
+                for place, call in calls
+            ]
+    return given
+
+
+def _arguments(text: str, path: str) -> dict[str, Any]:
+    try:
+        arguments = from_json(text or "{}", allow_inf_nan=False)
+    except ValueError as error:
+        arguments = error
+    if not isinstance(arguments, dict):
+        raise ApiError(400, "the arguments of a call must be a JSON object as text", param=f"{path}.function.arguments")
+    return arguments
+
+
+def sampling_options(request: Sampling) -> dict[str, Any]:
+    """The engine's options that both kinds of completion have; what was not given is left out."""
+    stop = (request.stop,) if isinstance(request.stop, str) else request.stop
+    bias = {int(token): value for token, value in (request.logit_bias or {}).items()}
+    diffusion = request.diffusion or Diffusion()
+    options: dict[str, Any] = {
+        "max_new_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_k": request.top_k,
+        "seed": request.seed,
+        "stop": tuple(stop) if stop else None,
+        "logit_bias": bias or None,
+        **diffusion.model_dump(exclude={"draft_frames"}),
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_tokens: int) -> dict[str, Any]:
+    """The engine's options of a chat completion.
+
+    Raises:
+        ApiError: fields that contradict each other.
+    """
+    options = sampling_options(request)
+    if request.max_completion_tokens is not None:
+        options["max_new_tokens"] = request.max_completion_tokens
+    if request.logprobs:
+        options["logprobs"] = request.top_logprobs or 0
+    thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))
+    if request.tools and request.tool_choice != "none":
+        options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.tools]
+        if request.tool_choice not in (None, "auto"):
+            if thinking:
+                message = "a call at once leaves no room for thoughts: turn thinking off, or use auto"
+                raise ApiError(400, f"tool_choice: {message}", param="tool_choice", code="unsupported_value")
+            options["begin"] = _begin(request)
+    elif request.tools and TOOL_CALL in vocabulary.special:
+        options["logit_bias"] = {**options.get("logit_bias", {}), vocabulary.special[TOOL_CALL]: NEVER}
+    return {**options, **thinking}
+
+
+def _begin(request: ChatRequest) -> str:
+    """What an answer that must be a call begins with."""
+    if isinstance(request.tool_choice, NamedTool):
+        return f"{TOOL_CALL}call:{request.tool_choice.function.name}{{"
+    tools = request.tools or []
+    return f"{TOOL_CALL}call:{tools[0].function.name}{{" if len(tools) == 1 else f"{TOOL_CALL}call:"
+
+
+def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:
+    """`thinking` and `thinking_budget`; empty where the model answers at once."""
+    template = request.chat_template_kwargs
+    switch = template.enable_thinking if template else None
+    inner = template.thinking_budget if template else None
+    effort, budget = request.reasoning_effort, request.thinking_budget or inner
+    off = effort in ("none", "minimal")
+    if None not in (request.thinking_budget, inner) and request.thinking_budget != inner:
+        raise _contradiction("thinking_budget", "contradicts chat_template_kwargs.thinking_budget")
+    if effort is not None and switch is not None and switch == off:
+        raise _contradiction("reasoning_effort", "contradicts chat_template_kwargs.enable_thinking")
+    if effort is not None and budget is not None:
+        raise _contradiction("thinking_budget", "is a budget, and so is reasoning_effort: give one of them")
+    if budget is not None and switch is False:
+        raise _contradiction("thinking_budget", "contradicts chat_template_kwargs.enable_thinking")
+    if off or (effort is None and budget is None and not switch):
+        return {}
+    share = EFFORT[effort] if effort else EFFORT["high"]
+    return {"thinking": True, "thinking_budget": budget or max(1, int(max_tokens * share))}
+
+
+def _contradiction(param: str, message: str) -> ApiError:
+    return ApiError(400, f"{param}: {message}", param=param, code="unsupported_value")

@@ -1,0 +1,74 @@
+"""Prometheus metrics of one application, in a registry of its own."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gesso.engine.service import Service
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Counts of the service, read when asked for, and what is observed on the way."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_ServiceCollector(service))
+        self.first_block = Histogram(
+            "gesso_time_to_first_block_seconds",
+            "From the submission of a request to its first finished canvas, the queue included.",
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self.canvas = Histogram(
+            "gesso_canvas_seconds",
+            "From one finished canvas of a request to its next.",
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self.http = Counter(
+            "gesso_http_requests", "HTTP requests answered.", ["route", "status"], registry=self._registry
+        )
+
+    def text(self) -> bytes:
+        """All of them in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _ServiceCollector(Collector):
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        stats = self._service.stats()
+        share = stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0
+        per_forward = stats.completion_tokens / stats.canvas_steps if stats.canvas_steps else 0.0
+        gauges = {
+            "requests_waiting": ("Requests in the queue.", stats.waiting),
+            "requests_running": ("Requests that are denoised.", stats.running),
+            "tokens_per_forward": ("Tokens generated per denoising step of a canvas, since the start.", per_forward),
+            "cache_hit_share": ("Share of all prompt tokens that came from the prefix store.", share),
+            "cache_bytes": ("Memory of running requests' caches.", stats.cache_bytes),
+            "prefix_bytes": ("Memory of stored prefixes.", stats.prefix_bytes),
+            "kv_memory_bytes": ("The bound on both.", stats.kv_memory),
+            "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
+        }
+        counters = {
+            "steps": ("Denoising passes of the model.", stats.steps),
+            "canvas_steps": ("Canvases stepped, summed over passes.", stats.canvas_steps),
+            "canvases": ("Canvases finished.", stats.canvases),
+            "prompt_tokens": ("Tokens of prompts.", stats.prompt_tokens),
+            "cached_tokens": ("Tokens of prompts that came from the prefix store.", stats.cached_tokens),
+            "completion_tokens": ("Tokens generated.", stats.completion_tokens),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"gesso_{name}", text, value=value)
+        for name, (text, count) in counters.items():
+            yield CounterMetricFamily(f"gesso_{name}", text, value=count)
+        requests = CounterMetricFamily("gesso_requests", "Requests by how they ended.", labels=["outcome"])
+        for outcome, count in sorted(stats.requests.items()):
+            requests.add_metric([outcome], count)
+        yield requests

@@ -1,0 +1,36 @@
+"""`GET /v1/models`: the model, and one more for each adapter."""
+
+from fastapi import APIRouter
+
+from gesso.server.context import Context
+from gesso.server.responses import ModelCard, ModelList
+
+
+def model_routes(context: Context) -> APIRouter:
+    """The endpoints over this service."""
+    router = APIRouter(tags=["models"])
+    name = context.settings.served_model_name
+
+    def card(model: str) -> ModelCard:
+        return ModelCard(
+            id=model,
+            object="model",
+            created=context.created,
+            owned_by="gesso",
+            max_model_len=context.max_model_len,
+            root=name,
+            parent=None if model == name else name,
+        )
+
+    @router.get("/v1/models")
+    async def models() -> ModelList:
+        """All models that a request may name."""
+        return ModelList(object="list", data=[card(model) for model in context.models])
+
+    @router.get("/v1/models/{model:path}")
+    async def model(model: str) -> ModelCard:
+        """One of them."""
+        context.adapter(model)
+        return card(model)
+
+    return router

@@ -1,0 +1,44 @@
+"""Parts of answers that both kinds of completion have."""
+
+from collections.abc import Sequence
+
+from gesso.engine.events import DraftFrame
+from gesso.engine.result import GenerationResult
+from gesso.server.responses import CachedTokens, DiffusionReport, Draft, ReasoningTokens, Usage
+
+
+def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1) -> Usage:
+    """Tokens of an answer; a prompt counts once for all of its choices."""
+    prompts = results[::choices_of_prompt]
+    prompt = sum(result.prompt_tokens for result in prompts)
+    completion = sum(result.completion_tokens for result in results)
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        prompt_tokens_details=CachedTokens(cached_tokens=sum(result.cached_tokens for result in prompts)),
+        completion_tokens_details=ReasoningTokens(reasoning_tokens=sum(result.reasoning_tokens for result in results)),
+    )
+
+
+def diffusion_report(result: GenerationResult) -> DiffusionReport:
+    return DiffusionReport(
+        seed=result.seed,
+        denoising_steps=list(result.denoising_steps),
+        converged=list(result.converged),
+        tokens_per_forward=round(result.tokens_per_forward, 3),
+    )
+
+
+def draft(frame: DraftFrame) -> Draft:
+    """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
+    return Draft.model_construct(
+        canvas=frame.canvas,
+        step=frame.step,
+        max_denoising_steps=frame.max_denoising_steps,
+        temperature=round(frame.temperature, 4),
+        tokens=list(frame.tokens),
+        pieces=list(frame.pieces),
+        accepted=list(map(int, frame.accepted)),
+        entropy=list(frame.entropy),
+    )

@@ -1,0 +1,275 @@
+"""The bodies that clients send. Whatever is declared here is honoured; whatever is not is refused by name."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
+
+MAX_MESSAGES = 2048
+MAX_CHOICES = 8
+MAX_PROMPTS = 32
+MAX_STOP = 16
+MAX_LOGPROBS = 20
+
+NO_INFILL = "infill is not supported yet"
+NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
+NO_CONSTRAINTS = "only {'type': 'text'} is supported: answers that must fit a grammar are not supported yet"
+
+
+class Diffusion(Strict):
+    """How the canvases are denoised; each field overrides the model's default."""
+
+    max_denoising_steps: Annotated[int, Field(ge=1)] | None = None
+    entropy_bound: Annotated[float, Field(ge=0)] | None = None
+    t_min: Annotated[float, Field(ge=0)] | None = None
+    t_max: Annotated[float, Field(gt=0)] | None = None
+    stability_threshold: Annotated[int, Field(ge=0)] | None = None
+    confidence_threshold: Annotated[float, Field(ge=0)] | None = None
+    canvas_length: Annotated[int, Field(ge=1)] | None = None
+    start_canvas: Annotated[list[TokenId], Field(min_length=1)] | None = None
+    ignore_eos: bool | None = None
+    draft_frames: bool = False
+
+
+class StreamOptions(Strict):
+    include_usage: bool | None = None
+
+
+class Sampling(Strict):
+    """The fields of both kinds of completion."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    stop: (
+        Annotated[str, StringConstraints(min_length=1)]
+        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)]
+        | None
+    ) = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    logit_bias: (
+        dict[
+            Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
+            Annotated[float, Field(ge=-100, le=100)],
+        ]
+        | None
+    ) = None
+    frequency_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
+    presence_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
+    user: str | None = None
+    diffusion: Diffusion | None = None
+
+    @model_validator(mode="after")
+    def _check_stream(self) -> "Sampling":
+        if self.stream_options is not None and not self.stream:
+            raise contradiction("stream_options", "needs stream: true")
+        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        return self
+
+
+def _text_only(part: Any) -> Any:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if isinstance(kind, str) and kind != "text":
+        raise PydanticCustomError("refused", "a part of type {kind} is not supported, only text", {"kind": kind})
+    return part
+
+
+class TextPart(Strict):
+    type: Literal["text"]
+    text: str
+
+
+Content = str | Annotated[list[Annotated[TextPart, BeforeValidator(_text_only)]], Field(min_length=1)]
+NoName = Annotated[None, refused("the chat template has no place for names of participants")]
+
+
+class SystemMessage(Strict):
+    role: Literal["system", "developer"]
+    content: Content
+    name: NoName = None
+
+
+class UserMessage(Strict):
+    role: Literal["user"]
+    content: Content
+    name: NoName = None
+
+
+class FunctionCall(Strict):
+    name: FunctionName
+    arguments: str
+    """A JSON object as text."""
+
+
+class ToolCall(Strict):
+    id: str
+    type: Literal["function"] = "function"
+    function: FunctionCall
+    index: int | None = None
+
+
+class AssistantMessage(Strict):
+    """An earlier answer, as this server gave it. Thoughts are taken and left out of the prompt, as the model's chat
+    format has it."""
+
+    role: Literal["assistant"]
+    content: Content | None = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    name: NoName = None
+    refusal: Annotated[None, refused("refusals are not part of this model's chat format")] = None
+    audio: Annotated[None, refused("audio is not supported")] = None
+    function_call: Annotated[None, refused("use tool_calls")] = None
+    annotations: Annotated[list[Any], Field(max_length=0)] | None = None
+
+
+class ToolMessage(Strict):
+    role: Literal["tool"]
+    content: Content
+    tool_call_id: str
+    name: FunctionName | None = None
+
+
+Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
+
+
+class Function(Strict):
+    name: FunctionName
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: Annotated[
+        bool | None, only(False, because="arguments are not guaranteed to fit the schema yet; leave strict out")
+    ] = None
+
+
+class Tool(Strict):
+    type: Literal["function"]
+    function: Function
+
+
+class NamedFunction(Strict):
+    name: FunctionName
+
+
+class NamedTool(Strict):
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class TemplateOptions(Strict):
+    enable_thinking: bool | None = None
+    thinking_budget: Annotated[int, Field(ge=1)] | None = None
+
+
+class TextFormat(Strict):
+    type: Literal["text"]
+
+
+class ChatRequest(Sampling):
+    """A chat completion."""
+
+    messages: Messages
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
+    parallel_tool_calls: Annotated[
+        bool | None, only(True, because="false is not supported: a canvas may hold several calls")
+    ] = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+    thinking_budget: Annotated[int, Field(ge=1)] | None = None
+    response_format: Annotated[TextFormat | None, only({"type": "text"}, because=NO_CONSTRAINTS)] = None
+    metadata: dict[str, str] | None = None
+    store: Annotated[bool | None, only(False, because="nothing is stored here")] = None
+    service_tier: Literal["auto", "default"] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    modalities: Annotated[list[str] | None, only(["text"], because="the model writes text only")] = None
+    functions: Annotated[None, refused("use tools")] = None
+    function_call: Annotated[None, refused("use tool_choice")] = None
+    audio: Annotated[None, refused("audio is not supported")] = None
+    prediction: Annotated[None, refused("predicted outputs are not supported; see diffusion.start_canvas")] = None
+    verbosity: Annotated[None, refused("not supported; ask for it in the prompt")] = None
+    web_search_options: Annotated[None, refused("the server opens no addresses")] = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "ChatRequest":
+        if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
+            raise contradiction("max_tokens", "contradicts max_completion_tokens")
+        if self.top_logprobs is not None and not self.logprobs:
+            raise contradiction("top_logprobs", "needs logprobs: true")
+        if self.tool_choice not in (None, "none", "auto") and not self.tools:
+            raise contradiction("tool_choice", "needs tools")
+        if self.parallel_tool_calls is not None and not self.tools:
+            raise contradiction("parallel_tool_calls", "needs tools")
+        names = [tool.function.name for tool in self.tools or ()]
+        if len(set(names)) < len(names):
+            raise contradiction("tools", "two have the same name")
+        if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
+            raise contradiction("tool_choice.function.name", "no tool has this name")
+        return self
+
+
+def _kind_of_prompt(value: Any) -> str:
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(value, list):
+        return "batches" if isinstance(first, list) else "texts" if isinstance(first, str) else "tokens"
+    return "text"
+
+
+Prompts = Annotated[
+    Annotated[str, Tag("text")]
+    | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS), Tag("texts")]
+    | Annotated[list[TokenId], Field(min_length=1), Tag("tokens")]
+    | Annotated[
+        list[Annotated[list[TokenId], Field(min_length=1)]], Field(min_length=1, max_length=MAX_PROMPTS), Tag("batches")
+    ],
+    Discriminator(_kind_of_prompt),
+]
+
+
+class CompletionRequest(Sampling):
+    """A completion of text or tokens as they are, without the chat template."""
+
+    prompt: Prompts
+    logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    suffix: Annotated[None, refused(NO_INFILL)] = None
+    echo: Annotated[bool | None, only(False, because="the prompt is not repeated; use /v1/tokenize")] = None
+    best_of: Annotated[int | None, only(1, because="only 1 is supported; use n")] = None
+
+
+class TokenizeRequest(Strict):
+    """A text as it is, or messages as the chat template writes them."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Messages | None = None
+    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "TokenizeRequest":
+        if (self.prompt is None) == (self.messages is None):
+            raise contradiction("prompt", "give either prompt or messages")
+        if self.messages is None and (self.tools is not None or self.chat_template_kwargs is not None):
+            raise contradiction("prompt", "tools and chat_template_kwargs need messages")
+        if self.chat_template_kwargs is not None and self.chat_template_kwargs.thinking_budget is not None:
+            raise contradiction("chat_template_kwargs.thinking_budget", "has no part in a prompt")
+        return self
+
+
+class DetokenizeRequest(Strict):
+    model: str | None = None
+    tokens: list[TokenId]

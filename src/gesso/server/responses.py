@@ -1,0 +1,200 @@
+"""The bodies that clients get, in OpenAI's shapes. What is not set is left out."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+Finish = Literal["stop", "length", "tool_calls"]
+
+
+class CachedTokens(BaseModel):
+    cached_tokens: int
+
+
+class ReasoningTokens(BaseModel):
+    reasoning_tokens: int
+
+
+class Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+    completion_tokens_details: ReasoningTokens
+
+
+class DiffusionReport(BaseModel):
+    """How a choice was denoised."""
+
+    seed: int
+    denoising_steps: list[int]
+    converged: list[bool]
+    tokens_per_forward: float
+
+
+class TopLogprob(BaseModel):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprobs(TopLogprob):
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(BaseModel):
+    content: list[TokenLogprobs]
+    refusal: None
+
+
+class FunctionCall(BaseModel):
+    name: str
+    arguments: str
+
+
+class ToolCall(BaseModel):
+    index: int = 0
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
+class Message(BaseModel):
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] = []
+
+
+class ChatChoice(BaseModel):
+    index: int
+    message: Message
+    logprobs: ChatLogprobs | None
+    finish_reason: Finish
+    diffusion: DiffusionReport
+    warnings: list[str] = []
+
+
+class ChatCompletion(BaseModel):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class Delta(BaseModel):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] = []
+
+
+class ChunkChoice(BaseModel):
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None = None
+    finish_reason: Finish | None
+    diffusion: DiffusionReport | None = None
+    warnings: list[str] = []
+
+
+class Draft(BaseModel):
+    """One canvas after one denoising step; the lists are of equal length."""
+
+    canvas: int
+    step: int
+    max_denoising_steps: int
+    temperature: float
+    tokens: list[int]
+    pieces: list[str]
+    accepted: list[int]
+    entropy: list[float]
+
+
+class ChatChunk(BaseModel):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[ChunkChoice]
+    usage: Usage | None = None
+    draft: Draft | None = None
+
+
+class TextLogprobs(BaseModel):
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
+
+
+class TextChoice(BaseModel):
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] = []
+    diffusion: DiffusionReport | None = None
+    warnings: list[str] = []
+
+
+class TextCompletion(BaseModel):
+    """Also the chunks of its stream."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    system_fingerprint: str
+    choices: list[TextChoice]
+    usage: Usage | None = None
+    draft: Draft | None = None
+
+
+class ModelCard(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    max_model_len: int
+    root: str
+    parent: str | None
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[ModelCard]
+
+
+class Tokens(BaseModel):
+    tokens: list[int]
+    pieces: list[str]
+    count: int
+    max_model_len: int
+
+
+class Text(BaseModel):
+    text: str
+
+
+class Status(BaseModel):
+    status: str
+
+
+class ErrorDetail(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorResponse(BaseModel):
+    error: ErrorDetail

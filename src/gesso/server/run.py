@@ -1,0 +1,116 @@
+"""The server as a process: a socket, uvicorn, and an end without broken answers.
+
+The first SIGINT or SIGTERM closes the service: `/ready` and new requests get 503 at once while running requests go on,
+for `drain_seconds` at most, and then uvicorn ends. A second signal ends everything where it stands.
+"""
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from gesso.engine.service import Service
+from gesso.errors import OptionError
+from gesso.server.app import create_app
+from gesso.server.settings import Settings
+
+FORCED = 130
+"""Exit code after a second signal."""
+LAST_WORDS = 5
+"""Seconds in which answers that are ready must have been read by their clients."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one.
+
+    Raises:
+        OptionError: the address is not this machine's, or taken.
+    """
+    if not 0 <= port < 2**16:
+        raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OptionError(f"cannot listen at {host} port {port}: {reason}") from None
+
+
+def address(listener: socket.socket) -> str:
+    """Where clients find the server."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with a closing time before its end. Without signals, `stop` begins it."""
+
+    def __init__(self, app: FastAPI, service: Service, drain_seconds: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=LAST_WORDS,
+            )
+        )
+        self._service = service
+        self._drain_seconds = drain_seconds
+        self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
+
+    def stop(self) -> None:
+        """Begin to close; returns at once."""
+        self._closing.start()
+
+    def _close(self) -> None:
+        try:
+            self._service.close(self._drain_seconds)
+        finally:
+            self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
+        """A signal. It is not handed on when all is done, as uvicorn would: the exit code is ours."""
+        if self._closing.ident is None:
+            self.stop()
+            return
+        # At once: the engine's thread may be in the middle of a pass, which nothing else would end.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(FORCED)
+
+
+def serve(
+    service: Service, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
+) -> int:
+    """Answer requests until a signal comes; returns the exit code. `started` is told the address."""
+    _log_to_stderr()
+    server = Server(create_app(service, settings), service, settings.drain_seconds)
+    service.start()
+    started(address(listener))
+    server.run(sockets=[listener])
+    return 0
+
+
+def _log_to_stderr() -> None:
+    """Access lines are JSON by themselves; errors get their time and traceback."""
+    for name, level, form in (
+        ("gesso.access", logging.INFO, "%(message)s"),
+        ("gesso", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),
+        ("uvicorn.error", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),
+    ):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter(form))
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False

@@ -1,0 +1,32 @@
+"""What the server is told at its start."""
+
+from dataclasses import dataclass
+
+from gesso.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of one server. Defaults are safe on a machine that others can reach."""
+
+    served_model_name: str
+    """The model's id; an adapter's is this with `:NAME` behind it."""
+    api_keys: tuple[str, ...] = ()
+    """Any of them opens all paths; none needed where there are none."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the server; `*` for all."""
+    drain_seconds: float = 10.0
+    """How long running requests may go on after the signal to stop."""
+    log_prompts: bool = False
+    """Whether prompts stand in the access log."""
+    max_body_bytes: int = 4 * 2**20
+
+    def __post_init__(self) -> None:
+        if not self.served_model_name:
+            raise OptionError("the served model name must not be empty")
+        if not all(key and key.isascii() and key.isprintable() and " " not in key for key in self.api_keys):
+            raise OptionError("an API key must be printable ASCII without spaces, and not empty")
+        if not 0 <= self.drain_seconds < float("inf"):
+            raise OptionError(f"drain seconds must be a number of at least 0, got {self.drain_seconds}")
+        if self.max_body_bytes < 1:
+            raise OptionError(f"the body limit must be at least 1 byte, got {self.max_body_bytes}")

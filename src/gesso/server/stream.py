@@ -1,0 +1,73 @@
+"""Server-sent events."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gesso.server.access_log import Record
+from gesso.server.choices import Choices
+from gesso.server.errors import ApiError, internal_error
+
+log = logging.getLogger("gesso.server")
+
+DONE = b"data: [DONE]\n\n"
+DRAFT_EVENT = "diffusion.draft"
+PATIENCE = 10.0
+"""Seconds of silence after which a comment tells proxies and clients that the stream lives."""
+
+
+def data(chunk: BaseModel, event: str | None = None) -> bytes:
+    """A chunk as one event. ASCII only: some clients break lines at characters that are no line ends here."""
+    name = f"event: {event}\n" if event else ""
+    return f"{name}data: {chunk.model_dump_json(exclude_unset=True, ensure_ascii=True)}\n\n".encode()
+
+
+def comment(text: str) -> bytes:
+    """A line that every client skips."""
+    return f": {text}\n\n".encode()
+
+
+class EventStream(Response):
+    """A stream of chunks. The choices end with the client, whichever way it goes."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, choices: Choices, chunks: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._choices = choices
+        self._chunks = chunks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watcher = asyncio.create_task(self._choices.watch(receive))
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for chunk in self._to_the_end(scope["state"]["record"]):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            watcher.cancel()
+            self._choices.cancel()
+
+    async def _to_the_end(self, record: Record) -> AsyncIterator[bytes]:
+        """The chunks; where they break off, the error as the last one."""
+        try:
+            async for chunk in self._chunks:
+                yield chunk
+        except ApiError as error:
+            record.outcome = "hung_up" if record.outcome == "hung_up" else "error"
+            yield _error(error)
+        except Exception:
+            log.exception("%s crashed", record.request_id)
+            record.outcome = "error"
+            yield _error(internal_error(record.request_id))
+        yield DONE
+
+
+def _error(error: ApiError) -> bytes:
+    return f"data: {json.dumps(error.body)}\n\n".encode()

@@ -1,0 +1,59 @@
+"""`POST /v1/tokenize` and `/v1/detokenize`."""
+
+from anyio import to_thread
+from fastapi import APIRouter
+
+from gesso.engine.prompt import prompt_ids
+from gesso.errors import TextError
+from gesso.server.body import JsonRoute
+from gesso.server.context import Context
+from gesso.server.errors import ApiError
+from gesso.server.messages import template_messages
+from gesso.server.requests import DetokenizeRequest, TokenizeRequest
+from gesso.server.responses import Text, Tokens
+
+
+def token_routes(context: Context) -> APIRouter:
+    """The endpoints over this service."""
+    router = APIRouter(route_class=JsonRoute, tags=["tokens"])
+    engine = context.service.engine
+
+    def ids(body: TokenizeRequest) -> list[int]:
+        if body.messages is None:
+            return engine.tokenizer.encode(body.prompt or "")
+        thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
+        return prompt_ids(
+            template_messages(body.messages),
+            engine.tokenizer,
+            engine.template,
+            vocab_size=engine.model.config.vocab_size,
+            image_token_ids=engine.model.config.image_token_ids,
+            thinking=thinking,
+            tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
+        )
+
+    @router.post("/v1/tokenize")
+    async def tokenize(body: TokenizeRequest) -> Tokens:
+        """The tokens of a text, or of messages in the chat template."""
+        if body.model is not None:
+            context.adapter(body.model)
+        try:
+            tokens = await to_thread.run_sync(ids, body)
+        except TextError as error:
+            raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
+        pieces = [engine.tokenizer.piece(token) for token in tokens]
+        return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
+
+    @router.post("/v1/detokenize")
+    async def detokenize(body: DetokenizeRequest) -> Text:
+        """The text of tokens, special ones included."""
+        if body.model is not None:
+            context.adapter(body.model)
+        size = engine.model.config.vocab_size
+        for place, token in enumerate(body.tokens):
+            if token >= size:
+                message = f"token id {token} is outside the vocabulary of {size}"
+                raise ApiError(400, message, param=f"tokens[{place}]")
+        return Text(text=await to_thread.run_sync(engine.tokenizer.decode, body.tokens))
+
+    return router

@@ -1,0 +1,143 @@
+"""A service that plays prepared events, for tests of the protocol alone."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from gesso.config import GenerationConfig
+from gesso.engine.engine import Request
+from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.engine.service import Limits, Stats
+from gesso.errors import ClosingError
+from gesso.models.hub import resolve
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.output import ToolCall
+from gesso.text.tokenizer import Tokenizer
+
+STATS = Stats(
+    waiting=3,
+    running=2,
+    steps=40,
+    canvas_steps=50,
+    canvases=10,
+    prompt_tokens=200,
+    cached_tokens=50,
+    completion_tokens=300,
+    requests={"stop": 7, "crash": 1},
+    cache_bytes=1000,
+    prefix_bytes=500,
+    kv_memory=4096,
+    expected_seconds=1.5,
+)
+
+RESULT = GenerationResult(
+    text="Hello there",
+    reasoning="",
+    token_ids=(5, 6, 7),
+    finish_reason="stop",
+    prompt_tokens=11,
+    completion_tokens=3,
+    denoising_steps=(2, 4),
+    converged=(True, False),
+    seed=9,
+    seconds_to_first_block=0.1,
+    seconds=0.2,
+    cached_tokens=4,
+)
+
+
+def result(**changes: Any) -> GenerationResult:
+    return replace(RESULT, **changes)
+
+
+def block(text: str = "", reasoning: str = "", calls: Sequence[ToolCall] = (), **changes: Any) -> BlockCommitted:
+    fields: dict[str, Any] = {"canvas": 0, "tokens": (5,), "denoising_steps": 2, "converged": True}
+    return BlockCommitted(text=text, reasoning=reasoning, tool_calls=tuple(calls), **{**fields, **changes})
+
+
+def frame(step: int = 1, width: int = 2) -> DraftFrame:
+    return DraftFrame(
+        canvas=0,
+        step=step,
+        max_denoising_steps=48,
+        temperature=0.8,
+        tokens=(5, 6) * (width // 2),
+        accepted=(True, False) * (width // 2),
+        entropy=(0.0005, 1.2346) * (width // 2),
+        pieces=("a", "\u2028") * (width // 2),
+    )
+
+
+def logprob(text: str = "Hé") -> TokenLogprob:
+    return TokenLogprob(token=5, text=text, logprob=-0.5, top=((5, text, -0.5), (6, "b", -1.5)))
+
+
+class FakeTicket:
+    def __init__(self, service: "FakeService", listener: Callable[[Event], None]) -> None:
+        self.prompt_tokens = 11
+        self.position = 2
+        self.cancelled = threading.Event()
+        self.done = False
+        self._service = service
+        self.listener = listener
+
+    def send(self, event: Event) -> None:
+        self.done = self.done or isinstance(event, Finished | Failed)
+        self.listener(event)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+        if not self.done:
+            self.send(Finished(result(finish_reason="cancelled")))
+
+
+class FakeService:
+    """Plays `events` to every request as it is submitted, or `error` to refuse it."""
+
+    def __init__(self, limits: Limits | None = None, adapters: tuple[str, ...] = ("sudoku",)) -> None:
+        folder = resolve("mini", offline=True)
+        shape = SimpleNamespace(
+            vocab_size=1811, max_position_embeddings=4096, canvas_length=32, image_token_ids=(17, 18, 19)
+        )
+        self.engine = SimpleNamespace(
+            tokenizer=Tokenizer.from_folder(folder),
+            template=ChatTemplate.from_folder(folder),
+            defaults=GenerationConfig(),
+            name="mini",
+            model=SimpleNamespace(config=shape),
+        )
+        self.limits = limits or Limits()
+        self.adapters = adapters
+        self.ready = True
+        self.error: Exception | None = None
+        self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
+        self.requests: list[Request] = []
+        self.tickets: list[FakeTicket] = []
+        self.submitted = threading.Event()
+
+    def start(self) -> None:
+        self.ready = True
+
+    def submit(self, request: Request, listener: Callable[[Event], None]) -> FakeTicket:
+        if not self.ready:
+            raise ClosingError("the server is shutting down")
+        if self.error is not None:
+            raise self.error
+        ticket = FakeTicket(self, listener)
+        self.requests.append(request)
+        self.tickets.append(ticket)
+        for event in self.events:
+            ticket.send(event)
+        self.submitted.set()
+        return ticket
+
+    def stats(self) -> Stats:
+        return STATS
+
+    def close(self, drain_seconds: float = 0.0) -> None:  # noqa: ARG002
+        self.ready = False
+        for ticket in self.tickets:
+            ticket.cancel()

@@ -1,0 +1,344 @@
+"""Chat completions: what reaches the engine, and what comes back."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Finished
+from gesso.engine.service import Limits
+from gesso.server.responses import ChatCompletion
+from gesso.text.output import ToolCall
+from server.conftest import ask, chat_body, make_client, refusal
+from server.fake import FakeService, block, logprob, result
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+CLOCK = {"type": "function", "function": {"name": "clock"}}
+
+
+def options(client: TestClient, service: FakeService, **fields: Any) -> dict[str, Any]:
+    """The engine's options for a request with these fields."""
+    ask(client, **fields)
+    return dict(service.requests[-1].options)
+
+
+def call_token(service: FakeService) -> int:
+    return service.engine.tokenizer.special["<|tool_call>"]
+
+
+def test_the_answer_has_openais_shape(client: TestClient) -> None:
+    answer = ask(client)
+    ChatCompletion.model_validate(answer)
+    assert answer["id"].startswith("chatcmpl-")
+    assert answer["object"] == "chat.completion"
+    assert answer["model"] == "mini"
+    assert answer["system_fingerprint"].startswith("fp_")
+    assert answer["choices"] == [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Hello there", "refusal": None},
+            "logprobs": None,
+            "finish_reason": "stop",
+            "diffusion": {
+                "seed": 9,
+                "denoising_steps": [2, 4],
+                "converged": [True, False],
+                "tokens_per_forward": 0.5,
+            },
+        }
+    ]
+    assert answer["usage"] == {
+        "prompt_tokens": 11,
+        "completion_tokens": 3,
+        "total_tokens": 14,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+def test_a_plain_request_leaves_everything_to_the_model(client: TestClient, service: FakeService) -> None:
+    assert options(client, service) == {}
+    request = service.requests[0]
+    assert (request.adapter, request.drafts) == (None, False)
+    assert request.prompt == [{"role": "user", "content": "Hi"}]
+
+
+def test_sampling_fields_reach_the_engine(client: TestClient, service: FakeService) -> None:
+    sent = {
+        "max_tokens": 50,
+        "temperature": 0,
+        "top_p": 0.9,
+        "top_k": 3,
+        "seed": 5,
+        "stop": "\n",
+        "logit_bias": {"7": -2, "8": 1.5},
+        "diffusion": {
+            "max_denoising_steps": 9,
+            "entropy_bound": 0.2,
+            "t_min": 0.1,
+            "t_max": 0.9,
+            "stability_threshold": 2,
+            "confidence_threshold": 0.01,
+            "canvas_length": 16,
+            "start_canvas": [1, 2],
+            "ignore_eos": True,
+        },
+    }
+    assert options(client, service, **sent) == {
+        "max_new_tokens": 50,
+        "temperature": 0,
+        "top_p": 0.9,
+        "top_k": 3,
+        "seed": 5,
+        "stop": ("\n",),
+        "logit_bias": {7: -2.0, 8: 1.5},
+        **sent["diffusion"],
+    }
+
+
+def test_max_completion_tokens_is_the_same_as_max_tokens(client: TestClient, service: FakeService) -> None:
+    assert options(client, service, max_completion_tokens=7)["max_new_tokens"] == 7
+    assert options(client, service, max_completion_tokens=7, max_tokens=7)["max_new_tokens"] == 7
+    assert refusal(client, max_completion_tokens=7, max_tokens=8)["param"] == "max_tokens"
+
+
+def test_fields_without_effect_by_definition_are_taken(client: TestClient, service: FakeService) -> None:
+    fields = {"user": "u", "metadata": {"a": "b"}, "store": False, "service_tier": "auto", "prompt_cache_key": "k"}
+    neutral = {"frequency_penalty": 0, "presence_penalty": 0.0, "response_format": {"type": "text"}, "n": 1}
+    assert options(client, service, **fields, **neutral, modalities=["text"]) == {}
+
+
+def test_null_is_the_same_as_left_out(client: TestClient, service: FakeService) -> None:
+    names = ("temperature", "stop", "n", "tools", "seed", "functions", "stream", "diffusion", "logit_bias")
+    assert options(client, service, **dict.fromkeys(names)) == {}
+
+
+def test_several_choices_count_the_seed_up(client: TestClient, service: FakeService) -> None:
+    answer = ask(client, n=3, seed=40)
+    assert [request.options["seed"] for request in service.requests] == [40, 41, 42]
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
+    assert answer["usage"]["prompt_tokens"] == 11
+    assert answer["usage"]["completion_tokens"] == 9
+
+
+def test_more_choices_than_the_server_holds_are_refused() -> None:
+    service = FakeService(Limits(max_num_seqs=1, max_waiting=1))
+    assert refusal(make_client(service), n=3)["param"] == "n"
+    assert service.requests == []
+
+
+def test_an_adapter_is_asked_for_by_name(client: TestClient, service: FakeService) -> None:
+    assert ask(client, model="mini:sudoku")["model"] == "mini:sudoku"
+    assert service.requests[0].adapter == "sudoku"
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "mini:", "mini:chess", "", "MINI"])
+def test_an_unknown_model_is_not_found(client: TestClient, model: str) -> None:
+    error = refusal(client, status=404, model=model)
+    assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+# Messages.
+
+
+def test_messages_reach_the_template_as_it_takes_them(client: TestClient, service: FakeService) -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "clock", "arguments": '{"zone": "UTC"}'}}
+    messages = [
+        {"role": "developer", "content": "Be short."},
+        {"role": "user", "content": [{"type": "text", "text": "What"}, {"type": "text", "text": " time?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm", "refusal": None},
+        {"role": "tool", "tool_call_id": "call_1", "content": "noon"},
+        {"role": "assistant", "content": "Noon."},
+        {"role": "user", "content": "Thanks"},
+    ]
+    ask(client, messages=messages)
+    assert service.requests[0].prompt == [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": [{"type": "text", "text": "What"}, {"type": "text", "text": " time?"}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "clock", "arguments": {"zone": "UTC"}}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "noon"},
+        {"role": "assistant", "content": "Noon."},
+        {"role": "user", "content": "Thanks"},
+    ]
+    assert service.engine.template is not None
+    assert 'call:clock{zone:<|"|>UTC<|"|>}' in service.engine.template.render(service.requests[0].prompt)
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "3", '{"a": NaN}', '"text"'])
+def test_arguments_of_a_call_must_be_an_object(client: TestClient, arguments: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages = [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}]
+    assert refusal(client, messages=messages)["param"] == "messages[1].tool_calls[0].function.arguments"
+
+
+# Thoughts.
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {}),
+        ({"reasoning_effort": "none"}, {}),
+        ({"reasoning_effort": "minimal"}, {}),
+        ({"reasoning_effort": "low"}, {"thinking": True, "thinking_budget": 64}),
+        ({"reasoning_effort": "medium"}, {"thinking": True, "thinking_budget": 128}),
+        ({"reasoning_effort": "high"}, {"thinking": True, "thinking_budget": 192}),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, {"thinking": True, "thinking_budget": 192}),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, {}),
+        ({"thinking_budget": 10}, {"thinking": True, "thinking_budget": 10}),
+        ({"chat_template_kwargs": {"thinking_budget": 10}}, {"thinking": True, "thinking_budget": 10}),
+    ],
+)
+def test_thinking(client: TestClient, service: FakeService, fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert options(client, service, **fields) == expected
+
+
+def test_effort_is_a_share_of_max_tokens(client: TestClient, service: FakeService) -> None:
+    assert options(client, service, reasoning_effort="low", max_tokens=1000)["thinking_budget"] == 250
+    assert options(client, service, reasoning_effort="low", max_tokens=1)["thinking_budget"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}}, "reasoning_effort"),
+        ({"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}, "reasoning_effort"),
+        ({"reasoning_effort": "low", "thinking_budget": 5}, "thinking_budget"),
+        ({"thinking_budget": 5, "chat_template_kwargs": {"enable_thinking": False}}, "thinking_budget"),
+        ({"thinking_budget": 5, "chat_template_kwargs": {"thinking_budget": 6}}, "thinking_budget"),
+        ({"reasoning_effort": "low", "tools": [WEATHER], "tool_choice": "required"}, "tool_choice"),
+    ],
+)
+def test_contradictions_about_thinking(client: TestClient, fields: dict[str, Any], param: str) -> None:
+    assert refusal(client, **fields)["param"] == param
+
+
+def test_thoughts_have_their_own_field(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(reasoning="Let me see.", reasoning_tokens=2))]
+    answer = ask(client, reasoning_effort="low")
+    message = answer["choices"][0]["message"]
+    assert (message["content"], message["reasoning_content"], message["reasoning"]) == (
+        "Hello there",
+        "Let me see.",
+        "Let me see.",
+    )
+    assert answer["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+
+
+# Tools.
+
+
+def test_tools_are_shown_to_the_model(client: TestClient, service: FakeService) -> None:
+    for choice in ({}, {"tool_choice": "auto"}, {"tool_choice": None}, {"parallel_tool_calls": True}):
+        ask(client, tools=[WEATHER], **choice)
+        assert dict(service.requests[-1].options) == {"tools": [WEATHER]}
+
+
+def test_none_shows_no_tools_and_bars_calls(client: TestClient, service: FakeService) -> None:
+    ask(client, tools=[WEATHER], tool_choice="none", logit_bias={"7": 1})
+    assert dict(service.requests[-1].options) == {"logit_bias": {7: 1.0, call_token(service): -100.0}}
+
+
+def test_without_tools_nothing_is_barred(client: TestClient, service: FakeService) -> None:
+    """A bias costs a slower pass."""
+    for fields in ({}, {"tools": []}, {"tool_choice": "none"}):
+        ask(client, **fields)
+        assert dict(service.requests[-1].options) == {}
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "begin"),
+    [
+        ([WEATHER, CLOCK], "required", "<|tool_call>call:"),
+        ([WEATHER], "required", "<|tool_call>call:weather{"),
+        ([WEATHER, CLOCK], {"type": "function", "function": {"name": "clock"}}, "<|tool_call>call:clock{"),
+    ],
+)
+def test_a_call_can_be_demanded(
+    client: TestClient, service: FakeService, tools: list[Any], choice: Any, begin: str
+) -> None:
+    assert options(client, service, tools=tools, tool_choice=choice) == {"tools": tools, "begin": begin}
+
+
+def test_calls_come_back_in_openais_form(client: TestClient, service: FakeService) -> None:
+    calls = (ToolCall("weather", '{"city": "Köln"}'), ToolCall("clock", "{}"))
+    service.events = [Finished(result(text="", tool_calls=calls))]
+    choice = ask(client, tools=[WEATHER, CLOCK])["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    first, second = choice["message"]["tool_calls"]
+    assert first["id"].startswith("call_")
+    assert first["id"] != second["id"]
+    assert first["type"] == "function"
+    assert first["function"]["name"] == "weather"
+    assert json.loads(first["function"]["arguments"]) == {"city": "Köln"}
+    assert set(first) == {"id", "type", "function"}
+
+
+def test_an_answer_goes_back_in_as_it_came(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="", reasoning="hm", tool_calls=(ToolCall("clock", "{}"),)))]
+    message = ask(client, tools=[CLOCK])["choices"][0]["message"]
+    tool = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "noon"}
+    ask(client, tools=[CLOCK], messages=[{"role": "user", "content": "?"}, message, tool])
+
+
+def test_text_beside_calls_stays(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="I look.", tool_calls=(ToolCall("clock", "{}"),)))]
+    assert ask(client, tools=[CLOCK])["choices"][0]["message"]["content"] == "I look."
+
+
+def test_a_cut_answer_says_so_even_beside_calls(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(finish_reason="length", tool_calls=(ToolCall("clock", "{}"),)))]
+    assert ask(client, tools=[CLOCK])["choices"][0]["finish_reason"] == "length"
+
+
+def test_warnings_stand_in_the_choice(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="call:x{", warnings=("a tool call cannot be read",)))]
+    choice = ask(client, tools=[CLOCK])["choices"][0]
+    assert choice["warnings"] == ["a tool call cannot be read"]
+    assert choice["message"]["content"] == "call:x{"
+    assert choice["finish_reason"] == "stop"
+
+
+# Log-probabilities.
+
+
+def test_logprobs(client: TestClient, service: FakeService) -> None:
+    service.events = [block("Hé", logprobs=(logprob(),)), Finished(result(text="Hé", logprobs=(logprob(),)))]
+    answer = ask(client, logprobs=True, top_logprobs=2)
+    assert service.requests[0].options["logprobs"] == 2
+    assert answer["choices"][0]["logprobs"] == {
+        "content": [
+            {
+                "token": "Hé",
+                "logprob": -0.5,
+                "bytes": [72, 195, 169],
+                "top_logprobs": [
+                    {"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169]},
+                    {"token": "b", "logprob": -1.5, "bytes": [98]},
+                ],
+            }
+        ],
+        "refusal": None,
+    }
+
+
+def test_logprobs_without_a_number_are_of_the_tokens_alone(client: TestClient, service: FakeService) -> None:
+    assert options(client, service, logprobs=True)["logprobs"] == 0
+    assert options(client, service, logprobs=False) == {}
+    assert refusal(client, top_logprobs=3)["param"] == "top_logprobs"
+
+
+def test_the_body_may_have_a_charset(client: TestClient) -> None:
+    body = json.dumps(chat_body())
+    response = client.post(
+        "/v1/chat/completions", content=body, headers={"Content-Type": "Application/JSON; charset=utf-8"}
+    )
+    assert response.status_code == 200

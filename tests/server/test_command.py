@@ -1,0 +1,204 @@
+"""`gesso serve`: its flags, and its life as a process."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import gesso
+from gesso.cli.app import run
+from gesso.cli.serve import adapter_folders, size_in_bytes
+from gesso.errors import OptionError
+
+LONG = {
+    "model": "mini",
+    "messages": [{"role": "user", "content": "Count from 1 to 9."}],
+    "max_tokens": 3200,
+    "diffusion": {"ignore_eos": True, "confidence_threshold": 0},
+}
+"""Takes longer than any of these tests."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-enable-chunked-prefill"], "--no-enable-chunked-prefill is not supported"),
+        (["--gpu-memory-utilization", "0.9", "--device", "cpu"], "--gpu-memory-utilization has no meaning on cpu"),
+        (["--gpu-memory-utilization", "0.9", "--kv-memory", "1GiB"], "give one of them"),
+        (["--kv-memory", "lots"], "--kv-memory takes a size"),
+        (["--kv-memory", "0"], "--kv-memory takes a size"),
+        (["--adapter", "sudoku"], "NAME=DIR"),
+        (["--adapter", "a b=dir"], "NAME=DIR"),
+        (["--adapter", "a=x", "--adapter", "a=y"], "given twice"),
+        (["--adapter", "a=/nowhere/at/all"], "/nowhere/at/all"),
+        (["--diffusion-config", "{"], "--diffusion-config is no JSON"),
+        (["--diffusion-config", "[1]"], "--diffusion-config must be a JSON object"),
+        (["--diffusion-config", '{"steps": 3}'], "steps has no meaning here"),
+        (["--diffusion-config", '{"canvas_length": "wide"}'], "canvas_length"),
+        (["--diffusion-config", '{"canvas_length": 4096}'], "at most the model's 32"),
+        (["--hf-overrides", '{"diffusion_sampler": "random"}'], "diffusion_sampler must be 'entropy_bound'"),
+        (["--hf-overrides", '{"entropy_bound": 0.1}'], "entropy_bound has no meaning here"),
+        (["--hf-overrides", '{"rope_theta": 1}'], "rope_theta has no meaning here"),
+        (["--hf-overrides", '{"diffusion_entropy_bound": -1}'], "entropy_bound must be"),
+        (["--max-num-seqs", "0"], "max_num_seqs must be at least 1"),
+        (["--prefill-chunk", "1"], "prefill_chunk must be at least 16"),
+        (["--request-timeout", "0"], "request_timeout must be above 0"),
+        (["--drain-seconds", "-1"], "drain seconds must be"),
+        (["--drain-seconds", "nan"], "drain seconds must be"),
+        (["--api-key", ""], "API key"),
+        (["--served-model-name", ""], "served model name"),
+        (["--host", "192.0.2.1"], "cannot listen at 192.0.2.1"),
+        (["--host", "not a host"], "cannot listen at not a host"),
+        (["--port", "99999"], "cannot listen"),
+        (["--model", "nowhere", "--offline"], "nowhere"),
+        (["--device", "abacus"], "abacus"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--port", "0", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run(["serve", "--port", str(taken.getsockname()[1])]) == 2
+    assert "cannot listen" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4GiB", 2**32), ("500MB", 500_000_000), ("1.5 kib", 1536), ("1000", 1000), ("7b", 7)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert size_in_bytes(text) == size
+
+
+def test_adapter_folders() -> None:
+    assert adapter_folders(["a=x/y", "b=c=d"]) == {"a": Path("x/y"), "b": Path("c=d")}
+    with pytest.raises(OptionError):
+        adapter_folders(["=x"])
+
+
+def environment() -> dict[str, str]:
+    source = str(Path(gesso.__file__).parents[1])
+    paths = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+
+
+def test_without_its_packages_it_names_the_extra() -> None:
+    code = "import sys; sys.modules['fastapi'] = None; from gesso.cli.app import run; sys.exit(run(['serve']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == 'gesso: fastapi is missing; the server needs pip install "gesso[server]"\n'
+
+
+@contextmanager
+def serving(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gesso", "serve", "--port", "0", "--device", "cpu", "--offline", *arguments],
+        env={**environment(), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://\S+", process.stdout.readline())
+        assert found is not None, process.communicate(timeout=30)[1]
+        yield process, found[0]
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def ask(url: str, **fields: Any) -> httpx.Response:
+    body = {"model": "mini", "messages": [{"role": "user", "content": "What is 481 + 296?"}], "seed": 1, **fields}
+    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+
+
+def test_the_published_recipe_runs_and_ends_cleanly() -> None:
+    recipe = ["--max-model-len", "2048", "--max-num-seqs", "4", "--enable-chunked-prefill"]
+    recipe += ["--diffusion-config", '{"canvas_length": 16}']
+    recipe += ["--hf-overrides", '{"diffusion_sampler": "entropy_bound", "diffusion_entropy_bound": 0.1}']
+    with serving(*recipe, "--served-model-name", "small", GESSO_API_KEY="one two") as (process, url):
+        card = httpx.get(f"{url}/v1/models", headers={"Authorization": "Bearer two"}).json()["data"][0]
+        assert (card["id"], card["max_model_len"]) == ("small", 2048)
+        assert ask(url, model="small").status_code == 401
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0
+        note, *lines = err.splitlines()
+        assert note == "chunked prefill is always on"
+        assert [json.loads(line)["status"] for line in lines] == [200, 401]
+
+
+def test_running_requests_finish_and_new_ones_are_sent_away() -> None:
+    with serving("--drain-seconds", "30") as (process, url):
+        answers: list[httpx.Response] = []
+        body = {"max_tokens": 320, "diffusion": LONG["diffusion"]}
+        thread = threading.Thread(target=lambda: answers.append(ask(url, **body)))
+        thread.start()
+        wait_until_running(url)
+        process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 20
+        while httpx.get(f"{url}/ready").status_code == 200:
+            assert time.monotonic() < deadline
+        late = ask(url)
+        assert (late.status_code, late.json()["error"]["code"]) == (503, "shutting_down")
+        thread.join()
+        assert answers[0].status_code == 200
+        assert answers[0].json()["usage"]["completion_tokens"] == 320
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_what_does_not_finish_in_time_is_told_so() -> None:
+    with serving("--drain-seconds", "0.5") as (process, url):
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json={**LONG, "stream": True}, timeout=60) as response:
+            wait_until_running(url)
+            process.send_signal(signal.SIGTERM)
+            text = response.read().decode()
+        assert '"code": "shutting_down"' in text
+        assert text.endswith("data: [DONE]\n\n")
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_a_second_ctrl_c_ends_it_at_once() -> None:
+    with serving("--drain-seconds", "60") as (process, url):
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json={**LONG, "stream": True}, timeout=60):
+            wait_until_running(url)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            _, err = process.communicate(timeout=30)
+        assert time.monotonic() - began < 5
+        assert process.returncode == 130
+        assert "Traceback" not in err
+
+
+def wait_until_running(url: str) -> None:
+    deadline = time.monotonic() + 20
+    while "gesso_requests_running 1.0" not in httpx.get(f"{url}/metrics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

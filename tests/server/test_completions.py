@@ -1,0 +1,134 @@
+"""Completions of raw text and tokens."""
+
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Finished
+from gesso.server.responses import TextCompletion
+from gesso.text.output import ToolCall
+from server.conftest import chunks, refusal, stream
+from server.fake import FakeService, block, frame, logprob, result
+
+PATH = "/v1/completions"
+
+
+def complete(client: TestClient, prompt: Any = "1 2 3", **fields: Any) -> dict[str, Any]:
+    response = client.post(PATH, json={"model": "mini", "prompt": prompt, **fields})
+    assert response.status_code == 200, response.text
+    TextCompletion.model_validate(response.json())
+    return dict(response.json())
+
+
+def test_the_answer_has_openais_shape(client: TestClient, service: FakeService) -> None:
+    answer = complete(client)
+    assert answer["id"].startswith("cmpl-")
+    assert answer["object"] == "text_completion"
+    (choice,) = answer["choices"]
+    assert choice.pop("diffusion")["denoising_steps"] == [2, 4]
+    assert choice == {"index": 0, "text": "Hello there", "logprobs": None, "finish_reason": "stop"}
+    assert answer["usage"]["total_tokens"] == 14
+    request = service.requests[0]
+    assert (request.prompt, dict(request.options)) == ("1 2 3", {"raw": True})
+
+
+def test_prompts_of_every_kind(client: TestClient, service: FakeService) -> None:
+    complete(client, [5, 6])
+    complete(client, ["a", "b"])
+    complete(client, [[5], [6, 7]])
+    assert [(request.prompt, request.options["raw"]) for request in service.requests] == [
+        ([5, 6], False),
+        ("a", True),
+        ("b", True),
+        ([5], False),
+        ([6, 7], False),
+    ]
+
+
+def test_choices_are_counted_within_their_prompt(client: TestClient, service: FakeService) -> None:
+    answer = complete(client, ["a", "b"], n=2, seed=3)
+    assert [(request.prompt, request.options["seed"]) for request in service.requests] == [
+        ("a", 3),
+        ("a", 4),
+        ("b", 3),
+        ("b", 4),
+    ]
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert answer["usage"]["prompt_tokens"] == 22
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"suffix": "end"}, "suffix"),
+        ({"echo": True}, "echo"),
+        ({"best_of": 2}, "best_of"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a", 5]}, "prompt[1]"),
+        ({"prompt": [[]]}, "prompt[0]"),
+        ({"prompt": ["a"] * 33}, "prompt"),
+        ({"prompt": [-1]}, "prompt[0]"),
+        ({"prompt": None}, "prompt"),
+        ({"logprobs": 21}, "logprobs"),
+        ({"logprobs": True}, "logprobs"),
+        ({"messages": []}, "messages"),
+        ({"tools": []}, "tools"),
+        ({"max_tokens": 5000}, "max_tokens"),
+    ],
+)
+def test_refusals(client: TestClient, fields: dict[str, Any], param: str) -> None:
+    assert refusal(client, PATH, **{"model": "mini", "prompt": "a", **fields})["param"] == param
+
+
+def test_a_missing_prompt_is_named(client: TestClient) -> None:
+    assert refusal(client, PATH, model="mini")["param"] == "prompt"
+
+
+def test_values_that_ask_for_nothing_are_taken(client: TestClient) -> None:
+    complete(client, suffix=None, echo=False, best_of=1, n=None)
+
+
+def test_logprobs_have_the_older_shape(client: TestClient, service: FakeService) -> None:
+    pair = (logprob("Hé"), logprob("llo"))
+    service.events = [block("Héllo", logprobs=pair), Finished(result(logprobs=pair))]
+    assert complete(client, logprobs=2)["choices"][0]["logprobs"] == {
+        "tokens": ["Hé", "llo"],
+        "token_logprobs": [-0.5, -0.5],
+        "top_logprobs": [{"Hé": -0.5, "b": -1.5}, {"llo": -0.5, "b": -1.5}],
+        "text_offset": [0, 2],
+    }
+    assert service.requests[0].options["logprobs"] == 2
+
+
+def test_thoughts_and_calls_that_nobody_asked_for_are_not_lost(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(reasoning="hm", tool_calls=(ToolCall("clock", "{}"),), warnings=("odd",)))]
+    choice = complete(client)["choices"][0]
+    assert choice["reasoning_content"] == "hm"
+    assert choice["tool_calls"][0]["function"]["name"] == "clock"
+    assert choice["warnings"] == ["odd"]
+
+
+def test_stream(client: TestClient) -> None:
+    got = chunks(client, PATH, model="mini", prompt="x", stream_options={"include_usage": True})
+    for chunk in got:
+        TextCompletion.model_validate(chunk)
+    assert [choice["text"] for chunk in got for choice in chunk["choices"]] == ["Hello", " there", ""]
+    assert [choice["finish_reason"] for chunk in got for choice in chunk["choices"]] == [None, None, "stop"]
+    assert got[-1]["usage"]["completion_tokens"] == 3
+    assert got[0]["usage"] is None
+
+
+def test_offsets_go_on_over_the_blocks_of_a_stream(client: TestClient, service: FakeService) -> None:
+    service.events = [block("Hé", logprobs=(logprob(),)), block("Hé", logprobs=(logprob(),)), Finished(result())]
+    got = chunks(client, PATH, model="mini", prompt="x", logprobs=0)
+    offsets = [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in got[:2]]
+    assert offsets == [[0], [2]]
+
+
+def test_frames(client: TestClient, service: FakeService) -> None:
+    service.events = [frame(), block("x"), Finished(result())]
+    events = stream(client, PATH, model="mini", prompt="x", diffusion={"draft_frames": True})
+    assert [name for name, _ in events] == ["diffusion.draft", None, None]
+    assert events[0][1]["choices"] == [{"index": 0, "text": "", "logprobs": None, "finish_reason": None}]
+    assert events[0][1]["draft"]["tokens"] == [5, 6]

@@ -1,0 +1,202 @@
+"""Keys, origins, health, metrics, models and tokens."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Finished
+from gesso.errors import OptionError
+from gesso.server.app import create_app
+from gesso.server.settings import Settings
+from server.conftest import ask, chat_body, make_client, refusal
+from server.fake import FakeService, block
+
+TOOL = {"type": "function", "function": {"name": "clock", "description": "The time"}}
+
+# Keys.
+
+
+def test_without_keys_all_is_open(client: TestClient) -> None:
+    assert client.get("/v1/models").status_code == 200
+    assert client.get("/docs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/metrics", "/docs", "/openapi.json", "/nowhere", "/v1/chat/completions", "/health/x"]
+)
+def test_with_keys_almost_all_is_closed(service: FakeService, path: str) -> None:
+    client = make_client(service, api_keys=("one", "two"))
+    response = client.get(path)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert response.json()["error"]["code"] == "invalid_api_key"
+    assert client.get("/health").status_code == client.get("/ready").status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Bearer one", "bearer two", "Bearer  one "])
+def test_any_key_opens(service: FakeService, header: str) -> None:
+    client = make_client(service, api_keys=("one", "two"))
+    assert client.post("/v1/chat/completions", json=chat_body(), headers={"Authorization": header}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["", "one", "Bearer", "Bearer ", "Bearer on", "Bearer onee", "Basic one", "Bearer \xe9"]
+)
+def test_anything_else_does_not(service: FakeService, header: str) -> None:
+    client = make_client(service, api_keys=("one", "two"))
+    response = client.post(
+        "/v1/chat/completions", json=chat_body(), headers={"Authorization": header.encode("latin-1")}
+    )
+    assert response.status_code == 401
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("key", ["", "a b", "schlüssel", "a\n"])
+def test_keys_that_no_header_can_hold(key: str) -> None:
+    with pytest.raises(OptionError, match="API key"):
+        Settings(served_model_name="mini", api_keys=(key,))
+
+
+# Origins.
+
+
+def test_pages_of_other_origins_are_kept_out(client: TestClient) -> None:
+    response = client.get("/v1/models", headers={"Origin": "https://example.org"})
+    assert "access-control-allow-origin" not in response.headers
+
+
+def test_an_origin_that_is_let_in(service: FakeService) -> None:
+    client = make_client(service, cors_origins=("https://example.org",), api_keys=("one",))
+    asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    asked["Access-Control-Request-Headers"] = "authorization,x-stainless-os"
+    preflight = client.options("/v1/chat/completions", headers=asked)
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == "https://example.org"
+    refused = client.get("/v1/models", headers={"Origin": "https://example.org"})
+    assert refused.status_code == 401
+    assert refused.headers["access-control-allow-origin"] == "https://example.org"
+    other = client.get("/health", headers={"Origin": "https://example.com"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+# Health, metrics, documents.
+
+
+def test_ready_until_the_service_closes(client: TestClient, service: FakeService) -> None:
+    assert client.get("/ready").json() == {"status": "ready"}
+    service.close()
+    assert client.get("/ready").status_code == 503
+    assert client.get("/health").json() == {"status": "ok"}
+
+
+def test_metrics(client: TestClient, service: FakeService) -> None:
+    service.events = [block("a"), block("b"), *service.events[2:]]
+    ask(client)
+    client.get("/somewhere/else")
+    response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = set(response.text.splitlines())
+    for line in (
+        "gesso_requests_waiting 3.0",
+        "gesso_requests_running 2.0",
+        "gesso_steps_total 40.0",
+        "gesso_canvas_steps_total 50.0",
+        "gesso_tokens_per_forward 6.0",
+        "gesso_cache_hit_share 0.25",
+        "gesso_cache_bytes 1000.0",
+        "gesso_prefix_bytes 500.0",
+        "gesso_kv_memory_bytes 4096.0",
+        'gesso_requests_total{outcome="stop"} 7.0',
+        'gesso_requests_total{outcome="crash"} 1.0',
+        "gesso_time_to_first_block_seconds_count 1.0",
+        "gesso_canvas_seconds_count 1.0",
+        'gesso_http_requests_total{route="/v1/chat/completions",status="200"} 1.0',
+        'gesso_http_requests_total{route="unknown",status="404"} 1.0',
+    ):
+        assert line in lines
+
+
+def test_each_application_counts_for_itself(client: TestClient) -> None:
+    ask(client)
+    assert "gesso_time_to_first_block_seconds_count 0.0" in make_client(FakeService()).get("/metrics").text
+
+
+def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    assert set(document["paths"]) == {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/models",
+        "/v1/models/{model}",
+        "/v1/tokenize",
+        "/v1/detokenize",
+        "/health",
+        "/ready",
+        "/metrics",
+    }
+    for path in document["paths"].values():
+        for operation in path.values():
+            assert {"4XX", "5XX"} <= set(operation["responses"])
+            assert "422" not in operation["responses"]
+
+
+# Models.
+
+
+def test_models_are_the_model_and_its_adapters(client: TestClient) -> None:
+    data = client.get("/v1/models").json()
+    assert data["object"] == "list"
+    assert [card["id"] for card in data["data"]] == ["mini", "mini:sudoku"]
+    card = client.get("/v1/models/mini:sudoku").json()
+    assert card == data["data"][1]
+    assert (card["object"], card["parent"], card["max_model_len"]) == ("model", "mini", 4096)
+
+
+def test_a_model_whose_name_has_slashes(service: FakeService) -> None:
+    client = TestClient(create_app(service, Settings(served_model_name="org/name")))
+    assert client.get("/v1/models/org/name:sudoku").json()["root"] == "org/name"
+    assert ask(client, model="org/name")["model"] == "org/name"
+
+
+# Tokens.
+
+
+def test_text_to_tokens_and_back(client: TestClient, service: FakeService) -> None:
+    answer = client.post("/v1/tokenize", json={"model": "mini", "prompt": "Hi <eos>"}).json()
+    assert answer["tokens"] == service.engine.tokenizer.encode("Hi <eos>")
+    assert answer["count"] == len(answer["tokens"]) == len(answer["pieces"])
+    assert answer["max_model_len"] == 4096
+    back = client.post("/v1/detokenize", json={"tokens": answer["tokens"]}).json()
+    assert back == {"text": "Hi <eos>"}
+    assert client.post("/v1/tokenize", json={"prompt": ""}).json()["tokens"] == []
+
+
+def test_messages_to_tokens(client: TestClient, service: FakeService) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}]}
+    plain = client.post("/v1/tokenize", json=body).json()["tokens"]
+    text = service.engine.tokenizer.decode(plain)
+    assert text.startswith("<bos><|turn>user\nHi<turn|>\n")
+    kwargs = {"enable_thinking": True}
+    more = client.post("/v1/tokenize", json={**body, "tools": [TOOL], "chat_template_kwargs": kwargs}).json()["tokens"]
+    assert "<|think|>" in service.engine.tokenizer.decode(more)
+    assert "declaration:clock" in service.engine.tokenizer.decode(more)
+
+
+def test_tokens_refused(client: TestClient) -> None:
+    assert refusal(client, "/v1/tokenize")["param"] == "prompt"
+    assert refusal(client, "/v1/tokenize", prompt="a", messages=[{"role": "user", "content": "x"}])["param"] == "prompt"
+    assert refusal(client, "/v1/tokenize", prompt="a", tools=[TOOL])["param"] == "prompt"
+    assert refusal(client, "/v1/tokenize", prompt="a", model="b", status=404)["param"] == "model"
+    assert refusal(client, "/v1/tokenize", prompt="a", add_special_tokens=True)["param"] == "add_special_tokens"
+    assert refusal(client, "/v1/detokenize", tokens=[5, 1811])["param"] == "tokens[1]"
+    assert refusal(client, "/v1/detokenize", tokens=[5, -1])["param"] == "tokens[1]"
+    assert refusal(client, "/v1/detokenize", tokens="5")["param"] == "tokens"
+    king = [{"role": "assistant", "content": "x"}, {"role": "system", "content": "x"}]
+    assert refusal(client, "/v1/tokenize", messages=king)["param"] == "messages"
+
+
+def test_the_fingerprint_changes_with_the_defaults(client: TestClient, service: FakeService) -> None:
+    before = ask(client)["system_fingerprint"]
+    assert ask(client)["system_fingerprint"] == before
+    service.engine.defaults = service.engine.defaults.override(entropy_bound=0.3)
+    assert ask(client)["system_fingerprint"] != before
+    assert isinstance(service.events[-1], Finished)
