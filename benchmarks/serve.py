@@ -43,6 +43,7 @@ PROMPTS = (
     "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON.",
 )
 CONTEXT_TOKENS = 2000
+ROUNDS = 5
 FIRST_BLOCK_STEPS = 4
 """Steps of a canvas where the time to the first block is measured: both turns take as many."""
 TARGET_SCALING, TARGET_SECOND_TURN, TARGET_OVERHEAD, TARGET_DRAFTS = 2.5, 0.25, 0.05, 0.05
@@ -138,21 +139,46 @@ def ask(session: httpx.Client, body: dict[str, Any]) -> int:
     return int(body["max_tokens"])
 
 
-def bare(model: str, clients: int, seconds: float) -> float:
-    """Tokens a second of a service without HTTP, under the same load."""
-    from gesso.api import load as load_engine
-    from gesso.engine.engine import Request
-    from gesso.engine.events import Event, Finished
-    from gesso.engine.service import Limits, Service
+class Bare:
+    """A service without HTTP, under the same load."""
 
-    service = Service(load_engine(model, "cpu", offline=True), Limits())
-    service.start()
-    tokens = [0]
-    stop_at = [time.monotonic() + 3600]
-    start = threading.Barrier(clients + 1)
+    def __init__(self, model: str) -> None:
+        from gesso.api import load as load_engine
+        from gesso.engine.service import Limits, Service
 
-    def run(number: int) -> int:
-        body = request(number, model)
+        self.model = model
+        self.service = Service(load_engine(model, "cpu", offline=True), Limits())
+        self.service.start()
+
+    def load(self, clients: int, seconds: float) -> float:
+        """Tokens a second of so many clients."""
+        tokens = [0] * clients
+        start = threading.Barrier(clients + 1)
+        stop_at = [float("inf")]
+
+        def client(index: int) -> None:
+            self._ask(index)
+            start.wait()
+            number = index
+            while time.monotonic() < stop_at[0]:
+                tokens[index] += self._ask(number)
+                number += clients
+
+        threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
+        for thread in threads:
+            thread.start()
+        start.wait()
+        begun = time.monotonic()
+        stop_at[0] = begun + seconds
+        for thread in threads:
+            thread.join()
+        return sum(tokens) / (time.monotonic() - begun)
+
+    def _ask(self, number: int) -> int:
+        from gesso.engine.engine import Request
+        from gesso.engine.events import Event, Finished
+
+        body = request(number, self.model)
         done = threading.Event()
         made = [0]
 
@@ -162,30 +188,9 @@ def bare(model: str, clients: int, seconds: float) -> float:
                 done.set()
 
         options = {"seed": number, "max_new_tokens": body["max_tokens"], "ignore_eos": True}
-        service.submit(Request(body["messages"], options), listener)
+        self.service.submit(Request(body["messages"], options), listener)
         done.wait()
         return made[0]
-
-    def client(index: int) -> None:
-        run(index)
-        start.wait()
-        number = index
-        while time.monotonic() < stop_at[0]:
-            made = run(number)
-            tokens[0] += made
-            number += clients
-
-    threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
-    for thread in threads:
-        thread.start()
-    start.wait()
-    begun = time.monotonic()
-    stop_at[0] = begun + seconds
-    for thread in threads:
-        thread.join()
-    spent = time.monotonic() - begun
-    service.close()
-    return tokens[0] / spent
 
 
 def second_turn(url: str, model: str, rounds: int = 5) -> dict[str, float]:
@@ -230,19 +235,28 @@ def main() -> None:
     arguments = parser.parse_args()
     counts = [int(part) for part in arguments.clients.split(",")]
     console, report = Console(), {"benchmark": "serve", "model": arguments.model, "seconds": arguments.seconds}
-    table = Table(
-        "clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "overhead", "transformers tok/s", "x"
-    )
+    table = Table("clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "transformers tok/s", "x")
 
     def sweep(url: str) -> dict[int, dict[str, float]]:
         return {count: load(url, arguments.model, count, arguments.seconds) for count in counts}
 
+    most, window = max(counts), arguments.seconds / ROUNDS
+    bare = Bare(arguments.model)
+    bares: dict[int, float] = {}
+    ours: dict[int, dict[str, float]] = {}
+    overheads, draft_costs = [], []
     with server("gesso", arguments.model) as (url, _):
         ours = sweep(url)
-        most = max(counts)
-        framed = load(url, arguments.model, most, arguments.seconds, drafts=True)
+        for count in counts:
+            bares[count] = bare.load(count, arguments.seconds)
+        # What differs by some percent is measured in short windows that take turns: machines have slow minutes.
+        for _ in range(ROUNDS):
+            plain = load(url, arguments.model, most, window)["tokens_per_second"]
+            overheads.append(1 - plain / bare.load(most, window))
+            plain = load(url, arguments.model, most, window)["tokens_per_second"]
+            draft_costs.append(1 - load(url, arguments.model, most, window, drafts=True)["tokens_per_second"] / plain)
         turns = None if arguments.no_second_turn else second_turn(url, arguments.model)
-    bares: dict[int, float] = {count: bare(arguments.model, count, arguments.seconds) for count in counts}
+    bare.service.close()
     peer: dict[int, dict[str, float]] = {}
     if not arguments.no_peer:
         with server("transformers", arguments.model) as (url, _):
@@ -255,21 +269,19 @@ def main() -> None:
             f"{mine['p50']:.3f}",
             f"{mine['p95']:.3f}",
             f"{bares[count]:.1f}",
-            f"{1 - mine['tokens_per_second'] / bares[count]:+.1%}",
             f"{theirs['tokens_per_second']:.1f}" if theirs else "",
             f"{mine['tokens_per_second'] / theirs['tokens_per_second']:.1f}" if theirs else "",
         )
     console.print(table)
     scaling = ours[most]["tokens_per_second"] / ours[min(counts)]["tokens_per_second"]
-    drafts_cost = 1 - framed["tokens_per_second"] / ours[most]["tokens_per_second"]
-    overhead = 1 - ours[most]["tokens_per_second"] / bares[most]
+    overhead, drafts_cost = statistics.median(overheads), statistics.median(draft_costs)
     lines = [
         (f"{most} clients over {min(counts)}", f"{scaling:.2f}x", f"at least {TARGET_SCALING}x"),
         ("overhead of the server", f"{overhead:+.1%}", f"at most {TARGET_OVERHEAD:.0%}"),
         ("cost of draft frames", f"{drafts_cost:+.1%}", f"at most {TARGET_DRAFTS:.0%}"),
     ]
     report |= {"gesso": ours, "bare": bares, "transformers": peer, "scaling": scaling}
-    report |= {"overhead": overhead, "drafts_cost": drafts_cost}
+    report |= {"overhead": overhead, "overheads": overheads, "drafts_cost": drafts_cost, "drafts_costs": draft_costs}
     if turns:
         share = turns["warm"] / turns["cold"]
         told = f"{share:.1%} ({turns['warm']:.3f} of {turns['cold']:.3f} s)"

@@ -305,6 +305,16 @@ def test_what_does_not_fit_the_context_is_refused() -> None:
         engine.generate([5], max_new_tokens=CONTEXT)
 
 
+def test_a_default_length_gives_way_to_a_long_prompt() -> None:
+    engine = reciter("x", fill="<pad>")
+    engine.defaults = engine.defaults.override(max_new_tokens=4 * CANVAS)
+    for canvases in (1, 3, 5):
+        result = engine.generate([5] * (CONTEXT - canvases * CANVAS - 1))
+        assert result.completion_tokens == min(4, canvases) * CANVAS
+    with pytest.raises(OptionError, match="are past the model's"):
+        engine.generate([5] * (CONTEXT - CANVAS + 1))
+
+
 def test_a_checkpoint_without_a_tokenizer_takes_ids(tmp_path: Path, tiny_folder: Path) -> None:
     for path in tiny_folder.iterdir():
         if not path.name.startswith(("tokenizer", "chat_template")):

@@ -149,20 +149,25 @@ class Engine:
             **text,
         )
         self._check(config)
+        limit, holder = shape.max_position_embeddings, "the model's"
+        if max_length is not None and max_length < limit:
+            limit, holder = max_length, "this server's"
+        width, first = config.canvas_length or shape.canvas_length, self.tokenizer.encode(begin) if begin else []
+        if options.get("max_new_tokens") is None:
+            # Nobody asked for so many: as many canvases as there is room for.
+            room = (limit - len(ids) - len(first)) // width * width
+            config = config.override(max_new_tokens=max(width, min(config.max_new_tokens, room)))
         sequence = RunningSequence(
             ids,
             config,
             self.tokenizer,
             shape.vocab_size,
-            config.canvas_length or shape.canvas_length,
-            begin=self.tokenizer.encode(begin) if begin else (),
+            width,
+            begin=first,
             prefill_chunk=chunk or self.chunk,
             adapter=request.adapter,
             drafts=request.drafts,
         )
-        limit, holder = shape.max_position_embeddings, "the model's"
-        if max_length is not None and max_length < limit:
-            limit, holder = max_length, "this server's"
         if sequence.reserve > limit:
             raise OptionError(
                 f"{len(ids)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of "

@@ -43,7 +43,8 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 def _inverse(x: Tensor, eps: float) -> Tensor:
     """One over the root of the mean square, [..., 1]."""
-    return torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+    root: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return root.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
 
 
 def _scaled(x: Tensor, inverse: Tensor, weight: Tensor | None) -> Tensor:

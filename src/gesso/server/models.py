@@ -20,6 +20,7 @@ def model_routes(context: Context) -> APIRouter:
             max_model_len=context.max_model_len,
             root=name,
             parent=None if model == name else name,
+            special_token_ids=sorted(context.service.engine.tokenizer.special_ids),
         )
 
     @router.get("/v1/models")

@@ -167,6 +167,8 @@ class ModelCard(BaseModel):
     max_model_len: int
     root: str
     parent: str | None
+    special_token_ids: list[int]
+    """Tokens of a draft frame that are no text."""
 
 
 class ModelList(BaseModel):
