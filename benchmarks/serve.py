@@ -2,9 +2,9 @@
 
     python benchmarks/serve.py [--model mini] [--clients 1,2,4,8] [--seconds 20] [--no-peer] [--no-second-turn]
 
-Every client is a thread with a connection of its own that asks, waits for the whole answer, and asks again; prompts and
-token budgets are the same for both servers, and both write on past the end of the answer, so that both make the same
-number of tokens. Each server runs in a process of its own, on loopback, all cores. Reported:
+Every client is a thread that asks, waits for the whole answer, and asks again, until the requests are used up; they are
+the same for all, and all write on past the end of the answer, so that everybody makes the same number of tokens. Each
+server runs in a process of its own, on loopback, all cores. Reported:
 
 - tokens a second in all, and percentiles of the seconds a request takes, at each number of clients;
 - the ceiling: tokens a second of a bare engine at the same number of requests at once, and with it the share of time
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,44 +86,40 @@ def server(job: str, model: str) -> Iterator[tuple[str, int]]:
         process.wait(30)
 
 
-def load(url: str, model: str, clients: int, seconds: float, *, drafts: bool = False) -> dict[str, float]:
-    """Let so many clients ask for so long."""
+def run_clients(clients: int, work: int, answer: Callable[[int], int]) -> dict[str, float]:
+    """Let so many clients take requests 0, 1, ... `work` - 1 in turn; `answer` returns a request's tokens."""
     latencies: list[float] = []
-    tokens = [0]
-    lock = threading.Lock()
+    tokens = [0] * clients
+    numbers = iter(range(work))
     start = threading.Barrier(clients + 1)
-    stop_at = [0.0]
 
     def client(index: int) -> None:
-        with httpx.Client(base_url=url, timeout=120) as session:
-            ask(session, request(index, model, drafts=drafts))  # connections and caches are warm
-            start.wait()
-            number = index
-            while time.monotonic() < stop_at[0]:
-                begun = time.monotonic()
-                made = ask(session, request(number, model, drafts=drafts))
-                with lock:
-                    latencies.append(time.monotonic() - begun)
-                    tokens[0] += made
-                number += clients
+        start.wait()
+        for number in numbers:
+            begun = time.monotonic()
+            tokens[index] += answer(number)
+            latencies.append(time.monotonic() - begun)
 
     threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
     for thread in threads:
         thread.start()
-    stop_at[0] = time.monotonic() + 3600
     start.wait()
     begun = time.monotonic()
-    stop_at[0] = begun + seconds
     for thread in threads:
         thread.join()
     spent = time.monotonic() - begun
     latencies.sort()
     return {
-        "tokens_per_second": tokens[0] / spent,
-        "requests": len(latencies),
+        "tokens_per_second": sum(tokens) / spent,
+        "requests": work,
         "p50": statistics.median(latencies),
         "p95": latencies[int(0.95 * (len(latencies) - 1))],
     }
+
+
+def load(session: httpx.Client, model: str, clients: int, work: int, *, drafts: bool = False) -> dict[str, float]:
+    """The requests by HTTP."""
+    return run_clients(clients, work, lambda number: ask(session, request(number, model, drafts=drafts)))
 
 
 def ask(session: httpx.Client, body: dict[str, Any]) -> int:
@@ -134,7 +130,7 @@ def ask(session: httpx.Client, body: dict[str, Any]) -> int:
         return int(response.json()["usage"]["completion_tokens"])
     with session.stream("POST", "/v1/chat/completions", json=body) as response:
         response.raise_for_status()
-        for _ in response.iter_lines():
+        for _ in response.iter_raw():
             pass
     return int(body["max_tokens"])
 
@@ -150,29 +146,9 @@ class Bare:
         self.service = Service(load_engine(model, "cpu", offline=True), Limits())
         self.service.start()
 
-    def load(self, clients: int, seconds: float) -> float:
+    def load(self, clients: int, work: int) -> float:
         """Tokens a second of so many clients."""
-        tokens = [0] * clients
-        start = threading.Barrier(clients + 1)
-        stop_at = [float("inf")]
-
-        def client(index: int) -> None:
-            self._ask(index)
-            start.wait()
-            number = index
-            while time.monotonic() < stop_at[0]:
-                tokens[index] += self._ask(number)
-                number += clients
-
-        threads = [threading.Thread(target=client, args=(index,)) for index in range(clients)]
-        for thread in threads:
-            thread.start()
-        start.wait()
-        begun = time.monotonic()
-        stop_at[0] = begun + seconds
-        for thread in threads:
-            thread.join()
-        return sum(tokens) / (time.monotonic() - begun)
+        return run_clients(clients, work, self._ask)["tokens_per_second"]
 
     def _ask(self, number: int) -> int:
         from gesso.engine.engine import Request
@@ -229,38 +205,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="mini")
     parser.add_argument("--clients", default="1,2,4,8")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--requests", type=int, default=64, help="requests of each measurement")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--no-second-turn", action="store_true")
     arguments = parser.parse_args()
     counts = [int(part) for part in arguments.clients.split(",")]
-    console, report = Console(), {"benchmark": "serve", "model": arguments.model, "seconds": arguments.seconds}
+    console, report = Console(), {"benchmark": "serve", "model": arguments.model, "requests": arguments.requests}
     table = Table("clients", "gesso tok/s", "p50 s", "p95 s", "bare engine tok/s", "transformers tok/s", "x")
 
-    def sweep(url: str) -> dict[int, dict[str, float]]:
-        return {count: load(url, arguments.model, count, arguments.seconds) for count in counts}
+    most, work = max(counts), arguments.requests
 
-    most, window = max(counts), arguments.seconds / ROUNDS
+    def sweep(session: httpx.Client) -> dict[int, dict[str, float]]:
+        load(session, arguments.model, most, most)  # connections, kernels and caches are warm
+        return {count: load(session, arguments.model, count, work) for count in counts}
+
     bare = Bare(arguments.model)
-    bares: dict[int, float] = {}
-    ours: dict[int, dict[str, float]] = {}
+    bare.load(most, most)
     overheads, draft_costs = [], []
-    with server("gesso", arguments.model) as (url, _):
-        ours = sweep(url)
-        for count in counts:
-            bares[count] = bare.load(count, arguments.seconds)
-        # What differs by some percent is measured in short windows that take turns: machines have slow minutes.
+    with server("gesso", arguments.model) as (url, _), httpx.Client(base_url=url, timeout=300) as session:
+        ours = sweep(session)
+        bares = {count: bare.load(count, work) for count in counts}
+        # What differs by some percent is measured in turns, on the same work: machines have slow minutes.
         for _ in range(ROUNDS):
-            plain = load(url, arguments.model, most, window)["tokens_per_second"]
-            overheads.append(1 - plain / bare.load(most, window))
-            plain = load(url, arguments.model, most, window)["tokens_per_second"]
-            draft_costs.append(1 - load(url, arguments.model, most, window, drafts=True)["tokens_per_second"] / plain)
+            plain = load(session, arguments.model, most, work)["tokens_per_second"]
+            overheads.append(1 - plain / bare.load(most, work))
+            plain = load(session, arguments.model, most, work)["tokens_per_second"]
+            framed = load(session, arguments.model, most, work, drafts=True)["tokens_per_second"]
+            draft_costs.append(1 - framed / plain)
         turns = None if arguments.no_second_turn else second_turn(url, arguments.model)
     bare.service.close()
     peer: dict[int, dict[str, float]] = {}
     if not arguments.no_peer:
-        with server("transformers", arguments.model) as (url, _):
-            peer = sweep(url)
+        with server("transformers", arguments.model) as (url, _), httpx.Client(base_url=url, timeout=300) as session:
+            peer = sweep(session)
     for count in counts:
         mine, theirs = ours[count], peer.get(count)
         table.add_row(

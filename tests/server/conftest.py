@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import uvicorn
 from starlette.testclient import TestClient
 
 from gesso.api import load
@@ -95,6 +96,20 @@ def running(service: Any, **settings: Any) -> Iterator[str]:
             yield address(listener)
         finally:
             server.stop()
+            thread.join()
+
+
+@contextmanager
+def plain_server(app: Any) -> Iterator[str]:
+    """Any ASGI application on a free port of the loopback; yields its address."""
+    with listen("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield address(listener)
+        finally:
+            server.should_exit = True
             thread.join()
 
 

@@ -35,13 +35,9 @@ class RemoteModel:
         """
         if not url.startswith(("http://", "https://")):
             raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}")
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._client = httpx.Client(
-            base_url=url.rstrip("/").removesuffix("/v1") + "/v1",
-            headers=headers,
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-        )
         self._url = url
+        self._base = url.rstrip("/").removesuffix("/v1") + "/v1"
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         cards = self._models()
         names = [str(card["id"]) for card in cards]
         self.name = names[0] if model is None else model
@@ -53,7 +49,7 @@ class RemoteModel:
 
     def _models(self) -> list[Mapping[str, Any]]:
         try:
-            response = self._client.get("/models", timeout=CONNECT_SECONDS)
+            response = httpx.get(f"{self._base}/models", headers=self._headers, timeout=CONNECT_SECONDS)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise HubError(f"no server answers at {self._url}: {error}") from None
         if response.is_error:
@@ -96,14 +92,15 @@ class RemoteModel:
             body["diffusion"] = diffusion
         if thinking:
             body["chat_template_kwargs"] = {"enable_thinking": True}
-        return RemoteStream(self._client, body)
+        return RemoteStream(f"{self._base}/chat/completions", self._headers, body)
 
 
 class RemoteStream:
     """The events of one request; `cancel` hangs up after the next line."""
 
-    def __init__(self, client: httpx.Client, body: Mapping[str, Any]) -> None:
-        self._client = client
+    def __init__(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
+        self._url = url
+        self._headers = headers
         self._body = body
         self._cancelled = False
 
@@ -157,7 +154,8 @@ class RemoteStream:
     def _chunks(self) -> Iterator[dict[str, Any]]:
         """The data of the stream, event by event."""
         try:
-            with self._client.stream("POST", "/chat/completions", json=self._body) as response:
+            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+            with httpx.stream("POST", self._url, headers=self._headers, json=self._body, timeout=timeout) as response:
                 if response.is_error:
                     response.read()
                     raise OptionError(_message(response.text))

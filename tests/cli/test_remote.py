@@ -1,0 +1,133 @@
+"""`gesso chat --server`: the same conversation, with a model behind HTTP."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from server.conftest import plain_server, running
+from server.fake import FakeService, block, frame, result
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from cli.conftest import Gesso
+from gesso.cli.remote import RemoteModel
+from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.errors import GessoError, HubError, OptionError
+
+
+@pytest.fixture
+def fake() -> FakeService:
+    """A gesso server that answers `fig` after one frame."""
+    service = FakeService(adapters=())
+    service.events = [frame(), block("fig"), Finished(result(text="fig"))]
+    return service
+
+
+@pytest.fixture
+def url(fake: FakeService) -> Iterator[str]:
+    with running(fake, api_keys=("secret",)) as address:
+        yield address
+
+
+def test_a_conversation_with_a_server(gesso: Gesso, fake: FakeService, url: str) -> None:
+    outcome = gesso("chat", "--server", url, "--api-key", "secret", "--seed", "7", stdin="one\ntwo\n")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "fig\nfig\n", "")
+    first, second = fake.requests
+    assert first.prompt == [{"role": "user", "content": "one"}]
+    assert [message["content"] for message in second.prompt] == ["one", "fig", "two"]
+    assert first.options["seed"] == 7
+
+
+def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
+    model = RemoteModel(url + "/v1", "mini", "secret")
+    assert model.is_gesso
+    assert model.special == fake.engine.tokenizer.special_ids
+    options = {"max_new_tokens": 9, "entropy_bound": 0.2}
+    events = list(model.stream([{"role": "user", "content": "hi"}], drafts=True, thinking=True, **options))
+    assert [type(event) for event in events] == [DraftFrame, BlockCommitted, Finished]
+    assert isinstance(events[0], DraftFrame)
+    assert (events[0].tokens, events[0].accepted) == (frame().tokens, frame().accepted)
+    assert isinstance(events[2], Finished)
+    assert (events[2].result.text, events[2].result.finish_reason) == ("fig", "stop")
+    [request] = fake.requests
+    assert request.drafts
+    assert {"thinking": True, "max_new_tokens": 9, "entropy_bound": 0.2}.items() <= request.options.items()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--api-key", "wrong"], "401"),
+        (["--api-key", "secret", "--model", "other"], "does not serve 'other'; it serves mini"),
+        (["--api-key", "secret", "--device", "cpu"], "--device"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(gesso: Gesso, url: str, arguments: list[str], message: str) -> None:
+    outcome = gesso("chat", "--server", url, *arguments, stdin="hi\n")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_no_server_and_no_address() -> None:
+    with pytest.raises(HubError, match="no server answers at http://127"):
+        RemoteModel("http://127.0.0.1:9", None, None)
+    with pytest.raises(OptionError, match="takes an address"):
+        RemoteModel("localhost:8000", None, None)
+
+
+async def other(request: Request) -> Response:
+    """A server of another make: standard fields, and a stream that breaks off with an error on request."""
+    if request.url.path == "/v1/models":
+        return JSONResponse({"object": "list", "data": [{"id": "llama", "owned_by": "somebody"}]})
+
+    body = await request.json()
+
+    async def chunks() -> AsyncIterator[str]:
+        assert set(body) <= {"model", "messages", "stream", "stream_options", "seed", "max_tokens", "stop"}
+        yield 'data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}\n\n'
+        for word in ("he", "llo"):
+            yield f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': word}}]})}\n\n"
+        if body.get("seed") == 13:
+            yield 'data: {"error": {"message": "out of luck"}}\n\n'
+        yield 'data: {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}\n\ndata: [DONE]\n\n'
+
+    return StreamingResponse(chunks(), media_type="text/event-stream")
+
+
+@pytest.fixture(scope="module")
+def other_url() -> Iterator[str]:
+    routes = [Route("/v1/models", other), Route("/v1/chat/completions", other, methods=["POST"])]
+    with plain_server(Starlette(routes=routes)) as address:
+        yield address
+
+
+def test_any_server_will_do(gesso: Gesso, other_url: str) -> None:
+    outcome = gesso("chat", "--server", other_url, "--max-new-tokens", "5", stdin="hi\n")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "hello\n", "")
+
+
+def test_what_another_server_does_not_know_is_not_asked_of_it(other_url: str) -> None:
+    model = RemoteModel(other_url, None, None)
+    with pytest.raises(OptionError, match=r"entropy_bound: .* is no gesso server"):
+        model.stream([], entropy_bound=0.1)
+    with pytest.raises(OptionError, match="thinking"):
+        model.stream([], thinking=True)
+
+
+def test_an_error_in_the_stream_ends_it(other_url: str) -> None:
+    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}], seed=13)
+    with pytest.raises(GessoError, match="out of luck"):
+        list(stream)
+
+
+def test_cancelling_keeps_what_came(other_url: str) -> None:
+    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
+    events = []
+    for event in stream:
+        events.append(event)
+        stream.cancel()
+    assert isinstance(events[-1], Finished)
+    assert (events[-1].result.finish_reason, events[-1].result.text) == ("cancelled", "he")
