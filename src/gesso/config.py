@@ -203,6 +203,9 @@ class GenerationConfig:
     ignore_eos: bool = False
     start_canvas: tuple[int, ...] | None = None
     """Token ids of the first canvas; None starts from uniform random ones."""
+    canvas: tuple[int | None, ...] | None = None
+    """Pins: what the answer holds, position by position from its start: a token id, or None where it is free. The
+    answer does not end before the last pin."""
     eos_token_ids: tuple[int, ...] = (1,)
     pad_token_id: int = 0
 
@@ -242,6 +245,13 @@ class GenerationConfig:
         if self.start_canvas is not None:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
+
+        if self.canvas is not None:
+            _check(_parts(self.canvas) != (), "canvas", "a list of token ids and None, not empty", self.canvas)
+            free = [part is None for part in _parts(self.canvas) or ()]
+            ids = iter(_token_ids("canvas", [part for part in _parts(self.canvas) or (-1,) if part is not None]))
+            object.__setattr__(self, "canvas", tuple(None if is_free else next(ids) for is_free in free))
+            _check(self.thinking_budget is None, "thinking_budget", "left out beside canvas", self.thinking_budget)
 
     def override(self, **changes: Any) -> "GenerationConfig":
         """A copy with the changes that are not None.

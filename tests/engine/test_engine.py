@@ -253,6 +253,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "stop": ["abc", [""], [3], ["a", None], 5, b"a", {"a": 1}],
     "ignore_eos": [1, "yes", 0],
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
+    "canvas": [[], "abc", 5, [1.5], [None, -1], [True], [10**6]],
     "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0]],
     "pad_token_id": [-1, "0", 0.0, [0]],
 }

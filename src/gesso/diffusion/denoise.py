@@ -49,6 +49,24 @@ class DenoisingRules:
     shaping: Shaping = field(default_factory=Shaping)
 
 
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What positions of a canvas hold; all CPU tensors [C].
+
+    A pinned position enters the model as itself in every step, is never re-noised, is certain to the sampler and to the
+    stopping rule, and is what is emitted. What the model itself would say there only conditions the next step.
+    """
+
+    tokens_C: Tensor
+    """Token ids, where something is held."""
+    held_C: Tensor
+    """Bool."""
+    never_C: Tensor
+    """Free positions that must not be any of `banned`, bool."""
+    banned: tuple[int, ...]
+    """Token ids, such as those that would end the text before a later pin."""
+
+
 class CanvasState:
     """One canvas of C tokens on its way from noise to text."""
 
@@ -59,11 +77,13 @@ class CanvasState:
         width: int,
         generator: torch.Generator,
         start_canvas: Sequence[int] | None = None,
+        pins: Pins | None = None,
     ) -> None:
         self.rules = rules
         self.vocab_size = vocab_size
         self.generator = generator
-        self.canvas_C = self._noise(width) if start_canvas is None else torch.tensor(start_canvas)
+        self.pins = pins
+        self.canvas_C = self._pin(self._noise(width) if start_canvas is None else torch.tensor(start_canvas))
         self.argmax_C = self.canvas_C
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
         self.entropy_C = torch.full((width,), float("nan"))
@@ -89,6 +109,14 @@ class CanvasState:
     def _noise(self, width: int) -> Tensor:
         return torch.randint(self.vocab_size, (width,), generator=self.generator)
 
+    def _pin(self, tokens_C: Tensor) -> Tensor:
+        return tokens_C if self.pins is None else torch.where(self.pins.held_C, self.pins.tokens_C, tokens_C)
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether a step needs the logits of the whole canvas."""
+        return self.rules.shaping.needs_logits or (self.pins is not None and bool(self.pins.never_C.any()))
+
     def draw_uniform(self) -> Tensor:
         """The numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""
         if self._uniform_C is None:
@@ -99,10 +127,13 @@ class CanvasState:
         """Take one step's outcome: accept, re-noise, stop or go on."""
         self.steps += 1
         self._uniform_C = None
+        if self.pins is not None:
+            sure = torch.where(self.pins.held_C, 0.0, prediction.entropy_C)
+            prediction = Prediction(self._pin(prediction.sample_C), self._pin(prediction.argmax_C), sure)
         self.argmax_C = prediction.argmax_C
         self.entropy_C = prediction.entropy_C
         self.accepted_C = self.rules.sampler.accept(prediction)
-        self.canvas_C = torch.where(self.accepted_C, prediction.sample_C, self._noise(self.width))
+        self.canvas_C = self._pin(torch.where(self.accepted_C, prediction.sample_C, self._noise(self.width)))
         self.soft_CD = soft_CD
         self.converged = self._stopper.should_stop(prediction)
 
@@ -113,10 +144,10 @@ def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState]
     widths = [state.width for state in states]
     canvas_N = torch.cat([state.canvas_C for state in states]).to(denoiser.device)
     hidden = denoiser.denoise_flat(canvas_N, widths, cache, _soft(states)).split(widths)
-    if fused := [i for i, state in enumerate(states) if not state.rules.shaping.needs_logits]:
+    if fused := [i for i, state in enumerate(states) if not state.needs_logits]:
         _step_fused(denoiser.vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
     for state, hidden_CD in zip(states, hidden, strict=True):
-        if state.rules.shaping.needs_logits:
+        if state.needs_logits:
             _step_shaped(denoiser.vocabulary, state, hidden_CD)
 
 
@@ -143,7 +174,8 @@ def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: S
 def _step_shaped(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
     """One canvas over its full logits, which its request wants changed."""
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
-    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, state.draw_uniform(), state.rules.shaping)
+    ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
+    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, state.draw_uniform(), state.rules.shaping, ban)
     prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu())
     state.advance(prediction, outcome.embedding_ND)
 

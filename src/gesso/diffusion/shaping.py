@@ -9,6 +9,7 @@ prediction (argmax, entropy, mixed embedding). The sample comes from the same to
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -69,7 +70,12 @@ class Shaping:
 
 @torch.no_grad()
 def shaped_pass(
-    vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, shaping: Shaping
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    uniform_N: Tensor,
+    shaping: Shaping,
+    ban: tuple[Tensor, Sequence[int]] | None = None,
 ) -> VocabularyPass:
     """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
 
@@ -79,21 +85,31 @@ def shaped_pass(
         temperature_N: the schedule's, above zero, one per position, fp32.
         uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
         shaping: of all positions.
+        ban: positions, bool [N], and the token ids that are impossible there.
     """
-    parts = zip(hidden_ND.split(ROWS), temperature_N.split(ROWS), uniform_N.split(ROWS), strict=True)
-    passes = [_shape_rows(vocabulary, *part, shaping) for part in parts]
+    never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
+    parts = zip(*(rows.split(ROWS) for rows in (hidden_ND, temperature_N, uniform_N, never_N)), strict=True)
+    passes = [_shape_rows(vocabulary, *part, banned, shaping) for part in parts]
     names = [field.name for field in fields(VocabularyPass)]
     return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
 
 
 def _shape_rows(
-    vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, shaping: Shaping
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    uniform_N: Tensor,
+    never_N: Tensor,
+    banned: Sequence[int],
+    shaping: Shaping,
 ) -> VocabularyPass:
     z_NV = vocabulary.logits(hidden_ND)
     if shaping.bias:
         tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*shaping.bias, strict=True))
         z_NV.index_add_(1, tokens, biases.to(z_NV).expand(len(z_NV), -1))
     z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
+    for token in banned:
+        z_NV[:, token].masked_fill_(never_N, -math.inf)
     _cut(z_NV, shaping)
     top_N1, argmax_N1 = z_NV.max(dim=-1, keepdim=True)
     mass_NV = (z_NV - top_N1).exp_()

@@ -153,10 +153,13 @@ class Engine:
         if max_length is not None and max_length < limit:
             limit, holder = max_length, "this server's"
         width, first = config.canvas_length or shape.canvas_length, self.tokenizer.encode(begin) if begin else []
+        pinned = len(config.canvas or ())
         if options.get("max_new_tokens") is None:
             # Nobody asked for so many: as many canvases as there is room for.
             room = (limit - len(ids) - len(first)) // width * width
-            config = config.override(max_new_tokens=max(width, min(config.max_new_tokens, room)))
+            config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
+        if pinned > config.max_new_tokens:
+            raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
         sequence = RunningSequence(
             ids,
             config,
@@ -188,6 +191,9 @@ class Engine:
             raise OptionError(f"start_canvas has {len(start)} tokens, the canvas {width}")
         if start is not None and not all(0 <= token < shape.vocab_size for token in start):
             raise OptionError(f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}")
+        for part in config.canvas or ():
+            if part is not None and part >= shape.vocab_size:
+                raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}")
         for token in config.logit_bias:
             if token >= shape.vocab_size:
                 raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gesso.config import GenerationConfig
-from gesso.diffusion.denoise import CanvasState, DenoisingRules
+from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
@@ -86,13 +86,29 @@ class RunningSequence:
         self._logprobs: list[TokenLogprob] = []
         self._steps: list[int] = []
         self._converged: list[bool] = []
+        self._last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
         self._hidden_D: Tensor | None = None
         self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
         self.canvas = self._new_canvas(config.start_canvas)
 
     def _new_canvas(self, start: Sequence[int] | None = None) -> CanvasState:
-        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start)
+        pins = self._pins(len(self._steps) * self.canvas_length)
+        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start, pins)
+
+    def _pins(self, offset: int) -> Pins | None:
+        """What the template says of the canvas that begins at position `offset` of the answer."""
+        if self.config.canvas is None or offset > self._last_pin:
+            return None
+        template = self.config.canvas[offset : offset + self.canvas_length]
+        parts = [*template, *(None for _ in range(self.canvas_length - len(template)))]
+        held_C = torch.tensor([part is not None for part in parts])
+        return Pins(
+            tokens_C=torch.tensor([part or 0 for part in parts]),
+            held_C=held_C,
+            never_C=~held_C & (torch.arange(offset, offset + self.canvas_length) < self._last_pin),
+            banned=self.config.eos_token_ids,
+        )
 
     @property
     def reserve(self) -> int:
@@ -244,6 +260,8 @@ class RunningSequence:
     def _take_token(self, token: int) -> Delta:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:
             return self._finish("stop")
+        place = len(self._tokens) - len(self._begin) - 1
+        self._parser.watches_stops = self._last_pin < 0 or place > self._last_pin
         delta = self._parser.feed(token)
         if self._parser.stopped:
             return delta + self._finish("stop")

@@ -115,6 +115,8 @@ class OutputParser:
         self._space: str | None = None
         """White space that waits behind a call; None where the answer goes on."""
         self._stop = StopStrings(stop)
+        self.watches_stops = True
+        """Whether stop strings are looked for in what comes next."""
         self.text = ""
         self.reasoning = ""
         self.tool_calls: tuple[ToolCall, ...] = ()
@@ -172,7 +174,9 @@ class OutputParser:
         if self._space is not None:
             text = self._space + text
             self._space = None if text.strip() else text
-        return self._stop.feed(text) if self._space is None else ""
+        if self._space is not None:
+            return ""
+        return self._stop.feed(text) if self.watches_stops else self._stop.flush() + text
 
     def _take_call(self) -> Delta:
         """The call that was just closed."""

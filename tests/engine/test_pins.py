@@ -1,0 +1,105 @@
+"""Pins: what is held is what is emitted, whatever the model thinks of it."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.tiny import CANVAS, reciter
+from gesso.engine.engine import Engine, Request
+from gesso.engine.events import DraftFrame
+from gesso.errors import OptionError
+
+VOCAB = 600
+TEMPLATES = st.lists(st.none() | st.integers(20, VOCAB - 1), min_size=1, max_size=4 * CANVAS)
+
+
+def held(template: list[int | None]) -> dict[int, int]:
+    return {place: token for place, token in enumerate(template) if token is not None}
+
+
+@settings(max_examples=25, deadline=None)
+@given(template=TEMPLATES, options=st.sampled_from([{}, {"top_p": 0.8}, {"temperature": 0}, {"canvas_length": 5}]))
+def test_every_pin_is_in_the_answer_at_its_place(tiny: Engine, template: list[int | None], options: Any) -> None:
+    result = tiny.generate("hi", seed=3, canvas=template, max_denoising_steps=6, **options)
+    found = dict(enumerate(result.token_ids))
+    assert {place: found.get(place) for place in held(template)} == held(template)
+    special = tiny.tokenizer.special_ids
+    text = tiny.tokenizer.decode([token for token in result.token_ids if token not in special])
+    assert result.text == text or result.tool_calls or result.reasoning or "\ufffd" in text
+
+
+def test_pins_enter_every_step_and_are_certain(tiny: Engine) -> None:
+    template = [300, None, 301, None, None, 302, None, None]
+    frames = [event for event in tiny.stream("hi", seed=1, canvas=template, max_new_tokens=CANVAS)]
+    drafts = [frame for frame in frames if isinstance(frame, DraftFrame)]
+    assert len(drafts) > 1
+    for frame in drafts:
+        for place, token in held(template).items():
+            assert (frame.tokens[place], frame.accepted[place], frame.entropy[place]) == (token, True, 0.0)
+
+
+def test_free_positions_may_be_started_and_pins_win(tiny: Engine) -> None:
+    start = list(range(100, 100 + CANVAS))
+    template = [None, 300, None, None, None, None, None, 301]
+    sequence = tiny.start(Request("hi", {"canvas": template, "start_canvas": start}))
+    assert sequence.canvas.canvas_C.tolist() == [100, 300, 102, 103, 104, 105, 106, 301]
+
+
+def test_the_answer_does_not_end_before_the_last_pin(tiny: Engine) -> None:
+    ends = tiny.defaults.eos_token_ids
+    certain = dict.fromkeys(ends, 1000.0)
+    assert tiny.generate("hi", logit_bias=certain).token_ids[0] in ends
+    result = tiny.generate("hi", logit_bias=certain, canvas=[None] * (CANVAS + 2) + [300])
+    assert result.token_ids[CANVAS + 2] == 300
+    assert not set(result.token_ids[: CANVAS + 2]) & set(ends)
+    assert result.token_ids[CANVAS + 3] in ends
+
+
+def test_it_goes_on_as_usual_behind_the_last_pin() -> None:
+    engine = reciter("fig apple")
+    ids = engine.tokenizer.encode("kiwi")
+    result = engine.generate("hi", canvas=ids)
+    assert result.text.startswith("kiwi")
+    assert result.finish_reason == "stop"
+
+
+def test_stop_strings_count_behind_the_last_pin_only() -> None:
+    engine = reciter("x fig apple pear")
+    ids = engine.tokenizer.encode("x fig")
+    assert engine.generate("hi", stop=["fig"]).text == "x "
+    assert engine.generate("hi", stop=["fig", "apple"], canvas=ids).text == "x fig "
+
+
+def test_pins_in_a_batch_equal_their_solo_runs(tiny: Engine) -> None:
+    rng = random.Random(2)
+    requests = [
+        {
+            "prompt": f"number {i}",
+            "seed": i,
+            "max_new_tokens": 3 * CANVAS,
+            "canvas": [rng.choice([None, None, 300 + i]) for _ in range(20)],
+        }
+        for i in range(6)
+    ]
+    together = [result.token_ids for result in tiny.generate_batch(requests)]
+    assert together == [tiny.generate_batch([request])[0].token_ids for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"canvas": []}, "canvas must be"),
+        ({"canvas": [1.5]}, "canvas must be"),
+        ({"canvas": "abc"}, "canvas must be"),
+        ({"canvas": [None, -1]}, "canvas must be"),
+        ({"canvas": [10**6]}, "canvas has token id 1000000"),
+        ({"canvas": [5] * 20, "max_new_tokens": 19}, "canvas has 20 positions, max_new_tokens is 19"),
+        ({"canvas": [5], "thinking_budget": 3}, "thinking_budget must be left out beside canvas"),
+    ],
+)
+def test_impossible_pins_are_refused(tiny: Engine, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        tiny.generate("hi", **options)
