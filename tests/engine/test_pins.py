@@ -33,8 +33,8 @@ def test_every_pin_is_in_the_answer_at_its_place(tiny: Engine, template: list[in
 
 def test_pins_enter_every_step_and_are_certain(tiny: Engine) -> None:
     template = [300, None, 301, None, None, 302, None, None]
-    frames = [event for event in tiny.stream("hi", seed=1, canvas=template, max_new_tokens=CANVAS)]
-    drafts = [frame for frame in frames if isinstance(frame, DraftFrame)]
+    events = list(tiny.stream("hi", seed=1, canvas=template, max_new_tokens=CANVAS))
+    drafts = [event for event in events if isinstance(event, DraftFrame)]
     assert len(drafts) > 1
     for frame in drafts:
         for place, token in held(template).items():

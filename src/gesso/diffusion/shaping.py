@@ -89,7 +89,10 @@ def shaped_pass(
     """
     never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
     parts = zip(*(rows.split(ROWS) for rows in (hidden_ND, temperature_N, uniform_N, never_N)), strict=True)
-    passes = [_shape_rows(vocabulary, *part, banned, shaping) for part in parts]
+    passes = [
+        _shape_rows(vocabulary, hidden, temperature, uniform, never, banned, shaping)
+        for hidden, temperature, uniform, never in parts
+    ]
     names = [field.name for field in fields(VocabularyPass)]
     return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
 
