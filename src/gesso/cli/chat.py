@@ -17,6 +17,10 @@ def chat(
     seed: opt.Seed = None,
     max_new_tokens: opt.MaxNewTokens = None,
     max_denoising_steps: opt.MaxSteps = None,
+    canvas_length: opt.CanvasLength = None,
+    temperature: opt.Temperature = None,
+    top_p: opt.TopP = None,
+    top_k: opt.TopK = None,
     entropy_bound: opt.EntropyBound = None,
     t_min: opt.TMin = None,
     t_max: opt.TMax = None,
@@ -24,6 +28,7 @@ def chat(
     confidence_threshold: opt.Confidence = None,
     stop: opt.Stop = None,
     thinking: opt.Thinking = False,
+    thinking_budget: opt.ThinkingBudget = None,
     adapter: opt.Adapter = None,
     device: opt.Device = "auto",
     dtype: opt.Dtype = "auto",
@@ -44,6 +49,11 @@ def chat(
         stop=stop,
         ignore_eos=False,
         start_canvas=None,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        canvas_length=canvas_length,
+        thinking_budget=thinking_budget,
     )
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import note, present

@@ -27,6 +27,10 @@ def generate(
     seed: opt.Seed = None,
     max_new_tokens: opt.MaxNewTokens = None,
     max_denoising_steps: opt.MaxSteps = None,
+    canvas_length: opt.CanvasLength = None,
+    temperature: opt.Temperature = None,
+    top_p: opt.TopP = None,
+    top_k: opt.TopK = None,
     entropy_bound: opt.EntropyBound = None,
     t_min: opt.TMin = None,
     t_max: opt.TMax = None,
@@ -37,6 +41,7 @@ def generate(
     start_canvas: opt.StartCanvas = None,
     raw: Raw = False,
     thinking: opt.Thinking = False,
+    thinking_budget: opt.ThinkingBudget = None,
     as_json: AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
@@ -64,6 +69,11 @@ def generate(
         stop=stop,
         ignore_eos=ignore_eos,
         start_canvas=start_canvas,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        canvas_length=canvas_length,
+        thinking_budget=thinking_budget,
     )
     text = _read_prompt(prompt)
     from gesso.api import load

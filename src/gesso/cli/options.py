@@ -17,6 +17,11 @@ MaxSteps = Annotated[int | None, typer.Option("--max-denoising-steps", help="Mos
 EntropyBound = Annotated[float | None, typer.Option(help="Nats of joint uncertainty a step may accept.")]
 TMin = Annotated[float | None, typer.Option(help="Temperature at the end of the schedule.")]
 TMax = Annotated[float | None, typer.Option(help="Temperature at its start.")]
+Temperature = Annotated[float | None, typer.Option(help="How boldly tokens are drawn; 1 as trained, 0 the likeliest.")]
+TopP = Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this probability in all.")]
+TopK = Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens.")]
+CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the model's without it.")]
+ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
@@ -52,6 +57,11 @@ def generation_options(
     stop: list[str] | None,
     ignore_eos: bool,
     start_canvas: str | None,
+    temperature: float | None,
+    top_p: float | None,
+    top_k: int | None,
+    canvas_length: int | None,
+    thinking_budget: int | None,
 ) -> dict[str, Any]:
     """Options of a request; what was not given is left to the checkpoint's defaults.
 
@@ -78,4 +88,9 @@ def generation_options(
         "stop": tuple(stop) if stop else None,
         "ignore_eos": ignore_eos or None,
         "start_canvas": canvas,
+        "temperature": temperature,
+        "top_p": top_p,
+        "top_k": top_k,
+        "canvas_length": canvas_length,
+        "thinking_budget": thinking_budget,
     }

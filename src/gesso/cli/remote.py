@@ -15,8 +15,16 @@ from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished, eve
 from gesso.engine.result import FinishReason, GenerationResult
 from gesso.errors import GessoError, HubError, OptionError
 
-STANDARD = {"seed": "seed", "max_new_tokens": "max_tokens", "stop": "stop"}
+STANDARD = {
+    "seed": "seed",
+    "max_new_tokens": "max_tokens",
+    "stop": "stop",
+    "temperature": "temperature",
+    "top_p": "top_p",
+}
 """Names of options that every server knows."""
+EXTRAS = ("top_k", "thinking_budget")
+"""Fields of a gesso server that stand beside those; the rest stands under `diffusion`."""
 CONNECT_SECONDS = 10.0
 
 
@@ -77,15 +85,13 @@ class RemoteModel:
         """
         body: dict[str, Any] = {"model": self.name, "messages": list(messages), "stream": True}
         body["stream_options"] = {"include_usage": True}
-        diffusion = {}
-        for name, value in options.items():
-            if value is not None and name in STANDARD:
-                body[STANDARD[name]] = value
-            elif value is not None:
-                diffusion[name] = value
-        if not self.is_gesso and (diffusion or thinking):
-            named = next(iter(diffusion), "thinking")
+        given = {name: value for name, value in options.items() if value is not None}
+        body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
+        if not self.is_gesso and (given or thinking):
+            named = next(iter(given), "thinking")
             raise OptionError(f"{named}: {self._url} is no gesso server and does not know it")
+        body |= {name: given.pop(name) for name in EXTRAS if name in given}
+        diffusion = given
         if self.is_gesso and drafts:
             diffusion["draft_frames"] = True
         if diffusion:
