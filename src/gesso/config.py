@@ -160,6 +160,7 @@ class LoraConfig:
         return self.alpha / (root if self.rank_stabilised else self.rank)
 
 
+CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 MOST_TEMPERATURE = 2.0
 MOST_LOGPROBS = 20
 
@@ -206,6 +207,16 @@ class GenerationConfig:
     canvas: tuple[int | None, ...] | None = None
     """Pins: what the answer holds, position by position from its start: a token id, or None where it is free. The
     answer does not end before the last pin."""
+    regex: str | None = None
+    """A constraint: the whole answer matches this regular expression. One constraint at most is given."""
+    json_schema: Mapping[str, Any] | bool | None = None
+    """A constraint: the answer is JSON that validates under this schema (see `gesso.constraints.json_schema`)."""
+    json_object: bool = False
+    """A constraint: the answer is a JSON object."""
+    choices: tuple[str, ...] | None = None
+    """A constraint: the answer is one of these."""
+    grammar: str | None = None
+    """A constraint: the answer follows this grammar (see `gesso.constraints.grammar`)."""
     eos_token_ids: tuple[int, ...] = (1,)
     pad_token_id: int = 0
 
@@ -246,12 +257,39 @@ class GenerationConfig:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
 
+        self._check_constraint()
         if self.canvas is not None:
             _check(_parts(self.canvas) != (), "canvas", "a list of token ids and None, not empty", self.canvas)
             free = [part is None for part in _parts(self.canvas) or ()]
             ids = iter(_token_ids("canvas", [part for part in _parts(self.canvas) or (-1,) if part is not None]))
             object.__setattr__(self, "canvas", tuple(None if is_free else next(ids) for is_free in free))
             _check(self.thinking_budget is None, "thinking_budget", "left out beside canvas", self.thinking_budget)
+
+    @property
+    def constraint(self) -> str | None:
+        """Name of the constraint that is given."""
+        return next((name for name in CONSTRAINTS if getattr(self, name) not in (None, False)), None)
+
+    def _check_constraint(self) -> None:
+        given = [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
+        if self.json_schema is False:
+            raise OptionError("json_schema false allows nothing")
+        if len(given) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} contradict: an answer has one constraint at most")
+        for name in ("regex", "grammar"):
+            value = getattr(self, name)
+            _check(value is None or isinstance(value, str), name, "a string", value)
+        schema = self.json_schema
+        _check(schema is None or isinstance(schema, Mapping | bool), "json_schema", "a schema (a mapping)", schema)
+        _check(isinstance(self.json_object, bool), "json_object", "true or false", self.json_object)
+        if self.choices is not None:
+            options = _parts(self.choices)
+            good = bool(options) and all(isinstance(option, str) and option for option in options or ())
+            _check(good, "choices", "a sequence of strings that are not empty", self.choices)
+            object.__setattr__(self, "choices", options)
+        if given:
+            _check(not self.ignore_eos, "ignore_eos", f"left out beside {given[0]}", self.ignore_eos)
+            _check(self.thinking_budget is None, "thinking_budget", f"left out beside {given[0]}", self.thinking_budget)
 
     def override(self, **changes: Any) -> "GenerationConfig":
         """A copy with the changes that are not None.

@@ -43,8 +43,8 @@ def test_unknown_fields_are_named_wherever_they_stand(client: TestClient, fields
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}}, "response_format"),
+        ({"structured_outputs": {}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs"),
         ({"frequency_penalty": 0.5}, "frequency_penalty"),
         ({"presence_penalty": -1}, "presence_penalty"),
         ({"parallel_tool_calls": False, "tools": [TOOL]}, "parallel_tool_calls"),
@@ -199,3 +199,17 @@ def test_the_body_is_bounded(service: FakeService) -> None:
         client.post("/v1/chat/completions", content=parts(), headers={"Content-Type": "application/json"}).status_code
         == 413
     )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "yaml"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}},
+        {"response_format": {"type": "json_object"}, "structured_outputs": {"regex": "a"}},
+        {"structured_outputs": {"json_object": True}},
+        {"response_format": {"type": "json_object"}, "tools": [TOOL]},
+    ],
+)
+def test_misshapen_constraints_are_refused(client: TestClient, fields: dict[str, Any]) -> None:
+    assert refusal(client, **fields)["param"].split(".")[0] in ("response_format", "structured_outputs", "tools")

@@ -37,6 +37,10 @@ def generate(
     stability_threshold: opt.Stability = None,
     confidence_threshold: opt.Confidence = None,
     stop: opt.Stop = None,
+    regex: opt.Regex = None,
+    json_schema: opt.JsonSchema = None,
+    choices: opt.Choices = None,
+    grammar: opt.Grammar = None,
     ignore_eos: opt.IgnoreEos = False,
     start_canvas: opt.StartCanvas = None,
     raw: Raw = False,
@@ -75,6 +79,7 @@ def generate(
         canvas_length=canvas_length,
         thinking_budget=thinking_budget,
     )
+    request |= opt.constraint_options(regex, json_schema, choices, grammar)
     text = _read_prompt(prompt)
     from gesso.api import load
     from gesso.cli.interrupt import first_interrupt

@@ -24,6 +24,12 @@ CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the 
 ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
+Regex = Annotated[str | None, typer.Option(help="The whole answer matches this regular expression.")]
+JsonSchema = Annotated[
+    Path | None, typer.Option(help="The answer is JSON that validates under the schema in this file.")
+]
+Choices = Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")]
+Grammar = Annotated[Path | None, typer.Option(help="The answer follows the grammar in this file.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
 StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
@@ -42,6 +48,42 @@ Export = Annotated[
 ]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the memory that a step will take, and end.")]
 Adapter = Annotated[str | None, typer.Option(help="Folder of a LoRA adapter, in PEFT's format, to merge in.")]
+
+
+def constraint_options(
+    regex: str | None, json_schema: Path | None, choices: str | None, grammar: Path | None
+) -> dict[str, Any]:
+    """The constraint of a request, its files read.
+
+    Raises:
+        OptionError: a file that cannot be read, or is no JSON.
+    """
+    import json
+
+    from gesso.errors import OptionError
+
+    def read(option: str, path: Path) -> str:
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"{option} {path}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise OptionError(f"{option} {path}: no UTF-8 text: {error}") from None
+
+    schema = None
+    if json_schema is not None:
+        try:
+            schema = json.loads(read("--json-schema", json_schema))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, OptionError):
+                raise
+            raise OptionError(f"--json-schema {json_schema}: no JSON: {error}") from None
+    return {
+        "regex": regex,
+        "json_schema": schema,
+        "choices": tuple(choices.split(",")) if choices is not None else None,
+        "grammar": read("--grammar", grammar) if grammar is not None else None,
+    }
 
 
 def generation_options(

@@ -16,7 +16,7 @@ from torch import Tensor
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.sampler import Sampler
 from gesso.diffusion.schedule import Schedule
-from gesso.diffusion.shaping import Shaping, shaped_pass
+from gesso.diffusion.shaping import Guide, Shaping, shaped_pass
 from gesso.diffusion.stopping import StoppingRule
 from gesso.nn.vocabulary import Vocabulary
 
@@ -78,11 +78,13 @@ class CanvasState:
         generator: torch.Generator,
         start_canvas: Sequence[int] | None = None,
         pins: Pins | None = None,
+        guide: Guide | None = None,
     ) -> None:
         self.rules = rules
         self.vocab_size = vocab_size
         self.generator = generator
         self.pins = pins
+        self.guide = guide
         self.canvas_C = self._pin(self._noise(width) if start_canvas is None else torch.tensor(start_canvas))
         self.argmax_C = self.canvas_C
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
@@ -115,7 +117,9 @@ class CanvasState:
     @property
     def needs_logits(self) -> bool:
         """Whether a step needs the logits of the whole canvas."""
-        return self.rules.shaping.needs_logits or (self.pins is not None and bool(self.pins.never_C.any()))
+        if self.guide is not None or self.rules.shaping.needs_logits:
+            return True
+        return self.pins is not None and bool(self.pins.never_C.any())
 
     def draw_uniform(self) -> Tensor:
         """The numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""
@@ -175,7 +179,8 @@ def _step_shaped(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) 
     """One canvas over its full logits, which its request wants changed."""
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
-    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, state.draw_uniform(), state.rules.shaping, ban)
+    uniform_C, shaping = state.draw_uniform(), state.rules.shaping
+    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
     prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu())
     state.advance(prediction, outcome.embedding_ND)
 

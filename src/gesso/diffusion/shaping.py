@@ -9,8 +9,9 @@ prediction (argmax, entropy, mixed embedding). The sample comes from the same to
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -68,6 +69,28 @@ class Shaping:
         return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
 
 
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """A whole canvas under a constraint."""
+
+    canvas_C: Tensor
+    """The most probable canvas that satisfies it, int64."""
+    entropy_C: Tensor
+    """Of each position given the constraint, nats."""
+    apply: Callable[[Tensor, slice], Tensor]
+    """Log-probabilities of some rows given the constraint, from the scores of the same rows [R, V]."""
+
+
+class Guide(Protocol):
+    """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
+
+    def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
+        """What it needs of some rows; -inf is impossible. The scores may be changed in place."""
+
+    def infer(self, parts: Sequence[Any]) -> Guidance:
+        """From the summaries of all rows, in order."""
+
+
 @torch.no_grad()
 def shaped_pass(
     vocabulary: Vocabulary,
@@ -76,6 +99,7 @@ def shaped_pass(
     uniform_N: Tensor,
     shaping: Shaping,
     ban: tuple[Tensor, Sequence[int]] | None = None,
+    guide: Guide | None = None,
 ) -> VocabularyPass:
     """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
 
@@ -86,26 +110,43 @@ def shaped_pass(
         uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
         shaping: of all positions.
         ban: positions, bool [N], and the token ids that are impossible there.
+        guide: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the logits
+            of all of them are held for it.
     """
     never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
-    parts = zip(*(rows.split(ROWS) for rows in (hidden_ND, temperature_N, uniform_N, never_N)), strict=True)
-    passes = [
-        _shape_rows(vocabulary, hidden, temperature, uniform, never, banned, shaping)
-        for hidden, temperature, uniform, never in parts
-    ]
+    rows = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
+    scores = (
+        _scores(vocabulary, hidden_ND[part], temperature_N[part], never_N[part], banned, shaping) for part in rows
+    )
+    if guide is None:
+        passes = [_outcome(vocabulary, z_NV, uniform_N[part], shaping) for z_NV, part in zip(scores, rows, strict=True)]
+    else:
+        held = list(scores)
+        guidance = guide.infer([guide.summarise(z_NV, part) for z_NV, part in zip(held, rows, strict=True)])
+        passes = [
+            _outcome(
+                vocabulary,
+                guidance.apply(z_NV, part),
+                uniform_N[part],
+                shaping,
+                guidance.canvas_C[part],
+                guidance.entropy_C[part],
+            )
+            for z_NV, part in zip(held, rows, strict=True)
+        ]
     names = [field.name for field in fields(VocabularyPass)]
     return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
 
 
-def _shape_rows(
+def _scores(
     vocabulary: Vocabulary,
     hidden_ND: Tensor,
     temperature_N: Tensor,
-    uniform_N: Tensor,
     never_N: Tensor,
     banned: Sequence[int],
     shaping: Shaping,
-) -> VocabularyPass:
+) -> Tensor:
+    """Biased logits over the schedule's temperature, [N, V] fp32."""
     z_NV = vocabulary.logits(hidden_ND)
     if shaping.bias:
         tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*shaping.bias, strict=True))
@@ -113,23 +154,38 @@ def _shape_rows(
     z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
     for token in banned:
         z_NV[:, token].masked_fill_(never_N, -math.inf)
+    return z_NV
+
+
+def _outcome(
+    vocabulary: Vocabulary,
+    z_NV: Tensor,
+    uniform_N: Tensor,
+    shaping: Shaping,
+    argmax_N: Tensor | None = None,
+    entropy_N: Tensor | None = None,
+) -> VocabularyPass:
+    """What a pass yields of scores, which are cut in place. `argmax_N` and `entropy_N` are given where more is known
+    than the scores of each position by itself."""
     _cut(z_NV, shaping)
-    top_N1, argmax_N1 = z_NV.max(dim=-1, keepdim=True)
+    top_N1, likeliest_N1 = z_NV.max(dim=-1, keepdim=True)
     mass_NV = (z_NV - top_N1).exp_()
     total_N1 = mass_NV.sum(dim=-1, keepdim=True)
-    entropy_N1 = total_N1.log() + torch.special.entr(mass_NV).sum(dim=-1, keepdim=True) / total_N1
-    sample_N1 = argmax_N1
+    if entropy_N is None:
+        entropy_N = (total_N1.log() + torch.special.entr(mass_NV).sum(dim=-1, keepdim=True) / total_N1)[:, 0]
+    best_N = likeliest_N1[:, 0] if argmax_N is None else argmax_N
+    sample_N = best_N
     if shaping.temperature > 0:
         if shaping.temperature != 1:
             coldest = torch.finfo(torch.float32).tiny
             mass_NV = (z_NV - top_N1).div_(max(shaping.temperature, coldest)).exp_()
         drawn_N1 = _draw(mass_NV, uniform_N.to(mass_NV))
         # Sums are rounded, so that a number between two tokens could fall on one that was cut.
-        sample_N1 = torch.where(mass_NV.gather(1, drawn_N1) > 0, drawn_N1, argmax_N1)
+        sample_N = torch.where(mass_NV.gather(1, drawn_N1) > 0, drawn_N1, likeliest_N1)[:, 0]
     return VocabularyPass(
-        sample_N=sample_N1[:, 0],
-        argmax_N=argmax_N1[:, 0],
-        entropy_N=entropy_N1[:, 0],
+        sample_N=sample_N,
+        argmax_N=best_N,
+        entropy_N=entropy_N,
         normaliser_N=(top_N1 + total_N1.log())[:, 0],
         embedding_ND=vocabulary.mix(z_NV),
     )

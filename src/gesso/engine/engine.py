@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.config import GenerationConfig
+from gesso.constraints.compile import compile_constraint
+from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of
 from gesso.engine.events import Event
 from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
@@ -160,6 +162,10 @@ class Engine:
             config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
         if pinned > config.max_new_tokens:
             raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
+        constraint = self._constraint(config)
+        if constraint is not None and (text.get("thinking") or begin):
+            other = "thinking" if text.get("thinking") else "begin"
+            raise OptionError(f"{other} does not go with {config.constraint}: the whole answer is constrained")
         sequence = RunningSequence(
             ids,
             config,
@@ -170,6 +176,7 @@ class Engine:
             prefill_chunk=chunk or self.chunk,
             adapter=request.adapter,
             drafts=request.drafts,
+            constraint=constraint,
         )
         if sequence.reserve > limit:
             raise OptionError(
@@ -177,6 +184,23 @@ class Engine:
                 f"{sequence.canvas_length}) are past {holder} {limit}"
             )
         return sequence
+
+    def _constraint(self, config: GenerationConfig) -> OutputConstraint | None:
+        """The constraint of a request, compiled, or found where the same was compiled before."""
+        if config.constraint is None:
+            return None
+        shape = self.model.config
+        fill = shape.eos_token_id if shape.eos_token_id in config.eos_token_ids else config.eos_token_ids[0]
+        automaton = compile_constraint(
+            constraint_expression(config), self.tokenizer, config.eos_token_ids, fill, shape.vocab_size
+        )
+        needed = automaton.shortest - 1
+        if needed > config.max_new_tokens:
+            raise OptionError(
+                f"{config.constraint}: the shortest answer has {needed} tokens, "
+                f"max_new_tokens is {config.max_new_tokens}"
+            )
+        return OutputConstraint(lattice_of(automaton, self.model.device))
 
     def _check(self, config: GenerationConfig) -> None:
         """Settings against this model."""

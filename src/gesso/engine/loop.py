@@ -22,6 +22,7 @@ from gesso.engine.events import Event, Failed
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.scheduler import Scheduler
 from gesso.engine.sequence import RunningSequence
+from gesso.errors import GessoError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, cache_bytes
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -199,4 +200,5 @@ class Loop:
 
 
 def _crash(error: Exception) -> Failed:
-    return Failed("crash", f"the model failed on this request ({type(error).__name__})")
+    told = str(error) if isinstance(error, GessoError) else type(error).__name__
+    return Failed("crash", f"the model failed on this request ({told})")

@@ -18,6 +18,7 @@ from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
+from gesso.engine.constraint import OutputConstraint
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
 from gesso.engine.logprobs import token_logprobs
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
@@ -55,12 +56,14 @@ class RunningSequence:
         prefill_chunk: int = 512,
         adapter: str | None = None,
         drafts: bool = False,
+        constraint: OutputConstraint | None = None,
     ) -> None:
         """
         Args:
             begin: tokens that the answer is made to begin with; they are encoded with the prompt.
             prefill_chunk: the prompt is cut at multiples of it.
             drafts: tell of every step.
+            constraint: what the output has to satisfy.
         """
         self.prompt_ids = prompt_ids
         self.config = config
@@ -68,6 +71,7 @@ class RunningSequence:
         self.drafts = drafts
         self.canvas_length = canvas_length
         self.prefill_chunk = prefill_chunk
+        self._constraint = constraint
         self.cancelled = False
         """Set from outside: the next `advance` ends the request with what is committed."""
         self.cached_tokens = 0
@@ -94,7 +98,11 @@ class RunningSequence:
 
     def _new_canvas(self, start: Sequence[int] | None = None) -> CanvasState:
         pins = self._pins(len(self._steps) * self.canvas_length)
-        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start, pins)
+        guide = None
+        if self._constraint is not None:
+            left = self.config.max_new_tokens - max(len(self._tokens), len(self._begin))
+            guide = self._constraint.guide(left, self.canvas_length, pins)
+        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start, pins, guide)
 
     def _pins(self, offset: int) -> Pins | None:
         """What the template says of the canvas that begins at position `offset` of the answer."""
@@ -238,6 +246,8 @@ class RunningSequence:
         self._close_canvas()
         if self.finished:
             return [event, Finished(self.result())]
+        if self._constraint is not None:
+            self._constraint.take(block)
         self.canvas = self._new_canvas()
         return [event]
 
@@ -266,7 +276,8 @@ class RunningSequence:
         if self._parser.stopped:
             return delta + self._finish("stop")
         if len(self._tokens) >= self.config.max_new_tokens:
-            return delta + self._finish("length")
+            # What satisfies a constraint is complete, with its last token or without an end token.
+            return delta + self._finish("length" if self._constraint is None else "stop")
         return delta
 
     def _finish(self, reason: FinishReason) -> Delta:

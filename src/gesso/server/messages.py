@@ -6,7 +6,16 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from gesso.server.errors import ApiError
-from gesso.server.requests import AssistantMessage, ChatRequest, Diffusion, Message, NamedTool, Sampling
+from gesso.server.requests import (
+    AssistantMessage,
+    ChatRequest,
+    Diffusion,
+    Message,
+    NamedTool,
+    ObjectFormat,
+    Sampling,
+    SchemaFormat,
+)
 
 TOOL_CALL = "<|tool_call>"
 EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
@@ -77,6 +86,13 @@ def sampling_options(request: Sampling) -> dict[str, Any]:
         "logit_bias": bias or None,
         **diffusion.model_dump(exclude={"draft_frames"}),
     }
+    if (outputs := request.structured_outputs) is not None:
+        options |= {
+            "regex": outputs.regex,
+            "choices": outputs.choice,
+            "grammar": outputs.grammar,
+            "json_schema": outputs.json_,
+        }
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -89,6 +105,10 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
     options = sampling_options(request)
     if request.max_completion_tokens is not None:
         options["max_new_tokens"] = request.max_completion_tokens
+    if isinstance(request.response_format, SchemaFormat):
+        options["json_schema"] = request.response_format.json_schema.schema_
+    elif isinstance(request.response_format, ObjectFormat):
+        options["json_object"] = True
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
     thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))

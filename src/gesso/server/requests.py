@@ -15,7 +15,8 @@ MAX_LOGPROBS = 20
 
 NO_INFILL = "infill is not supported yet"
 NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
-NO_CONSTRAINTS = "only {'type': 'text'} is supported: answers that must fit a grammar are not supported yet"
+MAX_CONSTRAINT = 2**16
+"""Characters of a regular expression or a grammar."""
 
 
 class Diffusion(Strict):
@@ -36,6 +37,22 @@ class Diffusion(Strict):
 
 class StreamOptions(Strict):
     include_usage: bool | None = None
+
+
+class StructuredOutputs(Strict):
+    """Other constraints; exactly one is given."""
+
+    regex: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
+    choice: Annotated[list[str], Field(min_length=1, max_length=1024)] | None = None
+    grammar: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
+    json_: Annotated[JsonObject | None, Field(alias="json")] = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "StructuredOutputs":
+        given = [name for name in ("regex", "choice", "grammar", "json_") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise contradiction("structured_outputs", "give exactly one of regex, choice, grammar and json")
+        return self
 
 
 class Sampling(Strict):
@@ -65,6 +82,7 @@ class Sampling(Strict):
     frequency_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
     presence_penalty: Annotated[float | None, only(0, 0.0, because=NO_PENALTY)] = None
     user: str | None = None
+    structured_outputs: StructuredOutputs | None = None
     diffusion: Diffusion | None = None
 
     @model_validator(mode="after")
@@ -176,6 +194,24 @@ class TextFormat(Strict):
     type: Literal["text"]
 
 
+class ObjectFormat(Strict):
+    type: Literal["json_object"]
+
+
+class SchemaOfFormat(Strict):
+    """OpenAI's wrapping of a schema; what is written always validates, whatever `strict` says."""
+
+    name: FunctionName
+    schema_: Annotated[JsonObject, Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class SchemaFormat(Strict):
+    type: Literal["json_schema"]
+    json_schema: SchemaOfFormat
+
+
 class ChatRequest(Sampling):
     """A chat completion."""
 
@@ -191,7 +227,7 @@ class ChatRequest(Sampling):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateOptions | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
-    response_format: Annotated[TextFormat | None, only({"type": "text"}, because=NO_CONSTRAINTS)] = None
+    response_format: Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
     metadata: dict[str, str] | None = None
     store: Annotated[bool | None, only(False, because="nothing is stored here")] = None
     service_tier: Literal["auto", "default"] | None = None
@@ -209,6 +245,11 @@ class ChatRequest(Sampling):
     def _check_together(self) -> "ChatRequest":
         if None not in (self.max_tokens, self.max_completion_tokens) and self.max_tokens != self.max_completion_tokens:
             raise contradiction("max_tokens", "contradicts max_completion_tokens")
+        constrained = self.response_format is not None and not isinstance(self.response_format, TextFormat)
+        if constrained and self.structured_outputs is not None:
+            raise contradiction("structured_outputs", "contradicts response_format")
+        if (constrained or self.structured_outputs is not None) and self.tools and self.tool_choice != "none":
+            raise contradiction("tools", "do not go with a constraint on the whole answer; set tool_choice to none")
         if self.top_logprobs is not None and not self.logprobs:
             raise contradiction("top_logprobs", "needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:

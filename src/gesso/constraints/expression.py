@@ -1,0 +1,126 @@
+"""Regular languages of texts, as trees.
+
+What a regular expression can say, and three things that it cannot: `Intersection`, `Joined` (optional parts with
+separators between those that are there) and `Multiples` (numbers that a number divides).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gesso.constraints.charset import CharSet
+
+
+@dataclass(frozen=True, slots=True)
+class Chars:
+    """One character of a set; the empty set is the empty language."""
+
+    chars: CharSet
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Exactly this text; the empty one too."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Nothing, at the start or else at the end of the text of the next `Whole` around it."""
+
+    at_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One part after the other."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Any of the options; of none, the empty language."""
+
+    options: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Between `least` and `most` times, the separator in between; without end where `most` is None."""
+
+    body: "Expression"
+    least: int = 0
+    most: int | None = None
+    separator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The items in order, separated; an item that is not required may be missing, with its separator."""
+
+    items: tuple[tuple["Expression", bool], ...]
+    """Each with whether it is required."""
+    separator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """What all parts have in common; each is a text of its own to its anchors."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The body, whose anchors refer to the ends of this and not of what is around it."""
+
+    body: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Multiples:
+    """Runs of decimal digits, leading zeros included, whose value `divisor` divides."""
+
+    divisor: int
+
+
+Expression = Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Whole | Multiples
+
+NEVER: Expression = Union(())
+"""No text at all."""
+EMPTY: Expression = Text("")
+"""The empty text."""
+
+
+def sequence(*parts: Expression) -> Expression:
+    """One after the other; nothing where a part is `NEVER`."""
+    if NEVER in parts:
+        return NEVER
+    return parts[0] if len(parts) == 1 else Sequence(parts)
+
+
+def union(options: Iterable[Expression]) -> Expression:
+    """Any of them; those that are `NEVER` are dropped."""
+    kept = tuple(dict.fromkeys(option for option in options if option != NEVER))
+    return kept[0] if len(kept) == 1 else Union(kept)
+
+
+def repeat(body: Expression, least: int = 0, most: int | None = None, separator: str = "") -> Expression:
+    """Between `least` and `most` times; a body that is `NEVER` can only be left out."""
+    if body == NEVER or most == 0:
+        return NEVER if least else EMPTY
+    return Repeat(body, least, most, separator)
+
+
+def intersection(*parts: Expression) -> Expression:
+    """What all have in common."""
+    if NEVER in parts:
+        return NEVER
+    kept = tuple(dict.fromkeys(parts))
+    return kept[0] if len(kept) == 1 else Intersection(kept)
+
+
+def choices(options: Iterable[str]) -> Expression:
+    """Exactly one of the texts."""
+    return union(Text(option) for option in options)

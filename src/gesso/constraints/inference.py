@@ -1,0 +1,236 @@
+"""What a model's prediction of a canvas becomes under a constraint: exactly, not by masking left to right.
+
+A model says of each position how likely each token is, independently of the others. Among the canvases that an
+automaton takes from a start state to one from which the text can still be finished, `posterior` finds the exact
+probability of each token at each position (forward-backward, as in a hidden Markov model whose hidden states are the
+automaton's) and the most probable canvas (Viterbi; compare arXiv 2505.23061).
+
+Life cycle: a `Lattice` is made once per automaton. Each step, `emissions` sums the prediction up over classes of
+tokens, some rows at a time if memory is short; `posterior` runs over the states on the host, in fp64 and in log
+space; its `apply` turns the same rows of the prediction into log marginals.
+
+    C positions   R rows, some of the positions   V vocabulary   K classes of tokens   S states
+    P pairs of a state and one that follows it   L distinct sets of classes between such pairs   E class and set
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gesso.constraints.automaton import REFUSED, TokenAutomaton
+from gesso.constraints.segments import Segments
+from gesso.errors import OptionError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Emissions:
+    """A prediction, summed up over the classes of tokens; [R, K] on the prediction's device."""
+
+    total: Tensor
+    """log-sum-exp of the class, fp64."""
+    entropy: Tensor
+    """Of the tokens inside the class, nats, fp64."""
+    best: Tensor
+    """The highest score in the class."""
+    token: Tensor
+    """The token that has it, the lowest of several, int64."""
+
+    @staticmethod
+    def cat(parts: Sequence["Emissions"]) -> "Emissions":
+        """Rows of several, one after the other."""
+        names = ("total", "entropy", "best", "token")
+        return Emissions(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """A canvas under its constraint; tensors are on the prediction's device."""
+
+    factor_CK: Tensor
+    """What the constraint adds to the scores of a class to make them log marginals, fp64."""
+    entropy_C: Tensor
+    """Of the marginals, nats, fp32."""
+    log_total: float
+    """Log of the summed weight of all valid canvases; minus the plain normalisers, of the chance of a valid one."""
+    canvas_C: Tensor
+    """The most probable valid canvas, int64. Of equal ones the lower states and tokens, from left to right."""
+    end_state: int
+    """Where that canvas leaves the automaton."""
+    _column_V: Tensor
+
+    def apply(self, log_p_RV: Tensor, rows: slice = slice(None)) -> Tensor:
+        """Log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the prediction."""
+        factor_RK = torch.nn.functional.pad(self.factor_CK[rows].to(log_p_RV.dtype), (0, 1), value=-math.inf)
+        return factor_RK.index_select(1, self._column_V).add_(log_p_RV)
+
+
+class Lattice:
+    """The tables for inference under one automaton, on one device."""
+
+    def __init__(self, automaton: TokenAutomaton, device: torch.device | str = "cpu") -> None:
+        self.automaton = automaton
+        self.device = torch.device(device)
+        states, classes = automaton.next_SK.shape
+        source, kind = np.nonzero(automaton.next_SK != REFUSED)
+        target = automaton.next_SK[source, kind].astype(np.int64)
+        pairs, pair = np.unique(source * states + target, return_inverse=True)
+        self._source, self._target = np.divmod(pairs, states)
+        sets = np.split(kind[np.argsort(pair, kind="stable")], np.bincount(pair).cumsum()[:-1])
+        number: dict[bytes, int] = {}
+        self._set = np.array([number.setdefault(kinds.tobytes(), len(number)) for kinds in sets])
+        kind_E = np.concatenate([np.frombuffer(kinds, dtype=kind.dtype) for kinds in number])
+        set_E = np.repeat(np.arange(len(number)), [len(kinds) // kind.itemsize for kinds in number])
+
+        self._classes = Segments(automaton.class_V, classes, self.device)
+        self._sets = Segments(set_E, len(number), self.device)
+        self._kinds = Segments(kind_E, classes, self.device)
+        self._pairs_of_set = Segments(self._set, len(number), self.device)
+        self._kind_E, self._set_E, self._source_P, self._target_P, self._column_V = (
+            torch.from_numpy(places).to(self.device)
+            for places in (
+                kind_E, set_E, self._source, self._target, np.where(automaton.class_V < 0, classes, automaton.class_V)
+            )
+        )  # fmt: skip
+        self._scan = _Scan(self._source, self._target, self._set, states)
+
+    def emissions(self, log_p_RV: Tensor) -> Emissions:
+        """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
+        return Emissions(*self._classes.summary(log_p_RV))
+
+    def posterior(
+        self, emissions: Emissions, start: int | Collection[int], budget: int | None, canvas_only: bool = False
+    ) -> Posterior:
+        """Exact marginals and the most probable canvas among all that can still become a valid text.
+
+        Args:
+            emissions: of all C positions.
+            start: the state before the canvas, or several that it may be.
+            budget: tokens that may follow this canvas, the end token included; with 0 the canvas itself has to end
+                the text. None is no bound.
+            canvas_only: leaves the marginals out: factors and entropies are NaN.
+
+        Raises:
+            OptionError: no canvas is valid: it is too short, or pins contradict the constraint.
+        """
+        automaton = self.automaton
+        starts = [start] if isinstance(start, int) else sorted(start)
+        first_S = np.full(len(automaton.next_SK), -math.inf)
+        first_S[starts] = 0.0
+        last_S = np.zeros_like(first_S) if budget is None else np.where(automaton.distance_S <= budget, 0.0, -math.inf)
+
+        best_CL = self._sets.max(emissions.best.double().index_select(1, self._kind_E)).cpu().numpy()
+        ahead_CS = self._scan.best(best_CL, last_S)
+        if (first_S + ahead_CS[0]).max() == -math.inf:
+            raise OptionError(self._why_none(len(best_CL), starts, budget))
+        canvas, end = self._trace(emissions, ahead_CS, starts)
+        canvas_C = torch.from_numpy(canvas).to(self.device)
+        if canvas_only:
+            nothing = torch.full_like(emissions.total, math.nan)
+            return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
+
+        total_CL = self._sets.logsumexp(emissions.total.index_select(1, self._kind_E)).cpu().numpy()
+        before_CS, behind_CS = self._scan.sums(total_CL, first_S, last_S)
+        log_total = float(np.logaddexp.reduce(first_S + behind_CS[0]))
+        factor_CK = self._factors(before_CS, behind_CS) - log_total
+        log_share_CK = factor_CK + emissions.total
+        share_CK = log_share_CK.exp()
+        inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
+        entropy_C = (share_CK * inside).sum(dim=-1).clamp_(min=0.0).float()
+        return Posterior(factor_CK, entropy_C, log_total, canvas_C, end, self._column_V)
+
+    def _factors(self, before_CS: FloatArray, behind_CS: FloatArray) -> Tensor:
+        """Log weight of everything around one class at one position, [C, K]."""
+        before, behind = torch.from_numpy(before_CS).to(self.device), torch.from_numpy(behind_CS).to(self.device)
+        around_CP = before[:-1].index_select(1, self._source_P).add_(behind[1:].index_select(1, self._target_P))
+        return self._kinds.logsumexp(self._pairs_of_set.logsumexp(around_CP).index_select(1, self._set_E))
+
+    def _trace(self, emissions: Emissions, ahead_CS: FloatArray, starts: list[int]) -> tuple[NDArray[np.int64], int]:
+        automaton = self.automaton
+        best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
+        state = starts[int(ahead_CS[0, starts].argmax())]
+        canvas = np.empty(len(best_CK), dtype=np.int64)
+        for place in range(len(canvas)):
+            kinds = np.flatnonzero(automaton.next_SK[state] != REFUSED)
+            targets = automaton.next_SK[state, kinds]
+            scores = best_CK[place, kinds] + ahead_CS[place + 1, targets]
+            tied = np.flatnonzero(scores == scores.max())
+            choice = tied[token_CK[place, kinds[tied]].argmin()]
+            canvas[place] = token_CK[place, kinds[choice]]
+            state = int(targets[choice])
+        return canvas, state
+
+    def _why_none(self, width: int, starts: list[int], budget: int | None) -> str:
+        needed = int(self.automaton.distance_S[starts].min())
+        if budget is not None and needed > width + budget:
+            return f"nothing that short satisfies the constraint: it takes {needed} tokens, {width + budget} are left"
+        return "no text satisfies the constraint together with the tokens that are given or excluded"
+
+
+class _Scan:
+    """Recursions over the positions of a canvas, forwards and backwards, over all pairs of states at once."""
+
+    def __init__(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], set_P: NDArray[np.int64], states: int
+    ) -> None:
+        self.states = states
+        ahead = np.argsort(target, kind="stable")
+        back = np.argsort(source, kind="stable")
+        self._back = _Recursion.make(target[back], source[back], set_P[back])
+        # Both directions as one recursion over twice the states: the time is in the number of array operations.
+        self._both = _Recursion.make(
+            np.concatenate([source[ahead], states + target[back]]),
+            np.concatenate([target[ahead], states + source[back]]),
+            np.concatenate([set_P[ahead], int(set_P.max()) + 1 + set_P[back]]),
+        )
+
+    def best(self, weight_CL: FloatArray, last_S: FloatArray) -> FloatArray:
+        """[C + 1, S] log weight of the best way from each state to the end."""
+        ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
+        ahead[-1] = last_S
+        for place in range(len(weight_CL) - 1, -1, -1):
+            self._back.maximum(ahead[place + 1], weight_CL[place], ahead[place])
+        return ahead
+
+    def sums(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """[C + 1, S] each: log weight of all ways from the start to each state, and from each state to the end."""
+        both = np.full((len(weight_CL) + 1, 2 * self.states), -math.inf)
+        both[0] = np.concatenate([first_S, last_S])
+        weights = np.concatenate([weight_CL, weight_CL[::-1]], axis=1)
+        for place in range(len(weight_CL)):
+            self._both.logsumexp(both[place], weights[place], both[place + 1])
+        return both[:, : self.states], np.ascontiguousarray(both[::-1, self.states :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Recursion:
+    """One step: from each pair's source, with the weight of the pair's set, to its target; pairs sorted by target."""
+
+    source: NDArray[np.int64]
+    set: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    """Of the pairs of each target."""
+    segment: NDArray[np.int64]
+    targets: NDArray[np.int64]
+
+    @classmethod
+    def make(cls, source: NDArray[np.int64], target: NDArray[np.int64], set_P: NDArray[np.int64]) -> "_Recursion":
+        targets, begins, segment = np.unique(target, return_index=True, return_inverse=True)
+        return cls(source, set_P, begins, segment, targets)
+
+    def maximum(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+        out[self.targets] = np.maximum.reduceat(state[self.source] + weight[self.set], self.begins)
+
+    def logsumexp(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
+        terms = state[self.source] + weight[self.set]
+        top = np.maximum(np.maximum.reduceat(terms, self.begins), np.finfo(np.float64).min)
+        terms -= top[self.segment]
+        total = np.add.reduceat(np.exp(terms, out=terms), self.begins)
+        with np.errstate(divide="ignore"):
+            out[self.targets] = np.log(total) + top

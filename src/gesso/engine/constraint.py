@@ -1,0 +1,94 @@
+"""A constraint on a request's output, canvas by canvas."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from gesso.config import GenerationConfig
+from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.expression import Expression, choices
+from gesso.constraints.grammar import parse_grammar
+from gesso.constraints.inference import Emissions, Lattice
+from gesso.constraints.json_schema import schema_expression
+from gesso.constraints.json_text import json_object
+from gesso.constraints.regex import parse
+from gesso.diffusion.denoise import Pins
+from gesso.diffusion.shaping import Guidance
+
+
+def constraint_expression(config: GenerationConfig) -> Expression:
+    """The language of a request's constraint; it has one.
+
+    Raises:
+        OptionError: it cannot be read, or has a part that is not supported.
+    """
+    if config.regex is not None:
+        return parse(config.regex)
+    if config.json_schema is not None:
+        return schema_expression(config.json_schema)  # type: ignore[arg-type]
+    if config.choices is not None:
+        return choices(config.choices)
+    if config.grammar is not None:
+        return parse_grammar(config.grammar)
+    return json_object()
+
+
+@lru_cache(maxsize=64)
+def lattice_of(automaton: TokenAutomaton, device: torch.device) -> Lattice:
+    """The tables of an automaton on a device; the last ones are kept."""
+    return Lattice(automaton, device)
+
+
+class OutputConstraint:
+    """Where one request's output stands in its automaton."""
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._lattice = lattice
+        self._state = self.automaton.start
+
+    @property
+    def automaton(self) -> TokenAutomaton:
+        return self._lattice.automaton
+
+    def take(self, tokens: list[int]) -> None:
+        """These tokens are part of the output now; they were allowed."""
+        self._state = self.automaton.advance(self._state, tokens)
+
+    def guide(self, left: int, width: int, pins: Pins | None) -> "CanvasGuide":
+        """For the next canvas of `width`, when `left` tokens may still be written."""
+        return CanvasGuide(self._lattice, self._state, left, width, pins)
+
+
+class CanvasGuide:
+    """The constraint on one canvas; see `gesso.diffusion.shaping.Guide`."""
+
+    def __init__(self, lattice: Lattice, state: int, left: int, width: int, pins: Pins | None) -> None:
+        self._lattice = lattice
+        self._state = state
+        self._left = left
+        self._width = width
+        self._pins = pins
+
+    def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
+        """Pinned positions are what they are pinned to; past the last token that may be written is only filling."""
+        fixed = self._fixed()[rows].to(scores_RV.device)
+        held = fixed >= 0
+        if held.any():
+            scores_RV[held] = -torch.inf
+            scores_RV[held, fixed[held]] = 0.0
+        return self._lattice.emissions(scores_RV)
+
+    def infer(self, parts: list[Emissions]) -> Guidance:
+        # Where the tokens are used up the text may end without its end token.
+        budget = self._left - self._width + 1 if self._left >= self._width else 0
+        posterior = self._lattice.posterior(Emissions.cat(parts), self._state, budget)
+        return Guidance(posterior.canvas_C, posterior.entropy_C, posterior.apply)
+
+    def _fixed(self) -> Tensor:
+        """The token of every position that is not free, -1 elsewhere."""
+        fixed_C = torch.full((self._width,), -1)
+        if self._pins is not None:
+            fixed_C = torch.where(self._pins.held_C, self._pins.tokens_C, fixed_C)
+        fixed_C[self._left :] = self._lattice.automaton.fill_token
+        return fixed_C

@@ -1,0 +1,110 @@
+"""Constraints hold whatever the model thinks: here it has random weights."""
+
+import json
+import os
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+
+from engine.tiny import CANVAS
+from gesso.engine.engine import Engine, Request
+from gesso.errors import OptionError
+
+THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
+SEEDS = range(20 if THOROUGH else 2)
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"item": {"type": "string", "maxLength": 8}}, "required": ["item"]},
+    {"type": "array", "items": {"type": "integer", "minimum": -5, "maximum": 12}, "minItems": 2, "maxItems": 5},
+    {"enum": ["pear", {"a": [True, 3]}]},
+    {
+        "type": "object",
+        "properties": {
+            "kind": {"const": "fruit"},
+            "sizes": {"type": "array", "items": {"type": "number", "minimum": 0}, "maxItems": 2},
+            "nested": {"$ref": "#/$defs/pair"},
+        },
+        "required": ["kind", "nested"],
+        "$defs": {"pair": {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "null"}}}},
+    },
+    {"anyOf": [{"type": "string", "pattern": "^[a-f]{2,4}$"}, {"type": "boolean"}]},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_json_validates(tiny: Engine, schema: dict[str, Any], seed: int) -> None:
+    result = tiny.generate("hi", seed=seed, json_schema=schema, max_new_tokens=9 * CANVAS, max_denoising_steps=4)
+    jsonschema.validate(json.loads(result.text), schema)
+    assert result.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_also_at_the_shortest_length(tiny: Engine, schema: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"json_schema: the shortest answer has \d+ tokens") as refused:
+        tiny.generate("hi", json_schema=schema, max_new_tokens=1)
+    needed = int(re.findall(r"has (\d+) tokens", str(refused.value))[0])
+    result = tiny.generate("hi", seed=1, json_schema=schema, max_new_tokens=needed, max_denoising_steps=3)
+    jsonschema.validate(json.loads(result.text), schema)
+    assert (result.completion_tokens, result.finish_reason) == (needed, "stop")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[a-c]{2,30}x", "(pear|fig)( and (pear|fig))*", r"\d{4}-\d\d", "[^a-z]{1,12}", "é?€+"]
+)
+@pytest.mark.parametrize("width", [5, CANVAS])
+def test_the_whole_answer_matches(tiny: Engine, pattern: str, width: int) -> None:
+    options: dict[str, Any] = {"max_new_tokens": 40, "canvas_length": width, "max_denoising_steps": 4}
+    for seed in SEEDS:
+        assert re.fullmatch(pattern, tiny.generate("hi", seed=seed, regex=pattern, **options).text)
+
+
+def test_choices_grammar_and_objects(tiny: Engine) -> None:
+    options: dict[str, Any] = {"seed": 2, "max_denoising_steps": 4, "max_new_tokens": 6 * CANVAS}
+    assert tiny.generate("hi", choices=["pear", "fig tree"], **options).text in ("pear", "fig tree")
+    assert re.fullmatch("(yes|no)( (yes|no))?", tiny.generate("hi", grammar=GRAMMAR, **options).text)
+    assert isinstance(json.loads(tiny.generate("hi", json_object=True, **options).text), dict)
+
+
+GRAMMAR = 'start: word (" " word)?\nword: "yes" | "no"'
+
+
+def test_pins_and_constraints_combine(tiny: Engine) -> None:
+    ids = tiny.tokenizer.encode("4")
+    result = tiny.generate("hi", seed=1, regex="[0-9]{5}", canvas=[None, *ids], max_denoising_steps=4)
+    assert re.fullmatch("[0-9]4[0-9]{3}", result.text)
+
+
+def test_samplers_and_logprobs_combine_with_constraints(tiny: Engine) -> None:
+    options: dict[str, Any] = {"seed": 1, "regex": "[a-z]{6}", "max_denoising_steps": 4, "top_k": 1, "temperature": 0.5}
+    result = tiny.generate("hi", logprobs=1, **options)
+    assert re.fullmatch("[a-z]{6}", result.text)
+    assert len(result.logprobs) == result.completion_tokens
+    assert result.text == tiny.generate("hi", **options).text
+
+
+def test_constrained_requests_run_beside_others(tiny: Engine) -> None:
+    requests = [
+        Request(f"number {i}", {"seed": i, "max_new_tokens": 20, "max_denoising_steps": 5} | extra)
+        for i, extra in enumerate([{}, {"regex": "[a-f]+"}, {"json_object": True}, {"choices": ["a", "b"]}, {}])
+    ]
+    together = [result.token_ids for result in tiny.generate_batch(requests)]
+    assert together == [tiny.generate_batch([request])[0].token_ids for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
+        ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
+        ({"regex": "a", "thinking": True}, "thinking does not go with regex"),
+        ({"regex": "a", "begin": "x"}, "begin does not go with regex"),
+        ({"json_schema": {"properties": {"a": {"not": {}}}}}, "#/properties/a/not"),
+        ({"json_schema": False}, "json_schema false allows nothing"),
+        ({"regex": "(?=a)b"}, "(?i)look"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(tiny: Engine, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(OptionError, match=match):
+        tiny.generate("hi", **options)
