@@ -26,7 +26,7 @@ Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Eq
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
 Regex = Annotated[str | None, typer.Option(help="The whole answer matches this regular expression.")]
 JsonSchema = Annotated[
-    Path | None, typer.Option(help="The answer is JSON that validates under the schema in this file.")
+    Path | None, typer.Option(help="The answer is JSON, valid under this file's schema.")
 ]
 Choices = Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")]
 Grammar = Annotated[Path | None, typer.Option(help="The answer follows the grammar in this file.")]

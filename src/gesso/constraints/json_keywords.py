@@ -34,6 +34,14 @@ Schema = Any
 Plain = dict[str, Any]
 
 
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _is_count(value: Any) -> bool:
     return _is_number(value) and value >= 0 and value == int(value)
 
@@ -60,8 +68,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value in TYPES if isinstance(value, str) else _is_texts(value) and set(value) <= {*TYPES},
         f"one or several of {', '.join(TYPES)}",
     ),
-    "enum": (lambda value: isinstance(value, list), "a list"),
-    "const": (lambda value: True, ""),
+    "enum": (lambda value: isinstance(value, list) and _is_json(value), "a list of JSON values"),
+    "const": (_is_json, "a JSON value"),
     "properties": (lambda value: isinstance(value, dict) and all(map(_is_schema, value.values())), "schemas by name"),
     "required": (_is_texts, "a list of names"),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (_is_schemas, "a list of schemas")),

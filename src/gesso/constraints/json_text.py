@@ -67,19 +67,8 @@ class JsonForm:
 
 
 def literal(value: Any, form: JsonForm) -> Expression:
-    """Exactly this value.
-
-    Raises:
-        OptionError: it is no JSON.
-    """
-    try:
-        text = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, separators=(form.item_separator, form.key_separator)
-        )
-        text.encode()
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"{value!r} is no JSON value: {error}") from None
-    return Text(text)
+    """Exactly this value."""
+    return Text(json.dumps(value, ensure_ascii=False, separators=(form.item_separator, form.key_separator)))
 
 
 # Strings

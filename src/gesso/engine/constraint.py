@@ -1,5 +1,6 @@
 """A constraint on a request's output, canvas by canvas."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -26,7 +27,7 @@ def constraint_expression(config: GenerationConfig) -> Expression:
     if config.regex is not None:
         return parse(config.regex)
     if config.json_schema is not None:
-        return schema_expression(config.json_schema)  # type: ignore[arg-type]
+        return schema_expression(config.json_schema)
     if config.choices is not None:
         return choices(config.choices)
     if config.grammar is not None:
@@ -79,7 +80,7 @@ class CanvasGuide:
             scores_RV[held, fixed[held]] = 0.0
         return self._lattice.emissions(scores_RV)
 
-    def infer(self, parts: list[Emissions]) -> Guidance:
+    def infer(self, parts: Sequence[Emissions]) -> Guidance:
         # Where the tokens are used up the text may end without its end token.
         budget = self._left - self._width + 1 if self._left >= self._width else 0
         posterior = self._lattice.posterior(Emissions.cat(parts), self._state, budget)
