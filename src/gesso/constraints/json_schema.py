@@ -119,8 +119,11 @@ class _Compiler:
 
     # Alternatives
 
-    def expand(self, schema: Schema, pointer: str, refs: Refs) -> list[tuple[Plain, Refs]]:
-        """A schema as alternatives without references and combinators; none where nothing is valid."""
+    def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[tuple[Plain, Refs]]:
+        """A schema as alternatives without references and combinators; none where nothing is valid.
+
+        `here` are the references that were followed since the value in question was entered.
+        """
         pointer = self.pointers.get(id(schema), pointer)
         check(schema, pointer)
         if isinstance(schema, bool):
@@ -128,15 +131,17 @@ class _Compiler:
         found = [(plain(schema), refs)]
         if "$ref" in schema:
             target, path = self._resolve(schema["$ref"], pointer)
+            if path in here:
+                raise OptionError(f"{pointer}/$ref: {path} leads back to itself without a value in between")
             if refs.count(path) >= self.form.max_recursion:
                 return []
-            found = self._both(found, self.expand(target, path, (*refs, path)), pointer)
+            found = self._both(found, self.expand(target, path, (*refs, path), (*here, path)), pointer)
         for place, part in enumerate(schema.get("allOf", ())):
-            found = self._both(found, self.expand(part, f"{pointer}/allOf/{place}", refs), pointer)
+            found = self._both(found, self.expand(part, f"{pointer}/allOf/{place}", refs, here), pointer)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
                 branches = [
-                    self._both(found, self.expand(part, f"{pointer}/{keyword}/{place}", refs), pointer)
+                    self._both(found, self.expand(part, f"{pointer}/{keyword}/{place}", refs, here), pointer)
                     for place, part in enumerate(schema[keyword])
                 ]
                 if keyword == "oneOf":

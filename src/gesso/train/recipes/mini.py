@@ -135,7 +135,7 @@ def mini_3() -> Recipe:
     recipe = mini_2()
     train = dataclasses.replace(
         recipe.train,
-        steps=2250,
+        steps=2000,
         narrow=(CanvasWidth(8, 96, share=0.40, canvases_per_example=3), CanvasWidth(16, 64, 0.35, 3)),
         encoder_loss_weight=0.3,
         seed=2,

@@ -1,0 +1,254 @@
+"""What a schema's language contains, what of it random scores choose, and what is refused."""
+
+import copy
+import datetime
+import json
+import math
+import random
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import pytest
+
+from constraints.conftest import cases
+from constraints.schemas import INTEGER, SCHEMAS, STRING
+from constraints.test_compile import MINI_ENDS, drawn, text_of
+from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.compile import compile_constraint
+from gesso.constraints.json_formats import FORMATS
+from gesso.constraints.json_keywords import decimal, same
+from gesso.constraints.json_schema import schema_expression
+from gesso.constraints.json_text import Bound, JsonForm, json_object, numbers
+from gesso.errors import OptionError
+from gesso.text.tokenizer import Tokenizer
+
+
+def compiled(schema: Any, form: JsonForm | None = None) -> ByteAutomaton:
+    return compile_bytes(schema_expression(schema, form))
+
+
+FORMAT_CHECKER = copy.deepcopy(jsonschema.Draft202012Validator.FORMAT_CHECKER)
+"""With the two formats that jsonschema leaves to a package of its own."""
+FORMAT_CHECKER.checks("time", ValueError)(datetime.time.fromisoformat)
+FORMAT_CHECKER.checks("date-time", ValueError)(datetime.datetime.fromisoformat)
+
+
+def check(schema: Any, text: str) -> None:
+    """Parse and validate."""
+    jsonschema.Draft202012Validator(schema, format_checker=FORMAT_CHECKER).validate(json.loads(text))
+
+
+def test_there_are_schemas_enough() -> None:
+    assert len(SCHEMAS) >= 60
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_what_is_chosen_validates(name: str, mini: Tokenizer) -> None:
+    schema = SCHEMAS[name]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    automaton = compile_constraint(schema_expression(schema), mini, MINI_ENDS)
+    generator = random.Random(name)
+    seen = set()
+    for seed in range(cases(3, 20)):
+        extra = generator.choice([0, 0, 3, 12, 40]) if seed else 0
+        first = generator.randint(1, automaton.shortest + extra)
+        # One canvas, and a canvas with others behind it.
+        for width, budget in ((automaton.shortest + extra, 0), (first, automaton.shortest + extra - first)):
+            tokens = drawn(automaton, width, budget, seed, generator.choice([1.0, 10.0]))
+            assert len(tokens) <= automaton.shortest + extra
+            text = text_of(mini, tokens, MINI_ENDS)
+            check(schema, text)
+            seen.add(text)
+    assert len(seen) > 1 or automaton.shortest <= 30
+
+
+@pytest.mark.parametrize("name", ["item", "tree", "one of tags", "escapes", "mixed enum", "map"])
+def test_with_other_tokenizers(name: str, fallback: Tokenizer, byte_level: Tokenizer) -> None:
+    for tokenizer, ends in ((fallback, (2,)), (byte_level, (byte_level.special["<end>"],))):
+        automaton = compile_constraint(schema_expression(SCHEMAS[name]), tokenizer, ends)
+        for seed in range(4):
+            tokens = drawn(automaton, automaton.shortest + 10 * seed, 0, seed)
+            check(SCHEMAS[name], text_of(tokenizer, tokens, ends))
+
+
+CONTAINED = [
+    ("item", ['{"item": "kettle", "price": 36}', '{"item": "", "price": -1, "city": "Oslo \\"x\\""}'],
+     ['{"item":"kettle", "price": 36}', '{"price": 36, "item": "kettle"}', '{"item": "kettle"}', "{}",
+      '{"item": "kettle", "price": 036}', '{"item": "kettle", "price": 36, }']),
+    ("string", ['""', '"é日😀"', '"\\n\\t\\"\\\\"'], ['"\n"', '"\\x"', '"', '"a', '"\\/"']),
+    ("exact", ['"abc"', '"日日日"', '"a\\"b"'], ['"ab"', '"abcd"']),
+    ("contains", ['"b"', '"\\nb\\n"', '"aabbaa"'], ['"aaa"', '"aaaaaab"']),
+    ("escapes", ['"\\"\\\\"', '"\\n\\t\\n"'], ['"\\""', '"ab"']),
+    ("byte", ["0", "9", "10", "255", "199"], ["256", "-1", "-0", "00", "1000", "1.0"]),
+    ("signed", ["-128", "127", "0", "-9"], ["128", "-129", "-0"]),
+    ("sevens", ["105", "9996"], ["98", "106", "10003"]),
+    ("share", ["0", "1", "0.5", "1.000", "0.999999"], ["1.1", "-0.1", ".5", "0.", "1.", "-0"]),
+    ("open share", ["0.1", "0.000001"], ["0", "0.0", "1", "1.0"]),
+    ("range", ["-1.25", "-1.250", "-1", "-0.7", "0", "10", "10.749999"], ["-1.26", "10.75", "11", "-1.250001"]),
+    ("below zero", ["-0.5", "-20", "-20.05", "-20.050"], ["-0.4", "-20.06", "0.5", "-21"]),
+    ("tuple", ['["a", 1]'], ['["a"]', '["a", 1, 2]', "[]", '[1, "a"]']),
+    ("loose tuple", ["[]", '["a"]', '["a", 1]', '["a", 1, null, true, false]'], ["[true]", '["a", null]']),
+    ("bounded tuple", ["[1]", '[1, "a"]', '[1, "a", 2, 3]'], ["[]", '[1, "a", 2, 3, 4]']),
+    ("all optional", ["{}", '{"a": 1}', '{"b": ""}', '{"a": 1, "c": null}', '{"a": 1, "b": "", "c": null}'],
+     ['{"c": null, "a": 1}', '{, "b": ""}']),
+    ("map", ["{}", '{"a": 1, "b": 2}'], ['{"a": ""}', '{"a": 1,}']),
+    ("tree", ['{"value": 1}', '{"value": 1, "children": []}', '{"value": 1, "children": [{"value": 2}, {"value": 3}]}'],
+     ['{"children": []}']),
+    ("list", ["null", '{"head": 1, "tail": {"head": 2, "tail": null}}'], ['{"head": 1}']),
+    ("any of required", ['{"mail": "a@b.cd"}', '{"phone": "12345"}', '{"mail": "a@b.cd", "phone": "12345"}'], ["{}"]),
+    ("all of", ["4", "28"], ["0", "5", "32"]),
+    ("all of closed", ['{"a": 5}', '{"a": 6, "b": ""}'], ['{"a": 4}', '{"a": 5, "z": 1}']),
+    ("mixed enum", ["1", "1.5", '"1"', "true", "null", "[1, 2]", '{"a": [], "b": {}}'], ["false", "[1]"]),
+    ("bounded enum", ["5", "10"], ["1", "50", "6"]),
+    ("typed enum", ["1", "null", "4"], ['"2"', "3.5"]),
+    ("one of ranges", ["3", "-5", "11"], ["4", "13"]),
+    ("date", ['"2024-02-29"', '"1999-12-31"', '"2000-02-29"'],
+     ['"2023-02-29"', '"1900-02-29"', '"2024-04-31"', '"2024-13-01"', '"0999-01-01"']),
+    ("any", ["null", "[]", '{"a": [1, {"b": "c"}]}', '"x"', "-3.25"], ["[[[[]]]]", "nul"]),
+    ("required beside", ['{"b": true}', '{"a": 1, "b": false}'], ['{"a": 1}']),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inside", "outside"), CONTAINED, ids=[name for name, _, _ in CONTAINED])
+def test_what_a_language_contains(name: str, inside: list[str], outside: list[str]) -> None:
+    automaton = compiled(SCHEMAS[name])
+    for text in inside:
+        check(SCHEMAS[name], text)
+        assert automaton.matches(text), text
+    for text in outside:
+        assert not automaton.matches(text), text
+
+
+def test_separators_and_limits_can_be_set() -> None:
+    form = JsonForm(item_separator=",", key_separator=":", max_digits=4, max_fraction=1, max_depth=1, max_recursion=1)
+    automaton = compiled(SCHEMAS["item"], form)
+    assert automaton.matches('{"item":"kettle","price":36}')
+    assert not automaton.matches('{"item": "kettle", "price": 36}')
+    assert not automaton.matches('{"item":"kettle","price":36000}')
+    assert [text for text in ("123.5", "1234.5", "0.25") if compiled({"type": "number"}, form).matches(text)] == [
+        "123.5"
+    ]
+    assert [text for text in ("[1]", "[[1]]") if compiled({}, form).matches(text)] == ["[1]"]
+    tree = compiled(SCHEMAS["tree"], form)
+    assert tree.matches('{"value":1,"children":[]}')
+    assert not tree.matches('{"value":1,"children":[{"value":1}]}')
+    for wrong in ({"item_separator": ";"}, {"key_separator": ""}, {"max_depth": 0}, {"max_fraction": 15}):
+        with pytest.raises(OptionError):
+            JsonForm(**wrong)  # type: ignore[arg-type]
+
+
+def test_any_object() -> None:
+    automaton = compile_bytes(json_object())
+    for text in ("{}", '{"a": 1}', '{"a": {"b": [1, "x", null]}, "c": true}'):
+        assert automaton.matches(text)
+    for text in ("[]", "1", '{"a": [[[1]]]}', '{"a" : 1}', "{", '{"a": 1'):
+        assert not automaton.matches(text)
+
+
+def test_integer_ranges_are_exact() -> None:
+    generator = random.Random(0)
+    for _ in range(cases(40, 400)):
+        low, high = sorted(generator.choices(range(-1300, 1300), k=2))
+        automaton = compiled({"type": "integer", "minimum": low, "maximum": high})
+        for value in {
+            *range(low - 12, low + 12),
+            *range(high - 12, high + 12),
+            *generator.choices(range(-2000, 2000), k=80),
+        }:
+            assert automaton.matches(str(value)) == (low <= value <= high), (low, value, high)
+
+
+def test_number_ranges_are_exact() -> None:
+    generator = random.Random(0)
+    form = JsonForm(max_digits=4, max_fraction=2)
+    texts = [f"{sign}{whole}{tail}" for sign in ("", "-") for whole in (0, 1, 2, 9, 10, 11, 99)
+             for tail in ("", *(f".{digits:0{n}}" for n in (1, 2) for digits in range(10**n)))]  # fmt: skip
+    for _ in range(cases(12, 100)):
+        ends = sorted(generator.choice([-10.5, -2, -1.07, -0.5, 0, 0.25, 0.3, 1, 1.9, 9.99, 11]) for _ in range(2))
+        low, high = (generator.choice([None, Bound(decimal(end), generator.random() < 0.5)]) for end in ends)
+        automaton = compile_bytes(numbers(low, high, form))
+        for text in texts:
+            value = Decimal(text)
+            valid = True
+            if low is not None:
+                valid &= value > low.value if low.exclusive else value >= low.value
+            if high is not None:
+                valid &= value < high.value if high.exclusive else value <= high.value
+            # Minus zero is valid, and not written.
+            valid &= value != 0 or not text.startswith("-")
+            assert automaton.matches(text) == valid, (low, high, text)
+
+
+def test_formats_hold(mini: Tokenizer) -> None:
+    for name in FORMATS:
+        schema = {"type": "string", "format": name}
+        automaton = compile_constraint(schema_expression(schema), mini, MINI_ENDS)
+        for seed in range(cases(4, 50)):
+            check(schema, text_of(mini, drawn(automaton, automaton.shortest + seed, 0, seed), MINI_ENDS))
+
+
+REFUSED = [
+    ({"not": INTEGER}, "#/not: this keyword"),
+    ({"type": "object", "properties": {"a": {"not": {}}}}, "#/properties/a/not: this keyword"),
+    ({"properties": {"a/b~": {"contains": {}}}}, "#/properties/a~1b~0/contains: this"),
+    ({"items": {"anyOf": [{}, {"if": {}}]}}, "#/items/anyOf/1/if: this"),
+    ({"prefixItems": [{"minContains": 1}]}, "#/prefixItems/0/minContains: this"),
+    ({"$ref": "#/$defs/x", "$defs": {"x": {"propertyNames": {}}}}, "#/\\$defs/x/propertyNames: this"),
+    ({"allOf": [{}, {"properties": {"q": {"const": 1, "else": {}}}}]}, "#/allOf/1/properties/q/else: this"),
+    *(({keyword: {}}, f"#/{keyword}: this keyword is not supported") for keyword in (
+        "patternProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "unevaluatedItems",
+        "minProperties", "maxProperties", "then", "maxContains", "contentEncoding", "nonsense")),
+    ({"uniqueItems": True}, "#/uniqueItems: must be false"),
+    ({"type": "array", "items": {"format": "uri"}}, "#/items/format: must be one of date, time"),
+    ({"type": "number", "multipleOf": 0.1}, "#/multipleOf: must be a whole number"),
+    ({"multipleOf": 0}, "#/multipleOf"), ({"multipleOf": 5000}, "#/multipleOf"),
+    ({"type": "text"}, "#/type: must be one or several of null"), ({"type": [1]}, "#/type"),
+    ({"minLength": -1}, "#/minLength: must be a whole"), ({"minLength": "3"}, "#/minLength"),
+    ({"maxItems": 1.5}, "#/maxItems"), ({"minimum": "1"}, "#/minimum: must be a number"),
+    ({"maximum": True}, "#/maximum"),
+    ({"required": "a"}, "#/required"), ({"properties": [1]}, "#/properties"),
+    ({"properties": {"a": 1}}, "#/properties"),
+    ({"enum": "a"}, "#/enum"), ({"anyOf": []}, "#/anyOf"), ({"anyOf": [1]}, "#/anyOf"), ({"items": [{}]}, "#/items"),
+    ({"pattern": 3}, "#/pattern"), ([1], "#: a schema must be an object"), ("x", "#: a schema"),
+    ({"$ref": "other.json"}, "#/\\$ref: only references into"), ({"$ref": "#/$defs/none"}, "leads nowhere"),
+    ({"$ref": "#anchor"}, "#/\\$ref: only references into"),
+    ({"properties": {"a": {"$ref": "#/x/0"}}}, "#/properties/a/\\$ref"),
+    ({"properties": {"p": {"type": "string", "pattern": "(?=a)"}}}, "#/properties/p/pattern: .*look-ahead"),
+    ({"type": "string", "pattern": "\\bword"}, "#/pattern: .*word boundary"),
+    ({"oneOf": [INTEGER, {"type": "number"}]}, "#/oneOf: branches 0 and 1 may both be valid"),
+    ({"oneOf": [STRING, INTEGER, {"type": "string", "minLength": 3}]}, "#/oneOf: branches 0 and 2"),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "#/oneOf: branches 0 and 1"),
+    ({"oneOf": [{"properties": {"k": {"const": 1}}}, {"properties": {"k": {"const": 2}}}]}, "#/oneOf: branches 0"),
+    ({"oneOf": [{"const": 1}, {"type": "integer"}]}, "#/oneOf: branches 0 and 1"),
+    ({"oneOf": [{"type": "integer", "maximum": 3}, {"type": "integer", "minimum": 3}]}, "#/oneOf: branches 0 and 1"),
+    ({"allOf": [{"prefixItems": [{}]}, {"items": {}}]}, "#: prefixItems together"),
+    ({"allOf": [{"format": "date"}, {"format": "time"}]}, "#: the formats date and time"),
+    (False, "#: no value is valid"), ({"enum": []}, "#: no value"), ({"type": "string", "enum": [1]}, "#: no value"),
+    ({"type": "object", "required": ["a"], "additionalProperties": False}, "#: no value"),
+    ({"type": "array", "items": False, "minItems": 1}, "#: no value"),
+    ({"minLength": 3, "maxLength": 2}, "#: no value"),
+    ({"properties": {"next": {"$ref": "#"}}, "required": ["next"]}, "never come to an end"),
+    ({"$ref": "#"}, "#/\\$ref: # leads back to itself without a value"),
+    ({"anyOf": [INTEGER, {"allOf": [{"$ref": "#"}]}]}, "leads back to itself"),
+    ({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "leads back"),
+    ({"type": "number", "exclusiveMinimum": 12345678901.5}, "no more than 9 digits"),
+    ({"const": "\ud800"}, "#/const: must be a JSON"), ({"enum": [math.nan]}, "#/enum: must be a list of JSON values"),
+    ({"allOf": [{"anyOf": [{"minimum": i} for i in range(20)]}] * 3}, "more than 256 alternatives"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "what"), REFUSED, ids=[str(place) for place in range(len(REFUSED))])
+def test_what_is_not_supported_is_refused_by_its_pointer(schema: Any, what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        schema_expression(schema)
+
+
+def test_values_are_equal_as_json_has_it() -> None:
+    assert same(1, 1.0)
+    assert same([{"a": 1}], [{"a": 1.0}])
+    assert not same(1, True)
+    assert not same(0, False)
+    assert not same("1", 1)
+    assert not same([1], [1, 2])
+    assert not same({}, [])

@@ -1,0 +1,198 @@
+"""The dialect, and byte automata against Python's `re`."""
+
+import random
+import re
+
+import pytest
+
+from constraints.conftest import cases
+from constraints.generated import make_regex, make_text
+from gesso.constraints import bytes_automaton, charset
+from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes, intersect
+from gesso.constraints.expression import (
+    EMPTY,
+    NEVER,
+    Chars,
+    Intersection,
+    Joined,
+    Multiples,
+    Repeat,
+    Text,
+    choices,
+    repeat,
+    sequence,
+    union,
+)
+from gesso.constraints.regex import parse, parse_search
+from gesso.errors import OptionError
+
+
+def compiled(pattern: str) -> ByteAutomaton:
+    return compile_bytes(parse(pattern))
+
+
+def test_generated_patterns_match_what_re_matches() -> None:
+    generator = random.Random(0)
+    matched = 0
+    for _ in range(cases(200, 2000)):
+        pattern = make_regex(generator)
+        automaton = compiled(pattern)
+        for _ in range(60):
+            text = make_text(generator)
+            # The narrow reading of \w on these letters is that of ASCII, the wide one that of Unicode.
+            ours = automaton.matches(text)
+            assert ours <= bool(re.fullmatch(pattern, text)), (pattern, text)
+            if not re.search(r"\\[DWS]", pattern):
+                assert ours == bool(re.fullmatch(pattern, text, re.ASCII)), (pattern, text)
+            matched += ours
+    assert matched > cases(500, 5000)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["a|ab", "(a|ab)(c|bcd)", "^a$", "^a|b$", "(^a|b)c", "a$b", "(a$|ab)*", "(^|b)a", "a(b|$)", "(a|)+", "x{0}", "",
+     "a**?"[:2], "a{2,3}?", "a{,x}", "{", "a{", "a{1", "a}", "]", "(?:)", "((a)|b)*?c", "a||b", "(?P<x>a)", r"\Aab",
+     "[a-]", "[-a]", "[^-a]", "b^", "$a", "()*", "(a*)*", "(a*b*)*c"],
+)  # fmt: skip
+def test_all_short_texts(pattern: str) -> None:
+    automaton = compiled(pattern)
+    texts = [""]
+    for _ in range(4):
+        texts += [text + letter for text in texts if len(text) == max(map(len, texts)) for letter in "abcx{]-,}1"[:7]]
+    for text in texts:
+        assert automaton.matches(text) == bool(re.fullmatch(pattern, text)), text
+
+
+def test_a_search_may_match_anywhere() -> None:
+    for pattern in ("b", "^b", "b$", "^b$", "^a|b$", "^(a|b)", "a{2}", "", "(^|a)b"):
+        automaton = compile_bytes(parse_search(pattern))
+        for text in ("", "a", "b", "ab", "ba", "aab", "b\nx", "xb\n", "aa"):
+            if not text.endswith("\n"):
+                assert automaton.matches(text) == bool(re.search(pattern, text)), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("(?=a)", "look-ahead is not supported at character 0"),
+        ("a(?!b)", "look-ahead is not supported at character 1"),
+        ("(?<=a)b", "look-behind"), ("(?<!a)b", "look-behind"), (r"(a)\1", "back-reference"),
+        ("(?P<n>a)(?P=n)", "back-reference"), (r"(?<n>a)\k<n>", "back-reference"), ("a++", "possessive"),
+        ("a{2}+", "possessive"), ("(?>a)", "atomic group"), ("(?i)a", "a flag"), ("(?i:a)", "a flag"),
+        (r"\bword", "word boundary"), (r"\Ba", "word boundary"), (r"\p{L}", "Unicode class"),
+        (r"\P{L}", "Unicode class"),
+        ("(?(1)a|b)", "a condition"), ("(?#x)", "a comment"), (r"\Z", "differs between dialects"), (r"\cA", "control"),
+        (r"\q", r"the escape \\q is not known"), (r"\0", "octal"), ("[a&&b]", "set operation &&"),
+        ("[[a]]", r"write \\\["),
+        ("[[:alpha:]]", r"write \\\["), ("[a--b]", "set operation --"), ("a{,3}", r"write \{0,n\}"),
+        ("*a", "nothing to repeat"), ("a**", "a quantifier after a quantifier"),
+        ("(a", r"an unmatched \( at character 0"),
+        ("a)", r"an unmatched \) at character 1"), ("[a", r"an unmatched \["), ("[b-a]", "a bad range"),
+        (r"[a-\d]", "a bad range"), ("a{3,2}", "most is less than its least"), ("a{99999}", "more than 10000"),
+        ("a\\", "an escape is not finished"), (r"\x4", "not finished"), (r"\u{110000}", "no character's number"),
+        (r"\ud800", "no character's number"), (r"\xzz", "no character's number"), ("\ud800", "half a character"),
+        ("^*", "a repeated anchor"), ("(?<1>a)", "proper name"), ("(" * 200, "groups in each other"),
+    ],
+)  # fmt: skip
+def test_what_is_not_supported_is_refused_by_name(pattern: str, what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        parse(pattern)
+
+
+def test_classes_take_the_narrower_of_two_readings() -> None:
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\d").matches(c)] == ["5"]
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\D").matches(c)] == [*"a_é \u2003\ufeff-"]
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\W").matches(c)] == [*" \u2003\ufeff-"]
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"\S").matches(c)] == [*"5٣a_é-"]
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"[^\w]").matches(c)] == [*" \u2003\ufeff-"]
+    assert [c for c in "5٣a_é \u2003\ufeff-" if compiled(r"[^\W]").matches(c)] == [*"5a_"]
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(0, 0x10FFFF)],
+        [(0x7F, 0x80)],
+        [(0x7FF, 0x800)],
+        [(0xD700, 0xE010)],
+        [(0xFFFF, 0x10000)],
+        [(0x41, 0x41), (0x1F600, 0x1F64F)],
+        [(0x80, 0x10FFFE)],
+    ],
+)
+def test_characters_are_spelled_in_utf8(ranges: list[tuple[int, int]]) -> None:
+    automaton = compile_bytes(Chars(charset.make(ranges)))
+    borders = {code + step for low, high in ranges for code in (low, high) for step in (-1, 0, 1)}
+    for code in (*borders, 0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF):
+        if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+            assert automaton.matches(chr(code)) == any(low <= code <= high for low, high in ranges)
+    assert not automaton.matches("")
+    assert automaton.next_SB[:, 0xF5:].max() == automaton.next_SB[:, 0xC0:0xC2].max() == -1
+
+
+def test_sets_of_characters() -> None:
+    one, other = charset.make([(5, 9), (1, 3), (4, 4)]), charset.of("\x02\x08a")
+    assert one == ((1, 9),)
+    assert charset.intersection(one, other) == charset.of("\x02\x08")
+    assert charset.difference(other, one) == charset.of("a")
+    assert charset.complement(charset.complement(other)) == other
+    assert charset.complement(charset.ANY) == ()
+    assert charset.make([(0xD800, 0xDFFF)]) == ()
+
+
+# What a pattern cannot say
+
+
+def test_parts_that_may_be_missing_take_their_separator_along() -> None:
+    automaton = compile_bytes(Joined(((Text("a"), False), (Text("b"), True), (Text("c"), False)), ", "))
+    texts = {"b", "a, b", "b, c", "a, b, c"}
+    for text in (*texts, "", "a", "c", ", b", "a, c", "b, ", "a b", "b, a"):
+        assert automaton.matches(text) == (text in texts)
+    none = compile_bytes(Joined(((Text("a"), False), (Text("b"), False)), "-"))
+    assert [text for text in ("", "a", "b", "a-b", "-b", "a-") if none.matches(text)] == ["", "a", "b", "a-b"]
+
+
+def test_intersections_and_multiples() -> None:
+    automaton = compile_bytes(Intersection((Multiples(7), parse("[1-9][0-9]{0,3}"), parse("^[0-8]+$"))))
+    for value in range(3000):
+        assert automaton.matches(str(value)) == (value > 0 and value % 7 == 0 and "9" not in str(value))
+    assert compile_bytes(Intersection((Text("a"), Text("b")))).empty
+    inside = compile_bytes(sequence(Text("<"), Intersection((parse("^a*$"), parse("(aa)+"))), Text(">")))
+    assert [text for text in ("<>", "<a>", "<aa>", "<aaaa>", "aa") if inside.matches(text)] == ["<aa>", "<aaaa>"]
+
+
+def test_repetitions_with_separators() -> None:
+    for least, most in ((0, None), (1, None), (2, None), (0, 3), (2, 3), (0, 1)):
+        automaton = compile_bytes(Repeat(Text("a"), least, most, ","))
+        for count in range(6):
+            expected = least <= count <= (9 if most is None else most)
+            assert automaton.matches(",".join("a" * count)) == expected
+        assert not automaton.matches("a,")
+        assert not automaton.matches(",a")
+
+
+def test_the_empty_language_disappears() -> None:
+    assert sequence(Text("a"), NEVER) == NEVER
+    assert union([NEVER, Text("a"), Text("a")]) == Text("a")
+    assert repeat(NEVER, 0, 3) == EMPTY
+    assert repeat(NEVER, 1) == NEVER
+    assert compile_bytes(NEVER).empty
+    assert not compile_bytes(EMPTY).empty
+    assert compile_bytes(choices(["a.", "b|c"])).matches("b|c")
+
+
+def test_automata_are_minimal() -> None:
+    for one, other in (("(a|b)*a", "b*a(b*a)*"), ("a|b|c", "[a-c]"), ("(ab|ac)d", "a[bc]d"), ("aa*", "a+")):
+        first, second = compiled(one), compiled(other)
+        assert len(first.accepting_S) == len(second.accepting_S) == len(intersect(first, second).accepting_S)
+    assert len(compiled("(a|b)*a(a|b){5}").accepting_S) == 64
+
+
+def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bytes_automaton, "MAX_STATES", 500)
+    with pytest.raises(OptionError, match="more than 500 states"):
+        compiled("(a|b)*a(a|b){30}")
+    with pytest.raises(OptionError, match="more than 500 states"):
+        intersect(compiled("(a{37})*"), compiled("(a{41})*"))
+    with pytest.raises(OptionError, match="spelled out"):
+        compiled("(a{1000}){1000}")
