@@ -25,9 +25,7 @@ ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thought
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
 Regex = Annotated[str | None, typer.Option(help="The whole answer matches this regular expression.")]
-JsonSchema = Annotated[
-    Path | None, typer.Option(help="The answer is JSON, valid under this file's schema.")
-]
+JsonSchema = Annotated[Path | None, typer.Option(help="The answer is JSON, valid under this file's schema.")]
 Choices = Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")]
 Grammar = Annotated[Path | None, typer.Option(help="The answer follows the grammar in this file.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
