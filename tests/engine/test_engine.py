@@ -254,11 +254,11 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "ignore_eos": [1, "yes", 0],
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
     "canvas": [[], "abc", 5, [1.5], [None, -1], [True], [10**6]],
-    "regex": [5, "a(", ""],
+    "regex": [5, "a(", "(?=a)b"],
     "json_schema": [5, "x", [1], False, {"type": "nothing"}],
     "json_object": [1, "yes"],
     "choices": [[], "abc", [""], [1]],
-    "grammar": [5, "start:"],
+    "grammar": [5, "start: ("],
     "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0]],
     "pad_token_id": [-1, "0", 0.0, [0]],
 }

@@ -17,7 +17,7 @@ from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
 from gesso.engine.result import GenerationResult
 from gesso.engine.sequence import RunningSequence
-from gesso.errors import OptionError
+from gesso.errors import OptionError, UserError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.output import CHANNEL, CHANNEL_END
@@ -191,9 +191,11 @@ class Engine:
             return None
         shape = self.model.config
         fill = shape.eos_token_id if shape.eos_token_id in config.eos_token_ids else config.eos_token_ids[0]
-        automaton = compile_constraint(
-            constraint_expression(config), self.tokenizer, config.eos_token_ids, fill, shape.vocab_size
-        )
+        try:
+            expression = constraint_expression(config)
+            automaton = compile_constraint(expression, self.tokenizer, config.eos_token_ids, fill, shape.vocab_size)
+        except UserError as error:
+            raise OptionError(f"{config.constraint} cannot be used: {error}") from None
         needed = automaton.shortest - 1
         if needed > config.max_new_tokens:
             raise OptionError(
