@@ -268,10 +268,13 @@ class GenerationConfig:
     @property
     def constraint(self) -> str | None:
         """Name of the constraint that is given."""
-        return next((name for name in CONSTRAINTS if getattr(self, name) not in (None, False)), None)
+        return next(iter(self._constraints()), None)
+
+    def _constraints(self) -> list[str]:
+        return [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
 
     def _check_constraint(self) -> None:
-        given = [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
+        given = self._constraints()
         if self.json_schema is False:
             raise OptionError("json_schema false allows nothing")
         if len(given) > 1:

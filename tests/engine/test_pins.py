@@ -26,9 +26,6 @@ def test_every_pin_is_in_the_answer_at_its_place(tiny: Engine, template: list[in
     result = tiny.generate("hi", seed=3, canvas=template, max_denoising_steps=6, **options)
     found = dict(enumerate(result.token_ids))
     assert {place: found.get(place) for place in held(template)} == held(template)
-    special = tiny.tokenizer.special_ids
-    text = tiny.tokenizer.decode([token for token in result.token_ids if token not in special])
-    assert result.text == text or result.tool_calls or result.reasoning or "\ufffd" in text
 
 
 def test_pins_enter_every_step_and_are_certain(tiny: Engine) -> None:

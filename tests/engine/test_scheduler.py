@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.engine.scheduler import Scheduler
-from gesso.errors import QueueFullError
 
 CHUNK, BUDGET = 8, 16
 
@@ -96,15 +94,6 @@ def test_what_does_not_fit_is_waited_for_and_not_overtaken() -> None:
     assert [scheduler.position(job) for job in (small, large, other)] == [0, 0, 1]
     scheduler.remove(small)
     assert scheduler.admit(lambda _: True) == [large, other]
-
-
-def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
-    scheduler: Scheduler[Job] = Scheduler(1, BUDGET, max_waiting=2)
-    for _ in range(3):
-        scheduler.add(Job(1))  # one of them has a place to run at
-    with pytest.raises(QueueFullError) as error:
-        scheduler.add(Job(1), retry_after=2.5)
-    assert error.value.retry_after == 2.5
 
 
 def test_who_gives_up_leaves_the_queue() -> None:

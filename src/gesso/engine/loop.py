@@ -58,7 +58,6 @@ class Loop:
         *,
         max_running: int,
         chunk: int,
-        max_waiting: int | None = None,
         kv_memory: int | None = None,
         prefixes: PrefixStore | None = None,
         adapters: AdapterSwitch | None = None,
@@ -66,7 +65,6 @@ class Loop:
     ) -> None:
         """
         Args:
-            max_waiting: length of the queue; None bounds it not at all.
             kv_memory: bound on the bytes of running caches and stored prefixes together.
             isolate: an error in a pass ends the requests that it concerns; without it, it is raised.
         """
@@ -76,7 +74,7 @@ class Loop:
         self.counters = Counters()
         self.cache_bytes = 0
         self.prefixes = prefixes
-        self.scheduler: Scheduler[RunningSequence] = Scheduler(max_running, max(chunk, LEAST_PREFILL), max_waiting)
+        self.scheduler: Scheduler[RunningSequence] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
         self._adapters = adapters
         self._isolate = isolate
 
@@ -94,7 +92,7 @@ class Loop:
         happened: Happened = []
         for sequence in [s for s in (*self.scheduler.running, *self.scheduler.waiting) if s.cancelled]:
             happened.append((sequence, sequence.cancel()))
-            self._remove(sequence)
+            self.remove(sequence)
         for sequence in self.scheduler.admit(self._fits):
             self._begin(sequence)
         plan = self.scheduler.plan()
@@ -106,12 +104,8 @@ class Loop:
             self._pass(group, lambda part, steps=steps: self._denoise(part, steps), happened)  # type: ignore[misc]
         for sequence, _ in happened:
             if sequence.finished:
-                self._remove(sequence)
+                self.remove(sequence)
         return happened
-
-    def drop(self, sequence: RunningSequence) -> None:
-        """Let go of a request without a word."""
-        self._remove(sequence)
 
     def _widest(self, sequence: RunningSequence) -> int:
         return max(min(self.chunk, len(sequence.prompt)), sequence.canvas_length)
@@ -133,7 +127,8 @@ class Loop:
             sequence.skip(self.prefixes.restore(sequence.prompt, sequence.adapter, row))
             self.counters.cached_tokens += sequence.cached_tokens
 
-    def _remove(self, sequence: RunningSequence) -> None:
+    def remove(self, sequence: RunningSequence) -> None:
+        """Let go of a request, wherever it is."""
         if sequence in self.scheduler.running:
             self.cache_bytes -= self.need(sequence)
             del sequence.cache

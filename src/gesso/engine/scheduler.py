@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from gesso.errors import QueueFullError
-
 
 class Job(Protocol):
     """All that the scheduler knows of a request."""
@@ -43,11 +41,10 @@ class Plan(Generic[J]):
 
 
 class Scheduler(Generic[J]):
-    """A bounded queue and the running jobs."""
+    """A queue and the running jobs. How long the queue may be is for those to say who fill it."""
 
-    def __init__(self, max_running: int, prefill_tokens: int, max_waiting: int | None = None) -> None:
+    def __init__(self, max_running: int, prefill_tokens: int) -> None:
         self._max_running = max_running
-        self._max_waiting = max_waiting
         self._prefill_tokens = prefill_tokens
         self._turns: deque[J] = deque()
         self.waiting: deque[J] = deque()
@@ -57,14 +54,8 @@ class Scheduler(Generic[J]):
     def idle(self) -> bool:
         return not self.waiting and not self.running
 
-    def add(self, job: J, retry_after: float = 1.0) -> None:
-        """Put a job at the end of the queue.
-
-        Raises:
-            QueueFullError: the queue has no place left.
-        """
-        if self._max_waiting is not None and len(self.waiting) >= self._max_waiting + self._free:
-            raise QueueFullError(f"{len(self.waiting)} requests wait already", retry_after)
+    def add(self, job: J) -> None:
+        """Put a job at the end of the queue."""
         self.waiting.append(job)
 
     @property
@@ -72,8 +63,9 @@ class Scheduler(Generic[J]):
         return self._max_running - len(self.running)
 
     def position(self, job: J) -> int:
-        """Jobs before it in the queue; 0 where it does not wait."""
-        return self.waiting.index(job) if job in self.waiting else 0
+        """Jobs before it in the queue; 0 where it does not wait. Any thread may ask."""
+        waiting = tuple(self.waiting)
+        return waiting.index(job) if job in waiting else 0
 
     def admit(self, fits: Callable[[J], bool]) -> list[J]:
         """Start waiting jobs, in order, as long as there are places and the next one fits."""

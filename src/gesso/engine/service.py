@@ -132,7 +132,6 @@ class Service:
             engine.model,
             max_running=self.limits.max_num_seqs,
             chunk=self._chunk,
-            max_waiting=self.limits.max_waiting,
             kv_memory=self._kv_memory,
             prefixes=self._prefixes,
             adapters=switch,
@@ -218,7 +217,7 @@ class Service:
         while self._entries and self._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         with self._changed:
-            for sequence in self._entries:
+            for sequence in tuple(self._entries):  # the engine's thread takes out those that finish
                 sequence.cancelled = True
             self._stopped = True
             self._changed.notify()
@@ -246,10 +245,10 @@ class Service:
                 if self._stopped and not self._new and self._loop.idle:
                     return
                 while self._new:
-                    self._loop.scheduler.waiting.append(self._new.popleft())
+                    self._loop.scheduler.add(self._new.popleft())
                 late = self._late()
                 for sequence in late:
-                    self._loop.drop(sequence)
+                    self._loop.remove(sequence)
             for sequence in late:
                 seconds = self.limits.request_timeout
                 self._tell(sequence, sequence.fail(Failed("timeout", f"not finished within {seconds:g} seconds")))
@@ -268,14 +267,14 @@ class Service:
         if timeout is None:
             return []
         now = time.monotonic()
-        return [sequence for sequence, entry in self._entries.items() if now - entry.submitted > timeout]
+        return [sequence for sequence, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
 
     def _give_up(self) -> list[tuple[RunningSequence, list[Event]]]:
         """End every request."""
         scheduler = self._loop.scheduler
         happened = []
         for sequence in (*scheduler.running, *scheduler.waiting):
-            self._loop.drop(sequence)
+            self._loop.remove(sequence)
             happened.append((sequence, sequence.fail(Failed("crash", "the engine failed"))))
         return happened
 

@@ -1,7 +1,6 @@
 """`POST /v1/chat/completions`."""
 
 import secrets
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -60,12 +59,7 @@ def chat_routes(context: Context) -> APIRouter:
         number = body.n or 1
         requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
         choices = await context.submit(requests, http)
-        head: dict[str, Any] = {
-            "id": f"chatcmpl-{secrets.token_hex(12)}",
-            "created": int(time.time()),
-            "model": body.model,
-            "system_fingerprint": context.fingerprint,
-        }
+        head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, wants_usage))

@@ -1,7 +1,5 @@
 """`POST /v1/completions`."""
 
-import secrets
-import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -50,13 +48,7 @@ def completion_routes(context: Context) -> APIRouter:
             for choice in range(number)
         ]
         choices = await context.submit(requests, http)
-        head: dict[str, Any] = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
-            "object": "text_completion",
-            "created": int(time.time()),
-            "model": body.model,
-            "system_fingerprint": context.fingerprint,
-        }
+        head = {**context.head("cmpl", body.model), "object": "text_completion"}
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None))

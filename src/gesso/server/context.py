@@ -1,9 +1,11 @@
 """What the endpoints of one application share."""
 
 import hashlib
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
@@ -56,6 +58,15 @@ class Context:
         engine = self.service.engine
         state = f"{__version__} {engine.name} {engine.defaults}"
         return f"fp_{hashlib.sha256(state.encode()).hexdigest()[:12]}"
+
+    def head(self, kind: str, model: str) -> dict[str, Any]:
+        """The fields that an answer and all chunks of its stream begin with; `kind` begins the id."""
+        return {
+            "id": f"{kind}-{secrets.token_hex(12)}",
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": self.fingerprint,
+        }
 
     async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
         """Queue the choices of an HTTP request; see `Choices.submit`."""

@@ -12,20 +12,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
 
 from gesso.errors import ClosingError, QueueFullError, TextError, UserError
+from gesso.server.requests import Diffusion
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
-_DIFFUSION = (
-    "max_denoising_steps",
-    "entropy_bound",
-    "t_min",
-    "t_max",
-    "stability_threshold",
-    "confidence_threshold",
-    "canvas_length",
-    "start_canvas",
-    "ignore_eos",
-)
 _FIELDS = {
     "max_new_tokens": "max_tokens",
     **{
@@ -33,7 +23,12 @@ _FIELDS = {
         for name in ("temperature", "top_p", "top_k", "logit_bias", "thinking_budget", "seed", "stop", "tools")
     },
     "thinking": "chat_template_kwargs.enable_thinking",
-    **{name: f"diffusion.{name}" for name in _DIFFUSION},
+    "json_schema": "response_format",
+    "json_object": "response_format",
+    "regex": "structured_outputs.regex",
+    "choices": "structured_outputs.choice",
+    "grammar": "structured_outputs.grammar",
+    **{name: f"diffusion.{name}" for name in Diffusion.model_fields},
 }
 """The engine's options and the request fields they come from."""
 
