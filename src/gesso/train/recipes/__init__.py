@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku
 
@@ -12,6 +12,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
     "mini-2": mini_2,
     "mini-3": mini_3,
+    "mini-4": mini_4,
     "sudoku": sudoku,
     "sql": sql,
 }
