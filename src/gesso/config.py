@@ -203,7 +203,11 @@ class GenerationConfig:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
     start_canvas: tuple[int, ...] | None = None
-    """Token ids of the first canvas; None starts from uniform random ones."""
+    """Token ids that canvases start from, a whole number of canvases; None, and every later canvas, starts from
+    uniform random ones."""
+    strength: float | None = None
+    """How much of `start_canvas` may change: each of its tokens is re-noised with this probability, and this share of
+    `max_denoising_steps` is left, the coolest ones. None takes it as it is, with all steps."""
     canvas: tuple[int | None, ...] | None = None
     """Pins: what the answer holds, position by position from its start: a token id, or None where it is free. The
     answer does not end before the last pin."""
@@ -256,7 +260,10 @@ class GenerationConfig:
         if self.start_canvas is not None:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
-
+        if self.strength is not None:
+            _check_number("strength", self.strength)
+            _check(0 < self.strength <= 1, "strength", "above 0 and at most 1", self.strength)
+            _check(self.start_canvas is not None, "strength", "left out without start_canvas", self.strength)
         self._check_constraint()
         if self.canvas is not None:
             _check(_parts(self.canvas) != (), "canvas", "a list of token ids and None, not empty", self.canvas)

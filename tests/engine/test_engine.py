@@ -14,6 +14,7 @@ from engine.tiny import CANVAS, CONTEXT, reciter
 from gesso.config import GenerationConfig
 from gesso.engine import engine as engine_module
 from gesso.engine.engine import LEAST_CANVAS, MAX_BATCH, Engine, Request
+from gesso.engine.events import BlockCommitted, DraftFrame
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
 
@@ -252,6 +253,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "seed": [-1, 2**63, 1.5, "7", True],
     "stop": ["abc", [""], [3], ["a", None], 5, b"a", {"a": 1}],
     "ignore_eos": [1, "yes", 0],
+    "strength": [0, 1.5, -1, "a", True],
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
     "canvas": [[], "abc", 5, [1.5], [None, -1], [True], [10**6]],
     "regex": [5, "a(", "(?=a)b"],
@@ -290,7 +292,7 @@ def test_none_leaves_an_option_to_the_defaults(tiny: Engine) -> None:
 
 @pytest.mark.parametrize("length", [1, CANVAS - 1, CANVAS + 1])
 def test_a_start_canvas_of_another_length_is_refused(tiny: Engine, length: int) -> None:
-    with pytest.raises(OptionError, match=f"start_canvas has {length} tokens, the canvas {CANVAS}"):
+    with pytest.raises(OptionError, match=f"start_canvas has {length} tokens, no whole number of canvases of {CANVAS}"):
         tiny.generate("hi", start_canvas=[5] * length)
 
 
@@ -344,3 +346,33 @@ def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
         tiny.generate_batch("hello")
     with pytest.raises(OptionError, match=r"^raw must be true or false"):
         tiny.generate("hello", raw="no")
+
+
+def test_a_start_canvas_of_several_canvases_starts_each_of_them(tiny: Engine) -> None:
+    first, second = [5] * CANVAS, [9] * CANVAS
+    stream = tiny.stream("hi", seed=1, start_canvas=[*first, *second], max_new_tokens=2 * CANVAS, ignore_eos=True)
+    sequence = stream._sequence
+    assert sequence.canvas.canvas_C.tolist() == first
+    starts = [sequence.canvas.canvas_C.tolist() for event in stream if isinstance(event, BlockCommitted)]
+    assert starts[0] == second
+
+
+def test_strength_leaves_a_share_of_the_start_canvas_and_of_the_steps(tiny: Engine) -> None:
+    start = [5] * CANVAS
+    options = {"start_canvas": start, "max_denoising_steps": 10, "confidence_threshold": 0.0}
+    kept = []
+    for seed in range(40):
+        request = Request("hi", {**options, "strength": 0.3, "seed": seed})
+        kept.append((tiny.start(request).canvas.canvas_C == 5).float().mean().item())
+    assert 0.6 < sum(kept) / len(kept) < 0.8
+    result = tiny.generate("hi", seed=1, max_new_tokens=CANVAS, strength=0.3, **options)
+    assert result.denoising_steps == (3,)
+    frames = [e for e in tiny.stream("hi", seed=1, strength=0.3, **options) if isinstance(e, DraftFrame)]
+    whole = [e for e in tiny.stream("hi", seed=1, **options) if isinstance(e, DraftFrame)]
+    cold = [frame.temperature for frame in whole if frame.canvas == 0][-3:]
+    assert [frame.temperature for frame in frames if frame.canvas == 0] == cold
+
+
+def test_strength_without_a_start_canvas_is_refused(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match="strength must be left out without start_canvas"):
+        tiny.generate("hi", strength=0.5)

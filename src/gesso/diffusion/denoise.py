@@ -79,13 +79,19 @@ class CanvasState:
         start_canvas: Sequence[int] | None = None,
         pins: Pins | None = None,
         guide: Guide | None = None,
+        strength: float | None = None,
     ) -> None:
+        """
+        Args:
+            start_canvas: what it starts from; None starts from noise.
+            strength: share of the start canvas that noise takes the place of; None leaves it as it is.
+        """
         self.rules = rules
         self.vocab_size = vocab_size
         self.generator = generator
         self.pins = pins
         self.guide = guide
-        self.canvas_C = self._pin(self._noise(width) if start_canvas is None else torch.tensor(start_canvas))
+        self.canvas_C = self._pin(self._start(width, start_canvas, strength))
         self.argmax_C = self.canvas_C
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
         self.entropy_C = torch.full((width,), float("nan"))
@@ -107,6 +113,14 @@ class CanvasState:
     def temperature(self) -> float:
         """Of the next step."""
         return self.rules.schedule.temperature(self.rules.max_denoising_steps - self.steps)
+
+    def _start(self, width: int, start_canvas: Sequence[int] | None, strength: float | None) -> Tensor:
+        if start_canvas is None:
+            return self._noise(width)
+        start_C = torch.tensor(start_canvas)
+        if strength is None:
+            return start_C
+        return torch.where(torch.rand(width, generator=self.generator) < strength, self._noise(width), start_C)
 
     def _noise(self, width: int) -> Tensor:
         return torch.randint(self.vocab_size, (width,), generator=self.generator)

@@ -213,8 +213,8 @@ class Engine:
         if width < LEAST_CANVAS and width < shape.canvas_length:
             raise OptionError(f"canvas_length must be at least {LEAST_CANVAS}, got {width}")
         start = config.start_canvas
-        if start is not None and len(start) != width:
-            raise OptionError(f"start_canvas has {len(start)} tokens, the canvas {width}")
+        if start is not None and len(start) % width:
+            raise OptionError(f"start_canvas has {len(start)} tokens, no whole number of canvases of {width}")
         if start is not None and not all(0 <= token < shape.vocab_size for token in start):
             raise OptionError(f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}")
         for part in config.canvas or ():

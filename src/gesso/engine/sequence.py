@@ -8,6 +8,7 @@ turn. A request that wants log-probabilities shows a block only when it has been
 import secrets
 import time
 from collections.abc import Sequence
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -30,11 +31,12 @@ from gesso.text.tokenizer import Tokenizer
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
     """The published sampler, with a request's settings."""
+    steps = config.max_denoising_steps
     return DenoisingRules(
-        schedule=LinearSchedule(config.t_min, config.t_max, config.max_denoising_steps),
+        schedule=LinearSchedule(config.t_min, config.t_max, steps),
         sampler=EntropyBoundSampler(config.entropy_bound),
         stopping=StableAndConfident(config.stability_threshold, config.confidence_threshold),
-        max_denoising_steps=config.max_denoising_steps,
+        max_denoising_steps=steps if config.strength is None else ceil(config.strength * steps),
         shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
     )
 
@@ -94,15 +96,26 @@ class RunningSequence:
         self._hidden_D: Tensor | None = None
         self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
-        self.canvas = self._new_canvas(config.start_canvas)
+        self.canvas = self._new_canvas()
 
-    def _new_canvas(self, start: Sequence[int] | None = None) -> CanvasState:
-        pins = self._pins(len(self._steps) * self.canvas_length)
+    def _new_canvas(self) -> CanvasState:
+        offset = len(self._steps) * self.canvas_length
+        pins = self._pins(offset)
+        start = (self.config.start_canvas or ())[offset : offset + self.canvas_length]
         guide = None
         if self._constraint is not None:
             left = self.config.max_new_tokens - max(len(self._tokens), len(self._begin))
             guide = self._constraint.guide(left, self.canvas_length, pins)
-        return CanvasState(self._rules, self._vocab_size, self.canvas_length, self._generator, start, pins, guide)
+        return CanvasState(
+            self._rules,
+            self._vocab_size,
+            self.canvas_length,
+            self._generator,
+            start or None,
+            pins,
+            guide,
+            strength=self.config.strength,
+        )
 
     def _pins(self, offset: int) -> Pins | None:
         """What the template says of the canvas that begins at position `offset` of the answer."""

@@ -5,11 +5,12 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request as HttpRequest
 
 from gesso import __version__
+from gesso.control.job import Job
 from gesso.engine.engine import Request
 from gesso.engine.service import Service
 from gesso.server.access_log import Record
@@ -17,6 +18,8 @@ from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,21 @@ class Context:
         """Queue the choices of an HTTP request; see `Choices.submit`."""
         record: Record = http.state.record
         return await Choices.submit(self.service, self.metrics, record, requests)
+
+    async def run(self, job: Job[T], http: HttpRequest) -> T:
+        """Run a job to its end among all other requests.
+
+        Raises:
+            UserError, ApiError: see `Choices.submit` and `Choices.wait`.
+        """
+        try:
+            requests = next(job)
+            while True:
+                choices = await self.submit(requests, http)
+                requests = job.send(await choices.wait(http.receive))
+        except StopIteration as done:
+            result: T = done.value
+        return result
 
     def check_length(self, max_tokens: int | None, param: str) -> None:
         """Refuse an answer that is longer than anything this server holds."""

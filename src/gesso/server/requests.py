@@ -30,6 +30,7 @@ class Diffusion(Strict):
     confidence_threshold: Annotated[float, Field(ge=0)] | None = None
     canvas_length: Annotated[int, Field(ge=1)] | None = None
     start_canvas: Annotated[list[TokenId], Field(min_length=1)] | None = None
+    strength: Annotated[float, Field(gt=0, le=1)] | None = None
     canvas: Annotated[list[TokenId | None], Field(min_length=1)] | None = None
     ignore_eos: bool | None = None
     draft_frames: bool = False

@@ -65,7 +65,7 @@ class Code(Task):
     def sample(self, rng: random.Random) -> Example:
         """Draw one of the forms; the name fits the description less than half of the time."""
         function = rng.choices(_FORMS, _FORM_WEIGHTS)[0](rng)
-        name = f"{rng.choice(NAME_VERBS)}_{rng.choice(_TAILS)}"
+        name = draw_name(rng)
         if function.name is not None and rng.random() < _FITTING_NAME_SHARE:
             name = function.name
         prompt = f"Write a Python function {name} that returns {function.returns}."
@@ -82,6 +82,11 @@ class Code(Task):
             return False
         inputs = _inputs(reference, example.answer)
         return all(outcome(function, values) == outcome(reference, values) for values in inputs)
+
+
+def draw_name(rng: random.Random) -> str:
+    """A function's name of two words."""
+    return f"{rng.choice(NAME_VERBS)}_{rng.choice(_TAILS)}"
 
 
 def _inputs(reference: Callable[..., Any], source: str) -> list[tuple[Any, ...]]:

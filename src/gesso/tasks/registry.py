@@ -9,13 +9,14 @@ from gesso.tasks.code import Code
 from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
+from gesso.tasks.revision import Revision
 from gesso.tasks.sql import Sql
 from gesso.tasks.sudoku import Sudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
-TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Sudoku(), Sql())}
+TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Revision(), Sudoku(), Sql())}
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 

@@ -1,0 +1,1 @@
+"""What is done with a canvas beyond writing an answer: fill holes, edit, choose."""

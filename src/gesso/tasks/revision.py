@@ -1,0 +1,64 @@
+"""Change a small Python function as told, and nothing else: rename it, change a number, invert its condition.
+
+The prompt is the one that an edit asks with: the instruction, an empty line, the text to change.
+"""
+
+import random
+import re
+
+from gesso.tasks.base import Example, Task
+from gesso.tasks.code import Code, draw_name
+
+_INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!="}
+_COMPARISON = re.compile(r" (>=|<=|==|>|<) ")
+_NAME = re.compile(r"(?<=^def )\w+")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+
+
+class Revision(Task):
+    """`Change 7 to 12.` and a function -> the function with 12 in place of 7."""
+
+    name = "revision"
+
+    def __init__(self) -> None:
+        self._code = Code()
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw a function, then one of the changes that it allows."""
+        source = self._code.sample(rng).answer
+        changes = [_rename]
+        if _lone_numbers(source):
+            changes.append(_change_number)
+        if _COMPARISON.search(source):
+            changes.append(_invert)
+        instruction, answer = rng.choice(changes)(source, rng)
+        return Example(self.name, f"{instruction}\n\n{source}", answer)
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the changed function only, to the letter; white space at the end aside."""
+        return text.rstrip() == example.answer
+
+    def group(self, example: Example) -> str:
+        """The kind of the change."""
+        return {"R": "rename", "C": "constant", "I": "condition"}[example.prompt[0]]
+
+
+def _rename(source: str, rng: random.Random) -> tuple[str, str]:
+    name = draw_name(rng)
+    return f"Rename the function to {name}.", _NAME.sub(name, source, count=1)
+
+
+def _change_number(source: str, rng: random.Random) -> tuple[str, str]:
+    old = rng.choice(_lone_numbers(source))
+    new = str(rng.choice([number for number in range(2, 100) if str(number) != old]))
+    return f"Change {old} to {new}.", re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
+
+
+def _invert(source: str, rng: random.Random) -> tuple[str, str]:  # noqa: ARG001
+    return "Invert the condition.", _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", source, count=1)
+
+
+def _lone_numbers(source: str) -> list[str]:
+    """Numbers that stand in `source` once, so that an instruction can name them."""
+    numbers = _NUMBER.findall(source)
+    return [number for number in numbers if numbers.count(number) == 1]
