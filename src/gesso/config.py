@@ -198,6 +198,9 @@ class GenerationConfig:
     logprobs: int | None = None
     """Report every generated token's log-probability, by the causal pass of the same weights, beside this many of
     the likeliest; None reports none and costs nothing."""
+    probe: tuple[tuple[int, ...], ...] | None = None
+    """Token sequences of which the first denoising pass over the first canvas tells the log-probability, each as if
+    the answer began with it. They do not change the answer."""
     seed: int | None = None
     """None draws a fresh one, which the result reports."""
     stop: tuple[str, ...] = ()
@@ -257,14 +260,22 @@ class GenerationConfig:
         _check(good, "stop", "a sequence of strings that are not empty", self.stop)
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "eos_token_ids", _token_ids("eos_token_ids", self.eos_token_ids))
+        self._check_canvases()
+        self._check_constraint()
+
+    def _check_canvases(self) -> None:
         if self.start_canvas is not None:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
+        if self.probe is not None:
+            sequences = _parts(self.probe)
+            good = sequences is not None and all(_parts(sequence) != () for sequence in sequences)
+            _check(good, "probe", "a list of lists of token ids, none of them empty", self.probe)
+            object.__setattr__(self, "probe", tuple(_token_ids("probe", sequence) for sequence in sequences or ()))
         if self.strength is not None:
             _check_number("strength", self.strength)
             _check(0 < self.strength <= 1, "strength", "above 0 and at most 1", self.strength)
             _check(self.start_canvas is not None, "strength", "left out without start_canvas", self.strength)
-        self._check_constraint()
         if self.canvas is not None:
             _check(_parts(self.canvas) != (), "canvas", "a list of token ids and None, not empty", self.canvas)
             free = [part is None for part in _parts(self.canvas) or ()]

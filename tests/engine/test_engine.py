@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import gesso
 from engine.tiny import CANVAS, CONTEXT, reciter
@@ -253,6 +254,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "seed": [-1, 2**63, 1.5, "7", True],
     "stop": ["abc", [""], [3], ["a", None], 5, b"a", {"a": 1}],
     "ignore_eos": [1, "yes", 0],
+    "probe": [5, "ab", [5], [[]], [[-1]], [[10**6]], [[5] * (CANVAS + 1)]],
     "strength": [0, 1.5, -1, "a", True],
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
     "canvas": [[], "abc", 5, [1.5], [None, -1], [True], [10**6]],
@@ -376,3 +378,17 @@ def test_strength_leaves_a_share_of_the_start_canvas_and_of_the_steps(tiny: Engi
 def test_strength_without_a_start_canvas_is_refused(tiny: Engine) -> None:
     with pytest.raises(OptionError, match="strength must be left out without start_canvas"):
         tiny.generate("hi", strength=0.5)
+
+
+def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine) -> None:
+    options = {"seed": 3, "max_new_tokens": 16}
+    one = tiny.generate("hi", **options)
+    two = tiny.generate("hi", probe=[[5, 6], [7]], **options)
+    assert two.token_ids == one.token_ids
+    sequence = tiny.start(Request("hi", options))
+    cache = tiny.model.new_cache(batch_size=1)
+    tiny.model.encode(torch.tensor([sequence.prompt]), cache)
+    scores = tiny.model.denoise(sequence.canvas.canvas_C[None], cache)[0].log_softmax(dim=-1)
+    expected = [float(scores[0, 5] + scores[1, 6]), float(scores[0, 7])]
+    assert two.probe_logprobs == pytest.approx(expected, abs=1e-4)
+    assert one.probe_logprobs == ()

@@ -125,6 +125,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
     assert set(document["paths"]) == {
         "/v1/chat/completions",
         "/v1/completions",
+        "/v1/choose",
         "/v1/models",
         "/v1/models/{model}",
         "/v1/tokenize",

@@ -9,6 +9,7 @@ import typer
 
 from gesso import __version__
 from gesso.cli.chat import chat
+from gesso.cli.choose import choose
 from gesso.cli.evaluate import evaluate
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command()(generate)
 app.command()(chat)
+app.command()(choose)
 app.command()(serve)
 app.command()(replay)
 app.add_typer(models, name="models")

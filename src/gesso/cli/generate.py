@@ -80,7 +80,7 @@ def generate(
         thinking_budget=thinking_budget,
     )
     request |= opt.constraint_options(regex, json_schema, choices, grammar)
-    text = _read_prompt(prompt)
+    text = read_prompt(prompt)
     from gesso.api import load
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import present, recorded
@@ -104,7 +104,12 @@ def generate(
     return 130 if result.finish_reason == "cancelled" else 0
 
 
-def _read_prompt(prompt: str | None) -> str:
+def read_prompt(prompt: str | None) -> str:
+    """The prompt, or what standard input holds.
+
+    Raises:
+        TextError: there is none.
+    """
     from gesso.errors import TextError
 
     if prompt == "":

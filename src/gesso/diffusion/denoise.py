@@ -67,6 +67,23 @@ class Pins:
     """Token ids, such as those that would end the text before a later pin."""
 
 
+@dataclass(slots=True)
+class Probe:
+    """Beginnings of a canvas that the first step gives probabilities of."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    logprobs: tuple[float, ...] = ()
+    """Nats, one for each: the sum over its tokens of what each position says for itself, untempered. Empty before."""
+
+    def read(self, vocabulary: Vocabulary, hidden_CD: Tensor) -> None:
+        """Take them from the hidden states of the canvas."""
+        longest = max(len(sequence) for sequence in self.sequences)
+        scores_PV = vocabulary.logits(hidden_CD[:longest]).log_softmax(dim=-1)
+        self.logprobs = tuple(
+            float(scores_PV[torch.arange(len(sequence)), torch.tensor(sequence)].sum()) for sequence in self.sequences
+        )
+
+
 class CanvasState:
     """One canvas of C tokens on its way from noise to text."""
 
@@ -80,6 +97,7 @@ class CanvasState:
         pins: Pins | None = None,
         guide: Guide | None = None,
         strength: float | None = None,
+        probe: Probe | None = None,
     ) -> None:
         """
         Args:
@@ -91,6 +109,7 @@ class CanvasState:
         self.generator = generator
         self.pins = pins
         self.guide = guide
+        self.probe = probe
         self.canvas_C = self._pin(self._start(width, start_canvas, strength))
         self.argmax_C = self.canvas_C
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
@@ -162,6 +181,9 @@ def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState]
     widths = [state.width for state in states]
     canvas_N = torch.cat([state.canvas_C for state in states]).to(denoiser.device)
     hidden = denoiser.denoise_flat(canvas_N, widths, cache, _soft(states)).split(widths)
+    for state, hidden_CD in zip(states, hidden, strict=True):
+        if state.probe is not None and state.steps == 0:
+            state.probe.read(denoiser.vocabulary, hidden_CD)
     if fused := [i for i, state in enumerate(states) if not state.needs_logits]:
         _step_fused(denoiser.vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
     for state, hidden_CD in zip(states, hidden, strict=True):

@@ -28,6 +28,8 @@ MAX_BATCH = 8
 CPU_CHUNK, CHUNK = 128, 512
 """Prompt tokens encoded at a time, on a CPU and elsewhere."""
 LEAST_CANVAS = 4
+END_OF_TURN = "<turn|>"
+"""As the Gemma chat format writes it."""
 
 _SWITCHES = ("raw", "thinking")
 
@@ -88,6 +90,19 @@ class Engine:
     def chunk(self) -> int:
         """Prompt tokens encoded at a time."""
         return CPU_CHUNK if self.model.device.type == "cpu" else CHUNK
+
+    @property
+    def end_of_turn(self) -> int:
+        """The token that a finished answer ends with."""
+        ends = self.defaults.eos_token_ids
+        named = self.tokenizer.special.get(END_OF_TURN)
+        return named if named in ends else ends[0]
+
+    @property
+    def filling(self) -> int:
+        """The token that the rest of a canvas holds after the end of an answer."""
+        eos = self.model.config.eos_token_id
+        return eos if eos in self.defaults.eos_token_ids else self.defaults.eos_token_ids[0]
 
     def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
         """Generate and return the whole result.
@@ -220,6 +235,11 @@ class Engine:
         for part in config.canvas or ():
             if part is not None and part >= shape.vocab_size:
                 raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}")
+        for sequence in config.probe or ():
+            if len(sequence) > width:
+                raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}")
+            if max(sequence) >= shape.vocab_size:
+                raise OptionError(f"probe has token id {max(sequence)}, the vocabulary has {shape.vocab_size}")
         for token in config.logit_bias:
             if token >= shape.vocab_size:
                 raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")

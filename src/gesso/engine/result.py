@@ -47,6 +47,8 @@ class GenerationResult:
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Of every token generated, where the request asked for them."""
+    probe_logprobs: tuple[float, ...] = ()
+    """Of the sequences in `probe`, nats; empty where no step was made."""
     cached_tokens: int = 0
     """Prompt tokens that did not have to be encoded: another request had."""
     reasoning_tokens: int = 0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gesso.config import GenerationConfig
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins
+from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
@@ -93,6 +93,7 @@ class RunningSequence:
         self._steps: list[int] = []
         self._converged: list[bool] = []
         self._last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
+        self._probe = Probe(config.probe) if config.probe else None
         self._hidden_D: Tensor | None = None
         self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
@@ -115,6 +116,7 @@ class RunningSequence:
             pins,
             guide,
             strength=self.config.strength,
+            probe=self._probe if offset == 0 else None,
         )
 
     def _pins(self, offset: int) -> Pins | None:
@@ -324,5 +326,6 @@ class RunningSequence:
             warnings=self._parser.warnings,
             logprobs=tuple(self._logprobs),
             cached_tokens=self.cached_tokens,
+            probe_logprobs=() if self._probe is None else self._probe.logprobs,
             reasoning_tokens=self._parser.thought_tokens,
         )

@@ -11,6 +11,7 @@ from gesso.engine.service import Service
 from gesso.server.access_log import AccessLog
 from gesso.server.auth import ApiKeys
 from gesso.server.chat import chat_routes
+from gesso.server.choose import choose_routes
 from gesso.server.completions import completion_routes
 from gesso.server.context import Context
 from gesso.server.errors import add_error_handlers
@@ -54,6 +55,6 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     )
     app.state.context = context
     add_error_handlers(app)
-    for routes in (chat_routes, completion_routes, model_routes, token_routes, health_routes):
+    for routes in (chat_routes, completion_routes, choose_routes, model_routes, token_routes, health_routes):
         app.include_router(routes(context))
     return app

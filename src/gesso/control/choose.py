@@ -1,0 +1,109 @@
+"""How likely a model finds each of some given answers.
+
+Two passes of the same weights are asked. The *denoising* pass sees one canvas of noise behind the prompt and says every
+position for itself: an answer's probability is the product over its tokens and the end-of-turn token. The *causal* pass
+reads prompt and answer from left to right: the product of each token's probability given all before it. Both are
+shared out among the given answers, so they sum to 1. Neither is calibrated: compare them, do not bet on them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from gesso.control.job import MOST_REQUESTS, Job
+from gesso.engine.engine import Engine, Request
+from gesso.engine.prompt import Prompt
+from gesso.errors import OptionError
+
+MOST_OPTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the given answers. Log-probabilities are in nats; shares are among the given answers."""
+
+    text: str
+    tokens: int
+    denoising: float
+    """Share by the denoising pass."""
+    denoising_logprob: float
+    causal: float
+    """Share by the causal pass."""
+    causal_logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseResult:
+    """The answers in the order they were given."""
+
+    choices: tuple[Choice, ...]
+    prompt_tokens: int
+    seed: int
+    """Of the noise that the denoising pass saw."""
+    calibrated: bool = False
+    """Always: the numbers say which answer is likelier, not how often it is right."""
+
+    @property
+    def best(self) -> Choice:
+        """The likeliest by the causal pass, which sees each answer whole."""
+        return max(self.choices, key=lambda choice: choice.causal_logprob)
+
+
+def choose(
+    engine: Engine, prompt: Prompt, options: Sequence[str], *, adapter: str | None = None, **settings: Any
+) -> Job[ChooseResult]:
+    """Probabilities of the answers `options` to a prompt.
+
+    Args:
+        settings: `seed`, `raw`, `canvas_length`; see `Request`.
+
+    Raises:
+        OptionError: fewer than two answers, the same one twice, an empty one, or one that a canvas cannot hold.
+    """
+    _check(options)
+    width = settings.get("canvas_length") or engine.model.config.canvas_length
+    answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
+    for option, answer in zip(options, answers, strict=True):
+        if len(answer) > width:
+            raise OptionError(f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}")
+    one_step = {**settings, "max_denoising_steps": 1, "max_new_tokens": width}
+    requests = [Request(prompt, {**one_step, "probe": answers}, adapter)]
+    for answer in answers:
+        pinned = (*answer, *(engine.filling for _ in range(width - len(answer))))
+        requests.append(Request(prompt, {**one_step, "canvas": pinned, "logprobs": 0}, adapter))
+    results = []
+    for start in range(0, len(requests), MOST_REQUESTS):
+        results += yield requests[start : start + MOST_REQUESTS]
+    probe, *read = results
+    causal = [sum(token.logprob for token in result.logprobs) for result in read]
+    return ChooseResult(
+        choices=tuple(
+            Choice(text, len(answer), *chain(*pair))
+            for text, answer, *pair in zip(
+                options, answers, _shares(probe.probe_logprobs), _shares(causal), strict=True
+            )
+        ),
+        prompt_tokens=probe.prompt_tokens,
+        seed=probe.seed,
+    )
+
+
+def _check(options: Sequence[str]) -> None:
+    if isinstance(options, str) or not all(isinstance(option, str) for option in options):
+        raise OptionError("options must be a list of strings")
+    if not 2 <= len(options) <= MOST_OPTIONS:
+        raise OptionError(f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}")
+    if "" in options:
+        raise OptionError("options: an answer is empty")
+    twice = next((option for option in options if list(options).count(option) > 1), None)
+    if twice is not None:
+        raise OptionError(f"options: {twice!r} is given twice")
+
+
+def _shares(logprobs: Sequence[float]) -> list[tuple[float, float]]:
+    """Each log-probability with its share of the sum of all probabilities, the share first."""
+    most = max(logprobs)
+    total = sum(math.exp(logprob - most) for logprob in logprobs)
+    return [(math.exp(logprob - most) / total, logprob) for logprob in logprobs]

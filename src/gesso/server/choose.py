@@ -1,0 +1,104 @@
+"""`POST /v1/choose`."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, StringConstraints, model_validator
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gesso.control.choose import MOST_OPTIONS, choose
+from gesso.engine.prompt import Prompt
+from gesso.server.body import JsonRoute
+from gesso.server.context import Context
+from gesso.server.messages import template_messages
+from gesso.server.requests import Messages
+from gesso.server.schema import Strict, contradiction
+
+
+class ChooseRequest(Strict):
+    """A prompt, as messages or as a text without the chat template, and the answers to compare."""
+
+    model: str
+    messages: Messages | None = None
+    prompt: Annotated[str, StringConstraints(min_length=1)] | None = None
+    options: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1)]], Field(min_length=2, max_length=MOST_OPTIONS)
+    ]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    user: str | None = None
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> "ChooseRequest":
+        if (self.messages is None) == (self.prompt is None):
+            raise contradiction("messages", "give either messages or prompt")
+        return self
+
+
+class ChosenOption(BaseModel):
+    """Shares are among the given answers; log-probabilities are in nats."""
+
+    text: str
+    denoising: float
+    denoising_logprob: float
+    causal: float
+    causal_logprob: float
+    tokens: int
+
+
+class Chosen(BaseModel):
+    """All answers, in the order they were given."""
+
+    object: Literal["choice"]
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
+    best: str
+    options: list[ChosenOption]
+    calibrated: Literal[False]
+    seed: int
+    prompt_tokens: int
+
+
+def choose_routes(context: Context) -> APIRouter:
+    """The endpoint over this service."""
+    router = APIRouter(route_class=JsonRoute, tags=["control"])
+
+    @router.post("/v1/choose", response_model=None, responses={200: {"model": Chosen}})
+    async def choose_one(body: ChooseRequest, http: HttpRequest) -> Response:
+        """How likely each of the given answers is, by a denoising pass and by the causal pass; uncalibrated."""
+        adapter = context.adapter(body.model)
+        if context.settings.log_prompts:
+            http.state.record.prompt = body.model_dump(include={"messages", "prompt", "options"}, exclude_none=True)
+        settings: dict[str, Any] = {} if body.seed is None else {"seed": body.seed}
+        prompt: Prompt
+        if body.messages is None:
+            prompt, settings["raw"] = body.prompt or "", True
+        else:
+            prompt = template_messages(body.messages)
+        result = await context.run(
+            choose(context.service.engine, prompt, body.options, adapter=adapter, **settings), http
+        )
+        answer = Chosen(
+            **context.head("choose", body.model),
+            object="choice",
+            best=result.best.text,
+            options=[
+                ChosenOption(
+                    text=choice.text,
+                    denoising=choice.denoising,
+                    denoising_logprob=choice.denoising_logprob,
+                    causal=choice.causal,
+                    causal_logprob=choice.causal_logprob,
+                    tokens=choice.tokens,
+                )
+                for choice in result.choices
+            ],
+            calibrated=False,
+            seed=result.seed,
+            prompt_tokens=result.prompt_tokens,
+        )
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    return router
