@@ -90,10 +90,10 @@ def test_what_does_not_fit_is_waited_for_and_not_overtaken() -> None:
     small, large, other = Job(1), Job(50), Job(1)
     for job in (small, large, other):
         scheduler.add(job)
-    assert scheduler.admit(lambda job: job.prompt < 10) == [small]
+    assert list(scheduler.admit(lambda job: job.prompt < 10)) == [small]
     assert [scheduler.position(job) for job in (small, large, other)] == [0, 0, 1]
     scheduler.remove(small)
-    assert scheduler.admit(lambda _: True) == [large, other]
+    assert list(scheduler.admit(lambda _: True)) == [large, other]
 
 
 def test_who_gives_up_leaves_the_queue() -> None:
@@ -102,6 +102,6 @@ def test_who_gives_up_leaves_the_queue() -> None:
     scheduler.add(first)
     scheduler.add(second)
     scheduler.remove(first)
-    assert scheduler.admit(lambda _: True) == [second]
+    assert list(scheduler.admit(lambda _: True)) == [second]
     scheduler.remove(second)
     assert scheduler.idle

@@ -15,6 +15,7 @@ from gesso.config import LoraConfig
 from gesso.engine import loop as loop_module
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.loop import Loop
 from gesso.engine.result import GenerationResult
 from gesso.engine.service import Limits, Service, Ticket
 from gesso.errors import CheckpointError, ClosingError, OptionError, QueueFullError, TextError
@@ -271,6 +272,19 @@ def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny:
     assert {listener.result.text for listener in listeners} == {tiny.generate_batch([request])[0].text}
     assert all(stats.cache_bytes + stats.prefix_bytes <= stats.kv_memory == 2 * need for stats in seen)
     assert all(stats.running <= 2 for stats in seen)
+
+
+def test_requests_that_start_at_once_do_not_take_the_same_memory(tiny: Engine) -> None:
+    sequences = [tiny.start(Request("hi", {"max_new_tokens": 8, "seed": seed})) for seed in range(5)]
+    loop = Loop(tiny.model, max_running=8, chunk=tiny.chunk)
+    loop.kv_memory = 2 * loop.need(sequences[0])
+    for sequence in sequences:
+        loop.scheduler.add(sequence)
+    while not loop.idle:
+        loop.step()
+        assert len(loop.scheduler.running) <= 2
+        assert loop.cache_bytes <= loop.kv_memory
+    assert all(sequence.finished for sequence in sequences)
 
 
 def test_wrong_requests_are_refused_in_the_callers_thread(tiny: Engine, start: Start) -> None:

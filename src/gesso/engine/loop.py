@@ -73,6 +73,8 @@ class Loop:
         self.kv_memory = kv_memory
         self.counters = Counters()
         self.cache_bytes = 0
+        self.held_bytes = (0, 0)
+        """Running caches and stored prefixes after the last iteration, told together."""
         self.prefixes = prefixes
         self.scheduler: Scheduler[RunningSequence] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
         self._adapters = adapters
@@ -105,6 +107,7 @@ class Loop:
         for sequence, _ in happened:
             if sequence.finished:
                 self.remove(sequence)
+        self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
         return happened
 
     def _widest(self, sequence: RunningSequence) -> int:

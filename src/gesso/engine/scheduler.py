@@ -8,7 +8,7 @@ the order they came; one that does not fit the memory yet is waited for, not ove
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -67,15 +67,16 @@ class Scheduler(Generic[J]):
         waiting = tuple(self.waiting)
         return waiting.index(job) if job in waiting else 0
 
-    def admit(self, fits: Callable[[J], bool]) -> list[J]:
-        """Start waiting jobs, in order, as long as there are places and the next one fits."""
-        started = []
+    def admit(self, fits: Callable[[J], bool]) -> Iterator[J]:
+        """Start waiting jobs, in order, as long as there are places and the next one fits.
+
+        Whether it does is asked when the one before has been taken, and with it its share of the memory.
+        """
         while self.waiting and self._free and fits(self.waiting[0]):
             job = self.waiting.popleft()
             self.running.append(job)
             self._turns.append(job)
-            started.append(job)
-        return started
+            yield job
 
     def plan(self) -> Plan[J]:
         """What the next iteration does."""

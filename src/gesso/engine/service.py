@@ -127,13 +127,12 @@ class Service:
         self._kv_memory = self.limits.kv_memory or default_kv_memory(engine.model.device)
         switch = AdapterSwitch(engine.model, adapters) if adapters else None
         self.adapters: tuple[str, ...] = switch.names if switch else ()
-        self._prefixes = PrefixStore(engine.model.config, self._chunk)
         self._loop = Loop(
             engine.model,
             max_running=self.limits.max_num_seqs,
             chunk=self._chunk,
             kv_memory=self._kv_memory,
-            prefixes=self._prefixes,
+            prefixes=PrefixStore(engine.model.config, self._chunk),
             adapters=switch,
             isolate=True,
         )
@@ -190,6 +189,7 @@ class Service:
         with self._changed:
             scheduler, counters = self._loop.scheduler, self._loop.counters
             waiting = len(scheduler.waiting) + len(self._new)
+            cache_bytes, prefix_bytes = self._loop.held_bytes
             return Stats(
                 waiting=waiting,
                 running=len(scheduler.running),
@@ -200,8 +200,8 @@ class Service:
                 cached_tokens=counters.cached_tokens,
                 completion_tokens=self._completion_tokens,
                 requests=dict(self._outcomes),
-                cache_bytes=self._loop.cache_bytes,
-                prefix_bytes=self._prefixes.bytes,
+                cache_bytes=cache_bytes,
+                prefix_bytes=prefix_bytes,
                 kv_memory=self._kv_memory,
                 expected_seconds=self._expected(waiting) if len(scheduler.running) >= self.limits.max_num_seqs else 0.0,
             )

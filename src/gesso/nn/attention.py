@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.config import LayerConfig
+from gesso.nn.linear import Linear
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.rope import apply_rope
 
@@ -26,10 +27,10 @@ class Attention(nn.Module):
         self.head_dim = layer.head_dim
         self.eps = eps
         kv_size = layer.num_key_value_heads * layer.head_dim
-        self.q_proj = nn.Linear(hidden_size, num_heads * layer.head_dim, bias=bias)
-        self.k_proj = nn.Linear(hidden_size, kv_size, bias=bias)
-        self.v_proj = nn.Linear(hidden_size, kv_size, bias=bias) if layer.is_sliding else None
-        self.o_proj = nn.Linear(num_heads * layer.head_dim, hidden_size, bias=bias)
+        self.q_proj = Linear(hidden_size, num_heads * layer.head_dim, bias=bias)
+        self.k_proj = Linear(hidden_size, kv_size, bias=bias)
+        self.v_proj = Linear(hidden_size, kv_size, bias=bias) if layer.is_sliding else None
+        self.o_proj = Linear(num_heads * layer.head_dim, hidden_size, bias=bias)
         self.q_norm = RMSNorm(layer.head_dim, eps)
         self.k_norm = RMSNorm(layer.head_dim, eps)
 

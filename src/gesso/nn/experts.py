@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.nn.grain import GRAIN
+from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 
 FINE, COARSE = GRAIN, 2 * GRAIN
@@ -27,7 +28,7 @@ class Router(nn.Module):
         self.top_k = top_k
         self.eps = eps
         self.root = hidden_size**-0.5
-        self.proj = nn.Linear(hidden_size, num_experts, bias=False)
+        self.proj = Linear(hidden_size, num_experts, bias=False)
         self.scale = nn.Parameter(torch.ones(hidden_size))
         self.per_expert_scale = nn.Parameter(torch.ones(num_experts))
 
@@ -66,7 +67,7 @@ class Experts(nn.Module):
         """gate_up and down of every expert."""
         # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
         for gate_up, down in zip(self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True):
-            yield partial(F.linear, weight=gate_up), partial(F.linear, weight=down)
+            yield partial(linear, weight=gate_up), partial(linear, weight=down)
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sum over the chosen experts of weight times expert(x), [N, D]."""

@@ -3,15 +3,17 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso.nn.linear import Linear
+
 
 class MLP(nn.Module):
     """`down(gelu(gate(x)) * up(x))`, no biases."""
 
     def __init__(self, hidden_size: int, intermediate_size: int) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.up_proj = nn.Linear(hidden_size, intermediate_size, bias=False)
-        self.down_proj = nn.Linear(intermediate_size, hidden_size, bias=False)
+        self.gate_proj = Linear(hidden_size, intermediate_size, bias=False)
+        self.up_proj = Linear(hidden_size, intermediate_size, bias=False)
+        self.down_proj = Linear(intermediate_size, hidden_size, bias=False)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         gated = F.gelu(self.gate_proj(x_ND), approximate="tanh") * self.up_proj(x_ND)

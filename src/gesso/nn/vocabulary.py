@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.nn.grain import pad_rows
+from gesso.nn.linear import linear
 
 CPU_CHUNK = 2048
 """Tokens of a chunk on a CPU: with `ROWS` positions 2 MiB of fp32, which stays in a core's cache."""
@@ -65,7 +66,7 @@ class Vocabulary(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Soft-capped scores of hidden states [..., D], fp32 [..., V]."""
-        return self._cap(F.linear(hidden, self.weight).float(), inplace=not torch.is_grad_enabled())
+        return self._cap(linear(hidden, self.weight).float(), inplace=not torch.is_grad_enabled())
 
     def mix(self, logits: Tensor) -> Tensor:
         """sqrt(D) * softmax(logits) @ table, [..., D]."""
@@ -116,7 +117,7 @@ class Vocabulary(nn.Module):
         references: list[Tensor] = []
         for start in range(0, vocab, chunk):
             table = self.weight[start : start + chunk]
-            z = self._cap(F.linear(hidden_ND, table).float(), inplace=True).mul_(inverse_N1)
+            z = self._cap(linear(hidden_ND, table).float(), inplace=True).mul_(inverse_N1)
             top_N1, index_N1 = z.max(dim=-1, keepdim=True)
             argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
             new_maximum_N1 = torch.maximum(top_N1, maximum_N1)
@@ -127,7 +128,7 @@ class Vocabulary(nn.Module):
             blocks = F.pad(p, (0, -p.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK)).sum(dim=-1)
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
-            mixed_ND.mul_(shrink).add_(p.to(table.dtype) @ table)
+            mixed_ND.mul_(shrink).add_(linear(p.to(table.dtype), table.T))
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
@@ -152,7 +153,7 @@ class Vocabulary(nn.Module):
         share = ((target - before) / mass.gather(1, block)).clamp_(low, high)
         tokens = block * BLOCK + torch.arange(BLOCK, device=mass.device)
         inside = tokens < self.weight.shape[0]
-        table_NBD = self.weight[tokens.clamp(max=self.weight.shape[0] - 1)]
+        table_NBD = F.embedding(tokens.clamp(max=self.weight.shape[0] - 1), self.weight)
         scores = torch.bmm(table_NBD, hidden_ND[:, :, None])[..., 0].float()
         z = self._cap(scores, inplace=True).mul_(inverse_N1).sub_(maximum_N1)
         p = torch.where(inside, z.exp_(), 0.0)
