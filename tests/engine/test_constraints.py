@@ -108,3 +108,68 @@ def test_constrained_requests_run_beside_others(tiny: Engine) -> None:
 def test_what_cannot_be_is_refused_by_name(tiny: Engine, options: dict[str, Any], match: str) -> None:
     with pytest.raises(OptionError, match=match):
         tiny.generate("hi", **options)
+
+
+# Tool calls
+
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "clock"}},
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "strict": True,
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 1}},
+                "required": ["city", "days"],
+                "additionalProperties": False,
+            },
+        },
+    },
+]
+WEATHER = {"type": "function", "function": {"name": "weather"}}
+SHORT: dict[str, Any] = {"tools": TOOLS, "max_new_tokens": 6 * CANVAS, "max_denoising_steps": 3}
+
+
+def check_calls(calls: Any) -> None:
+    for call in calls:
+        schema = (
+            TOOLS[1]["function"]["parameters"] if call.name == "weather" else {"type": "object", "maxProperties": 0}
+        )
+        jsonschema.validate(json.loads(call.arguments), schema)
+
+
+@pytest.mark.parametrize("seed", range(20 if THOROUGH else 4))
+def test_a_call_that_is_asked_for_is_made_and_its_arguments_validate(tiny: Engine, seed: int) -> None:
+    result = tiny.generate("hi", seed=seed, tool_choice="required", **SHORT)
+    assert result.tool_calls
+    assert (result.text, result.warnings, result.finish_reason) == ("", (), "stop")
+    check_calls(result.tool_calls)
+    named = tiny.generate("hi", seed=seed, tool_choice=WEATHER, parallel_tool_calls=False, **SHORT)
+    assert [call.name for call in named.tool_calls] == ["weather"]
+    check_calls(named.tool_calls)
+
+
+def test_a_strict_function_binds_calls_made_unasked(tiny: Engine) -> None:
+    for seed in range(6):
+        result = tiny.generate("hi", seed=seed, **SHORT)
+        assert result.warnings == ()
+        check_calls(call for call in result.tool_calls if call.name == "weather")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tool_choice": "sometimes"}, "tool_choice must be"),
+        ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice names 'other'"),
+        ({"tool_choice": "required", "regex": "a"}, "tools and regex contradict"),
+        ({"tool_choice": "required", "max_new_tokens": 2}, "tool_choice: the shortest answer has"),
+        ({"tool_choice": "required", "begin": "a"}, "begin does not go with tool_choice"),
+        ({"tool_choice": "required", "tools": []}, "tool_choice needs tools"),
+        ({"tool_choice": "required", "tools": [{"type": "function"}]}, "tools: a tool needs a function"),
+    ],
+)
+def test_calls_that_cannot_be_are_refused(tiny: Engine, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tiny.generate("hi", **{**SHORT, **options})

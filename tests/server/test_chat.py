@@ -253,18 +253,16 @@ def test_without_tools_nothing_is_barred(client: TestClient, service: FakeServic
         assert dict(service.requests[-1].options) == {}
 
 
-@pytest.mark.parametrize(
-    ("tools", "choice", "begin"),
-    [
-        ([WEATHER, CLOCK], "required", "<|tool_call>call:"),
-        ([WEATHER], "required", "<|tool_call>call:weather{"),
-        ([WEATHER, CLOCK], {"type": "function", "function": {"name": "clock"}}, "<|tool_call>call:clock{"),
-    ],
-)
-def test_a_call_can_be_demanded(
-    client: TestClient, service: FakeService, tools: list[Any], choice: Any, begin: str
-) -> None:
-    assert options(client, service, tools=tools, tool_choice=choice) == {"tools": tools, "begin": begin}
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "clock"}}])
+def test_a_call_can_be_demanded(client: TestClient, service: FakeService, choice: Any) -> None:
+    tools = [WEATHER, CLOCK]
+    assert options(client, service, tools=tools, tool_choice=choice) == {"tools": tools, "tool_choice": choice}
+
+
+def test_one_call_at_most_and_strict_arguments_can_be_asked_for(client: TestClient, service: FakeService) -> None:
+    tools = [{"type": "function", "function": {**CLOCK["function"], "strict": True}}]
+    asked = options(client, service, tools=tools, parallel_tool_calls=False)
+    assert asked == {"tools": tools, "parallel_tool_calls": False}
 
 
 def test_calls_come_back_in_openais_form(client: TestClient, service: FakeService) -> None:

@@ -244,7 +244,8 @@ def test_instructor(openai: Any, scripted: tuple[FakeService, str]) -> None:
         ask = instructor.from_openai(client, mode=instructor.Mode.TOOLS).chat.completions.create
         found = ask(model="mini", response_model=person, messages=[{"role": "user", "content": "Ann is 31."}])
     assert (found.name, found.age) == ("Ann", 31)
-    assert service.requests[-1].options["begin"] == "<|tool_call>call:Person{"
+    choice = service.requests[-1].options["tool_choice"]
+    assert choice == {"type": "function", "function": {"name": "Person"}}
 
 
 # Clients without an SDK.

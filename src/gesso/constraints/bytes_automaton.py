@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints.expression import Anchor, Expression, Intersection, Joined, Repeat, Sequence, Union, Whole
+from gesso.constraints.marks import encode
 from gesso.constraints.nondeterministic import Graph
 from gesso.errors import OptionError
 
@@ -43,7 +44,7 @@ class ByteAutomaton:
     def matches(self, text: str) -> bool:
         """Whether the text as a whole is in the language."""
         state = self.start
-        for byte in text.encode():
+        for byte in encode(text):
             state = int(self.next_SB[state, byte])
             if state < 0:
                 return False

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gesso.constraints.automaton import REFUSED, IntArray, TokenAutomaton
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import Expression
+from gesso.constraints.marks import with_marks
 from gesso.constraints.regex import parse
 from gesso.constraints.token_text import token_bytes
 from gesso.errors import OptionError
@@ -142,7 +143,7 @@ class _Compiler:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.texts = token_bytes(tokenizer)
-        self.trees: dict[int, VocabularyTree] = {}
+        self.trees: dict[tuple[int, tuple[int, ...]], VocabularyTree] = {}
         self.made: OrderedDict[object, TokenAutomaton] = OrderedDict()
 
 
@@ -156,22 +157,25 @@ def compile_constraint(
     end_tokens: Sequence[int],
     fill_token: int | None = None,
     vocab_size: int | None = None,
+    special: Sequence[str] = (),
 ) -> TokenAutomaton:
     """The automaton of all token sequences whose text satisfies a constraint; remembered.
 
     Args:
         constraint: a regular expression (see `regex`) that the whole text matches, or an expression.
-        tokenizer: whose tokens spell the text. Special tokens are never part of it.
+        tokenizer: whose tokens spell the text. Other special tokens are never part of it.
         end_tokens: any of them ends the text.
         fill_token: what fills a canvas behind the end; without it the first end token.
         vocab_size: how many tokens the model scores, where it is more than the tokenizer has.
+        special: special tokens that the expression's marks 0, 1, ... stand for (see `marks`); the tokenizer has them.
 
     Raises:
         OptionError: the pattern is malformed or has an unsupported feature, nothing that satisfies it can be spelled,
             or the automaton is too large.
         TextError: the tokenizer's decoder does more than join pieces.
     """
-    key = (constraint, tuple(end_tokens), fill_token, vocab_size)
+    marked = tuple(tokenizer.special[name] for name in special)
+    key = (constraint, tuple(end_tokens), fill_token, vocab_size, marked)
     # One at a time: two requests with one new schema compile it once.
     with _lock:
         if (compiler := _compilers.get(tokenizer)) is None:
@@ -180,11 +184,11 @@ def compile_constraint(
             compiler.made.move_to_end(key)
             return compiler.made[key]
         size = len(compiler.texts) if vocab_size is None else vocab_size
-        if size not in compiler.trees:
+        if (size, marked) not in compiler.trees:
             padded = [*compiler.texts[:size], *[None] * (size - len(compiler.texts))]
-            compiler.trees[size] = VocabularyTree.build(padded)
+            compiler.trees[size, marked] = VocabularyTree.build(with_marks(padded, marked) if marked else padded)
         expression = parse(constraint) if isinstance(constraint, str) else constraint
-        automaton = token_automaton(compile_bytes(expression), compiler.trees[size], end_tokens, fill_token)
+        automaton = token_automaton(compile_bytes(expression), compiler.trees[size, marked], end_tokens, fill_token)
         compiler.made[key] = automaton
         if len(compiler.made) > KEPT:
             compiler.made.popitem(last=False)

@@ -46,19 +46,14 @@ from gesso.constraints.json_keywords import (
     types,
 )
 from gesso.constraints.json_text import (
-    ANY_STRING,
-    CHARACTER,
     Bound,
     JsonForm,
     any_value,
     array,
-    escape,
     integers,
-    literal,
     mapping,
     multiples,
     numbers,
-    quoted,
 )
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
@@ -206,7 +201,7 @@ class _Compiler:
             kind = type_of(value)
             if kind not in types(schema):
                 continue
-            text = literal(value, self.form)
+            text = self.form.literal(value)
             rest = {
                 key: part
                 for key, part in schema.items()
@@ -239,15 +234,15 @@ class _Compiler:
         if most is not None and most < least:
             return NEVER
         if least or most is not None:
-            parts.append(repeat(CHARACTER, least, None if most is None else int(most)))
+            parts.append(repeat(self.form.character, least, None if most is None else int(most)))
         for pattern in schema.get("pattern", ()):
             try:
-                parts.append(escape(parse_search(pattern)))
+                parts.append(self.form.inside(parse_search(pattern)))
             except OptionError as error:
                 raise OptionError(f"{pointer}/pattern: {error}") from None
         if "format" in schema:
             parts.append(format_expression(schema["format"]))
-        return quoted(intersection(*parts)) if parts else ANY_STRING
+        return self.form.quoted(intersection(*parts)) if parts else self.form.any_string
 
     def _number(self, name: str, schema: Plain, pointer: str) -> Expression:
         lows = [
@@ -312,7 +307,7 @@ class _Compiler:
             value = self.value(part, f"{pointer}/properties/{escape_pointer(name)}", refs)
             if value == NEVER and name in required:
                 return NEVER
-            key = sequence(literal(name, self.form), Text(self.form.key_separator))
+            key = sequence(self.form.key(name), Text(self.form.key_separator))
             if value != NEVER:
                 items.append((sequence(key, value), name in required))
         return sequence(Text("{"), Joined(tuple(items), self.form.item_separator), Text("}")) if items else Text("{}")

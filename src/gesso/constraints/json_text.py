@@ -58,6 +58,8 @@ class JsonForm:
     """Objects and arrays in each other, where a schema allows any value."""
     max_recursion: int = 3
     """How often a `$ref` may lead into itself."""
+    most_open_members: int | None = None
+    """Of an object whose keys a schema leaves open."""
 
     def __post_init__(self) -> None:
         if self.item_separator.strip(" \t\r\n") != "," or self.key_separator.strip(" \t\r\n") != ":":
@@ -65,10 +67,30 @@ class JsonForm:
         if self.max_digits <= self.max_fraction or self.max_fraction < 1 or min(self.max_depth, self.max_recursion) < 1:
             raise OptionError("the limits of JSON must be 1 or more, and max_digits above max_fraction")
 
+    def inside(self, expression: Expression) -> Expression:
+        """The language of the same texts as they are written inside a string."""
+        return escape(expression)
 
-def literal(value: Any, form: JsonForm) -> Expression:
-    """Exactly this value."""
-    return Text(json.dumps(value, ensure_ascii=False, separators=(form.item_separator, form.key_separator)))
+    def quoted(self, body: Expression) -> Expression:
+        """A string, given what stands between its quotes."""
+        return sequence(Text('"'), body, Text('"'))
+
+    def key(self, name: str) -> Expression:
+        """The name of an object's member."""
+        return self.literal(name)
+
+    def literal(self, value: Any) -> Expression:
+        """Exactly this value."""
+        return Text(json.dumps(value, ensure_ascii=False, separators=(self.item_separator, self.key_separator)))
+
+    @property
+    def character(self) -> Expression:
+        """One character of a string."""
+        return self.inside(Chars(charset.ANY))
+
+    @property
+    def any_string(self) -> Expression:
+        return self.quoted(Repeat(self.character))
 
 
 # Strings
@@ -99,18 +121,6 @@ def escape(expression: Expression) -> Expression:
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
         case Anchor() | Multiples():
             return expression
-
-
-CHARACTER = escape(Chars(charset.ANY))
-"""One character of a string."""
-
-
-def quoted(body: Expression) -> Expression:
-    """A string, given what stands between its quotes."""
-    return sequence(Text('"'), body, Text('"'))
-
-
-ANY_STRING = quoted(Repeat(CHARACTER))
 
 
 # Numbers
@@ -253,13 +263,13 @@ def array(item: Expression, form: JsonForm, least: int = 0, most: int | None = N
 
 def mapping(value: Expression, form: JsonForm) -> Expression:
     """An object of any keys, all of whose values are of one kind."""
-    member = sequence(ANY_STRING, Text(form.key_separator), value)
-    return sequence(Text("{"), repeat(member, 0, None, form.item_separator), Text("}"))
+    member = sequence(form.any_string, Text(form.key_separator), value)
+    return sequence(Text("{"), repeat(member, 0, form.most_open_members, form.item_separator), Text("}"))
 
 
 def any_value(form: JsonForm, depth: int) -> Expression:
     """Any value with at most `depth` arrays and objects in each other."""
-    scalars = [choices(("null", "true", "false")), numbers(None, None, form), ANY_STRING]
+    scalars = [choices(("null", "true", "false")), numbers(None, None, form), form.any_string]
     if not depth:
         return union(scalars)
     inner = any_value(form, depth - 1)

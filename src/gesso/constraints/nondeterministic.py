@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from gesso.constraints import charset
 from gesso.constraints.expression import Anchor, Chars, Expression, Multiples, Text
+from gesso.constraints.marks import encode
 from gesso.errors import OptionError
 
 MAX_GRAPH = 400_000
@@ -52,7 +53,7 @@ class Graph:
 
     def add_text(self, text: str, source: int) -> int:
         """Put a text behind `source`; return the state behind it."""
-        for byte in text.encode():
+        for byte in encode(text):
             target = self.add()
             self.edges[source].append((byte, byte, target))
             source = target

@@ -1,7 +1,8 @@
 """A constraint on a request's output, canvas by canvas."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,8 +15,10 @@ from gesso.constraints.inference import Emissions, Lattice
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
+from gesso.constraints.tool_calls import tool_calls
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.shaping import Guidance
+from gesso.errors import OptionError
 
 
 def constraint_expression(config: GenerationConfig) -> Expression:
@@ -33,6 +36,49 @@ def constraint_expression(config: GenerationConfig) -> Expression:
     if config.grammar is not None:
         return parse_grammar(config.grammar)
     return json_object()
+
+
+def tool_expression(
+    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool
+) -> Expression | None:
+    """The language of an answer that may or must call `tools`; None where nothing is asked of it.
+
+    Args:
+        tools: functions as OpenAI's API describes them; arguments of those that are `strict` are held to their schema.
+        choice: `auto`: text, then calls if any; `required`: calls alone; or the function that is called, as
+            `{"type": "function", "function": {"name": ...}}`.
+        parallel: whether there may be more than one call.
+
+    Raises:
+        OptionError: an impossible choice, a tool that is no function, or a schema that is not supported.
+    """
+    if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
+        return None
+    if choice not in ("auto", "required") and not isinstance(choice, Mapping):
+        raise OptionError(f"tool_choice must be auto, none, required or a function, got {choice!r}")
+    functions = {_function(tool)["name"]: _function(tool) for tool in tools}
+    if not functions:
+        raise OptionError("tool_choice needs tools")
+    if isinstance(choice, Mapping):
+        name = _function(choice)["name"]
+        if name not in functions:
+            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}")
+        functions = {name: functions[name]}
+    free = choice == "auto"
+    # What is called of its own accord and is not strict may have any arguments.
+    loose = {"type": "object"}
+    schemas = {
+        name: function.get("parameters") if not free or function.get("strict") else loose
+        for name, function in functions.items()
+    }
+    return tool_calls(schemas, calls=(0 if free else 1, None if parallel else 1), text_first=free)
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = tool.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise OptionError("tools: a tool needs a function with a name")
+    return function
 
 
 @lru_cache(maxsize=64)

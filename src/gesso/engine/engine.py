@@ -11,7 +11,9 @@ from typing import Any
 
 from gesso.config import GenerationConfig
 from gesso.constraints.compile import compile_constraint
-from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of
+from gesso.constraints.expression import Expression
+from gesso.constraints.tool_calls import SPECIAL
+from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
 from gesso.engine.events import Event
 from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
@@ -42,6 +44,9 @@ class Request:
         raw (bool): the prompt is the text itself, without the chat template.
         thinking (bool): let the model think first.
         tools (list of mappings): functions it may call, as OpenAI's API describes them.
+        tool_choice (str or mapping): `auto`, `none`, `required`, or the function that is to be called. A call that is
+            asked for, or of a function with `strict: true`, has arguments that are valid under its schema.
+        parallel_tool_calls (bool): whether there may be more than one call.
         begin (str): what the answer is made to begin with; it is part of the output.
     """
 
@@ -154,6 +159,8 @@ class Engine:
             raise OptionError(f"begin must be a string, got {begin!r}")
         if tools is not None and not (isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools)):
             raise OptionError(f"tools must be a list of mappings, got {tools!r}")
+        choice, parallel = options.pop("tool_choice", "auto"), options.pop("parallel_tool_calls", True)
+        calls = tool_expression(tools or (), choice, parallel)
         config = self.defaults.override(**options)
         shape = self.model.config
         ids = prompt_ids(
@@ -162,7 +169,7 @@ class Engine:
             self.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
-            tools=tools or (),
+            tools=(tools or ()) if choice != "none" else (),
             **text,
         )
         self._check(config)
@@ -177,10 +184,11 @@ class Engine:
             config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
         if pinned > config.max_new_tokens:
             raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
-        constraint = self._constraint(config)
+        constraint = self._constraint(config, calls)
         if constraint is not None and (text.get("thinking") or begin):
             other = "thinking" if text.get("thinking") else "begin"
-            raise OptionError(f"{other} does not go with {config.constraint}: the whole answer is constrained")
+            what = config.constraint or "tool_choice"
+            raise OptionError(f"{other} does not go with {what}: the whole answer is constrained")
         sequence = RunningSequence(
             ids,
             config,
@@ -200,22 +208,28 @@ class Engine:
             )
         return sequence
 
-    def _constraint(self, config: GenerationConfig) -> OutputConstraint | None:
+    def _constraint(self, config: GenerationConfig, calls: Expression | None) -> OutputConstraint | None:
         """The constraint of a request, compiled, or found where the same was compiled before."""
-        if config.constraint is None:
+        name = config.constraint
+        if name is None and calls is None:
             return None
+        if name is not None and calls is not None:
+            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer")
+        name, special = name or "tool_choice", () if calls is None else SPECIAL
+        if missing := [token for token in special if token not in self.tokenizer.special]:
+            raise OptionError(f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}")
         shape = self.model.config
-        fill = shape.eos_token_id if shape.eos_token_id in config.eos_token_ids else config.eos_token_ids[0]
+        ends = config.eos_token_ids
+        fill = shape.eos_token_id if shape.eos_token_id in ends else ends[0]
         try:
-            expression = constraint_expression(config)
-            automaton = compile_constraint(expression, self.tokenizer, config.eos_token_ids, fill, shape.vocab_size)
+            expression = constraint_expression(config) if calls is None else calls
+            automaton = compile_constraint(expression, self.tokenizer, ends, fill, shape.vocab_size, special)
         except UserError as error:
-            raise OptionError(f"{config.constraint} cannot be used: {error}") from None
+            raise OptionError(f"{name} cannot be used: {error}") from None
         needed = automaton.shortest - 1
         if needed > config.max_new_tokens:
             raise OptionError(
-                f"{config.constraint}: the shortest answer has {needed} tokens, "
-                f"max_new_tokens is {config.max_new_tokens}"
+                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}"
             )
         return OutputConstraint(lattice_of(automaton, self.model.device))
 

@@ -23,6 +23,7 @@ _FIELDS = {
         for name in ("temperature", "top_p", "top_k", "logit_bias", "thinking_budget", "seed", "stop", "tools")
     },
     "options": "options",
+    "tool_choice": "tool_choice",
     "thinking": "chat_template_kwargs.enable_thinking",
     "json_schema": "response_format",
     "json_object": "response_format",

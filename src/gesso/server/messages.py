@@ -118,18 +118,13 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
             if thinking:
                 message = "a call at once leaves no room for thoughts: turn thinking off, or use auto"
                 raise ApiError(400, f"tool_choice: {message}", param="tool_choice", code="unsupported_value")
-            options["begin"] = _begin(request)
+            choice = request.tool_choice
+            options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
+        if request.parallel_tool_calls is False:
+            options["parallel_tool_calls"] = False
     elif request.tools and TOOL_CALL in vocabulary.special:
         options["logit_bias"] = {**options.get("logit_bias", {}), vocabulary.special[TOOL_CALL]: NEVER}
     return {**options, **thinking}
-
-
-def _begin(request: ChatRequest) -> str:
-    """What an answer that must be a call begins with."""
-    if isinstance(request.tool_choice, NamedTool):
-        return f"{TOOL_CALL}call:{request.tool_choice.function.name}{{"
-    tools = request.tools or []
-    return f"{TOOL_CALL}call:{tools[0].function.name}{{" if len(tools) == 1 else f"{TOOL_CALL}call:"
 
 
 def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:

@@ -13,7 +13,6 @@ MAX_PROMPTS = 32
 MAX_STOP = 16
 MAX_LOGPROBS = 20
 
-NO_INFILL = "infill is not supported yet"
 NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
 MAX_CONSTRAINT = 2**16
 """Characters of a regular expression or a grammar."""
@@ -167,9 +166,7 @@ class Function(Strict):
     name: FunctionName
     description: str | None = None
     parameters: JsonObject | None = None
-    strict: Annotated[
-        bool | None, only(False, because="arguments are not guaranteed to fit the schema yet; leave strict out")
-    ] = None
+    strict: bool | None = None
 
 
 class Tool(Strict):
@@ -222,9 +219,7 @@ class ChatRequest(Sampling):
     top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
-    parallel_tool_calls: Annotated[
-        bool | None, only(True, because="false is not supported: a canvas may hold several calls")
-    ] = None
+    parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateOptions | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
@@ -288,9 +283,23 @@ class CompletionRequest(Sampling):
 
     prompt: Prompts
     logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
-    suffix: Annotated[None, refused(NO_INFILL)] = None
+    suffix: str | None = None
+    """What comes after the text that is to be found; an empty one is none."""
     echo: Annotated[bool | None, only(False, because="the prompt is not repeated; use /v1/tokenize")] = None
     best_of: Annotated[int | None, only(1, because="only 1 is supported; use n")] = None
+
+    @model_validator(mode="after")
+    def _check_suffix(self) -> "CompletionRequest":
+        if not self.suffix:
+            return self
+        if not isinstance(self.prompt, str):
+            raise contradiction("prompt", "is one text where there is a suffix")
+        if (self.n or 1) > 1:
+            raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
+        for name in ("stream", "logprobs", "logit_bias", "structured_outputs"):
+            if getattr(self, name) not in (None, False):
+                raise contradiction(name, "does not go with a suffix")
+        return self
 
 
 class TokenizeRequest(Strict):

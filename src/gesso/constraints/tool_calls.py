@@ -1,0 +1,117 @@
+"""Tool calls that are valid by construction, in the syntax of `gesso.text.tool_calls`.
+
+Arguments follow a JSON Schema, read as `json_schema` reads it. Two things are narrower than in JSON: a string does not
+contain `<|`, which may begin a special token's name, and where a schema leaves the keys of an object open it has one
+member at most, because keys could come twice.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.constraints import charset
+from gesso.constraints.expression import (
+    NEVER,
+    Chars,
+    Expression,
+    Repeat,
+    Sequence,
+    Text,
+    intersection,
+    repeat,
+    sequence,
+    union,
+)
+from gesso.constraints.json_keywords import Schema
+from gesso.constraints.json_schema import schema_expression
+from gesso.constraints.json_text import JsonForm
+from gesso.constraints.marks import mark
+from gesso.errors import OptionError
+from gesso.text.tool_calls import CALL, CALL_END, QUOTE
+
+SPECIAL = (CALL, CALL_END, QUOTE)
+"""The special tokens of a call, in the order of their marks."""
+_CALL, _CALL_END, _QUOTE = (Text(mark(number)) for number in range(len(SPECIAL)))
+_BARE_KEY = re.compile(r"[A-Za-z0-9_.-]+")
+_NOT_OPENING = Chars(charset.difference(charset.ANY, charset.of("<")))
+_HARMLESS = Chars(charset.difference(charset.ANY, charset.of("<|")))
+_INSIDE = Sequence(
+    (
+        Repeat(union([_NOT_OPENING, sequence(Repeat(Text("<"), 1), _HARMLESS)])),
+        Repeat(Text("<")),
+    )
+)
+"""Texts without `<|`."""
+_CONSTANTS = {True: "true", False: "false", None: "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm(JsonForm):
+    """Arguments as Gemma writes them: strings between quote tokens, without escapes; bare keys."""
+
+    item_separator: str = ","
+    key_separator: str = ":"
+    most_open_members: int | None = 1
+
+    def inside(self, expression: Expression) -> Expression:
+        return expression
+
+    def quoted(self, body: Expression) -> Expression:
+        return NEVER if body == NEVER else sequence(_QUOTE, intersection(_INSIDE, body), _QUOTE)
+
+    def key(self, name: str) -> Expression:
+        return Text(name) if _BARE_KEY.fullmatch(name) else self.quoted(Text(name))
+
+    def literal(self, value: Any) -> Expression:
+        match value:
+            case str():
+                return self.quoted(Text(value))
+            case dict():
+                members = [sequence(self.key(name), Text(":"), self.literal(part)) for name, part in value.items()]
+                return self._between("{", members, "}")
+            case list():
+                return self._between("[", [self.literal(part) for part in value], "]")
+            case bool() | None:
+                return Text(_CONSTANTS[value])
+            case _:
+                return Text(json.dumps(value))
+
+    def _between(self, opening: str, items: list[Expression], closing: str) -> Expression:
+        parts = [part for item in items for part in (Text(","), item)][1:]
+        return sequence(Text(opening), *parts, Text(closing))
+
+
+def tool_calls(
+    functions: Mapping[str, Schema | None], *, calls: tuple[int, int | None] = (1, None), text_first: bool = False
+) -> Expression:
+    """Calls of some functions.
+
+    Args:
+        functions: the schema of each one's arguments by its name; None takes no arguments.
+        calls: how many there are at least and at most.
+        text_first: whether any text may come before them.
+
+    Raises:
+        OptionError: a schema has a part that is not supported, or is none of an object.
+    """
+    options = []
+    for name, schema in functions.items():
+        try:
+            arguments = schema_expression({"type": "object", **_object(schema)}, CallForm())
+        except OptionError as error:
+            raise OptionError(f"tools: the parameters of {name}: {error}") from None
+        options.append(sequence(Text(f"call:{name}"), arguments))
+    made = repeat(sequence(_CALL, union(options), _CALL_END), *calls)
+    return sequence(_INSIDE, made) if text_first else made
+
+
+def _object(schema: Schema | None) -> dict[str, Any]:
+    if schema is None or schema == {}:
+        return {"additionalProperties": False}
+    if not isinstance(schema, dict):
+        raise OptionError(f"#: the arguments are an object, not {schema!r}")
+    if schema.get("type", "object") != "object":
+        raise OptionError(f"#/type: the arguments are an object, not {schema['type']!r:.60}")
+    return schema

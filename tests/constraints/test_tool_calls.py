@@ -1,0 +1,109 @@
+"""Calls that the automaton writes are read back by the parser, and their arguments validate."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from constraints.conftest import cases
+from constraints.schemas import SCHEMAS
+from constraints.test_compile import MINI_ENDS, drawn
+from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.compile import compile_constraint
+from gesso.constraints.marks import mark
+from gesso.constraints.tool_calls import SPECIAL, tool_calls
+from gesso.errors import OptionError
+from gesso.text.tokenizer import Tokenizer
+from gesso.text.tool_calls import CALL, CALL_END, ToolCall, parse_tool_call
+
+OBJECTS = [name for name, schema in SCHEMAS.items() if isinstance(schema, dict) and schema.get("type") == "object"]
+CITY: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 2, "maxLength": 9},
+        "the days": {"type": "integer", "minimum": -3, "maximum": 40},
+        "tags": {"type": "array", "items": {"enum": ["a", 'b"{', 3.5, None, True, ["x"], {"k": 1}]}, "maxItems": 3},
+        "rest": {},
+    },
+    "required": ["city", "the days", "tags"],
+}
+
+
+def write(mini: Tokenizer, expression: Any, extra: int, seed: int) -> tuple[str, list[ToolCall]]:
+    """One output drawn at random: the text before the calls, and the calls."""
+    automaton = compile_constraint(expression, mini, MINI_ENDS, special=SPECIAL)
+    tokens = drawn(automaton, automaton.shortest + extra, 0, seed, 3.0)
+    text = mini.decode([token for token in tokens if token not in MINI_ENDS])
+    before, *calls = text.split(CALL)
+    assert all(call.endswith(CALL_END) for call in calls)
+    return before, [parse_tool_call(call.removesuffix(CALL_END)) for call in calls]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_arguments_validate(name: str, mini: Tokenizer) -> None:
+    schema = SCHEMAS[name]
+    for seed in range(cases(3, 20)):
+        before, calls = write(mini, tool_calls({"act": schema}), 9 * seed, seed)
+        assert before == ""
+        assert calls
+        for call in calls:
+            assert call.name == "act"
+            jsonschema.Draft202012Validator(schema).validate(json.loads(call.arguments))
+
+
+def test_strings_bare_keys_and_literals(mini: Tokenizer) -> None:
+    seen = set()
+    for seed in range(cases(40, 400)):
+        _, calls = write(mini, tool_calls({"weather": CITY}, calls=(1, 2)), 30, seed)
+        assert 1 <= len(calls) <= 2
+        for call in calls:
+            jsonschema.validate(json.loads(call.arguments), CITY)
+            seen |= json.loads(call.arguments).keys()
+    assert seen == {"city", "the days", "tags", "rest"}
+
+
+def test_text_may_come_first_and_calls_may_be_left_out(mini: Tokenizer) -> None:
+    expression = tool_calls({"a": None, "b": {}}, calls=(0, None), text_first=True)
+    found = [write(mini, expression, 12, seed) for seed in range(40)]
+    assert any(before for before, _ in found)
+    assert {call.arguments for _, calls in found for call in calls} <= {"{}"}
+
+
+def test_what_the_language_holds() -> None:
+    texts = compile_bytes(tool_calls({"f": {"properties": {"x": {"type": "string"}, "y z": {"const": None}}}}))
+    begin, end, quote = (mark(number) for number in range(3))
+    for inside in ("f{}", f"f{{x:{quote}a,b}}{quote}}}", f"f{{{quote}y z{quote}:null}}", f"f{{x:{quote}<{quote}}}"):
+        assert texts.matches(f"{begin}call:{inside}{end}"), inside
+    assert texts.matches(f"{begin}call:f{{}}{end}{begin}call:f{{}}{end}")
+    for inside in ("f", "g{}", 'f{x:"a"}', f"f{{x:{quote}<|{quote}}}", f"f{{ x:{quote}a{quote}}}", "f{}x"):
+        assert not texts.matches(f"{begin}call:{inside}{end}"), inside
+    assert not texts.matches("")
+    assert not texts.matches("call:f{}")
+
+
+def test_a_mark_is_no_token_that_spells_its_byte(fallback: Tokenizer) -> None:
+    """Byte tokens could write the byte that stands for a special token."""
+    automaton = compile_constraint(tool_calls({"b": None}), _with_calls(fallback), [2], special=SPECIAL)
+    spelled = [fallback._tokenizer.token_to_id(f"<0x{0xF8 + number:02X}>") for number in range(3)]
+    assert all(automaton.class_V[token] < 0 for token in spelled)
+
+
+def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
+    from tokenizers import AddedToken
+
+    tokenizer._tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    return Tokenizer(tokenizer._tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "array"}, "tools: the parameters of f: #/type: the arguments are an object"),
+        (True, "tools: the parameters of f: #: the arguments are an object"),
+        ({"properties": {"a": {"not": {}}}}, "tools: the parameters of f: #/properties/a/not"),
+    ],
+)
+def test_parameters_that_cannot_be_held_to_are_refused(schema: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tool_calls({"f": schema})
