@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from operator import index
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gesso.errors import ConfigError, OptionError
 
@@ -160,6 +160,10 @@ class LoraConfig:
         return self.alpha / (root if self.rank_stabilised else self.rank)
 
 
+Mode = Literal["canvas", "ar"]
+CanvasWidths = Literal["full", "need", "auto"]
+NARROWEST = 8
+"""Tokens of the narrowest canvas that `canvas_width` chooses."""
 CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 MOST_TEMPERATURE = 2.0
 MOST_LOGPROBS = 20
@@ -184,6 +188,14 @@ class GenerationConfig:
     """Nats: mean entropy a position must fall below to stop."""
     canvas_length: int | None = None
     """Tokens of this request's canvases; None takes the model's."""
+    canvas_width: CanvasWidths = "full"
+    """How wide each canvas is: `full`, the whole `canvas_length`; `need`, no wider than what `max_new_tokens` leaves;
+    or `auto`, which also starts with an eighth and doubles from canvas to canvas. Never below `NARROWEST`."""
+    stop_at_end: bool = False
+    """Once a canvas holds the end of the answer, only what stands up to it counts for stopping."""
+    mode: Mode = "canvas"
+    """`canvas` denoises whole canvases; `ar` writes token by token with the causal pass of the same weights, at the
+    schedule's last temperature."""
     temperature: float = 1.0
     """Scales the temperature at which tokens are drawn; how sure a position is, is measured at the schedule's own.
     0 takes the likeliest token."""
@@ -254,7 +266,8 @@ class GenerationConfig:
         if self.logprobs is not None:
             _check_int("logprobs", self.logprobs, 0)
             _check(self.logprobs <= MOST_LOGPROBS, "logprobs", f"at most {MOST_LOGPROBS}", self.logprobs)
-        _check(isinstance(self.ignore_eos, bool), "ignore_eos", "true or false", self.ignore_eos)
+        for name in ("ignore_eos", "stop_at_end"):
+            _check(isinstance(getattr(self, name), bool), name, "true or false", getattr(self, name))
         stop = _parts(self.stop)
         good = stop is not None and all(isinstance(s, str) and s for s in stop)
         _check(good, "stop", "a sequence of strings that are not empty", self.stop)
@@ -264,6 +277,9 @@ class GenerationConfig:
         self._check_constraint()
 
     def _check_canvases(self) -> None:
+        _check(self.mode in get_args(Mode), "mode", f"one of {', '.join(get_args(Mode))}", self.mode)
+        widths = get_args(CanvasWidths)
+        _check(self.canvas_width in widths, "canvas_width", f"one of {', '.join(widths)}", self.canvas_width)
         if self.start_canvas is not None:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))
@@ -282,6 +298,12 @@ class GenerationConfig:
             ids = iter(_token_ids("canvas", [part for part in _parts(self.canvas) or (-1,) if part is not None]))
             object.__setattr__(self, "canvas", tuple(None if is_free else next(ids) for is_free in free))
             _check(self.thinking_budget is None, "thinking_budget", "left out beside canvas", self.thinking_budget)
+        for name in ("start_canvas", "canvas", "probe"):
+            given = getattr(self, name) is not None
+            if given and self.mode == "ar":
+                raise OptionError(f"mode ar has no canvas: leave {name} out")
+            if given and name != "probe" and self.canvas_width != "full":
+                raise OptionError(f"canvas_width {self.canvas_width} does not go with {name}: widths would shift")
 
     @property
     def constraint(self) -> str | None:

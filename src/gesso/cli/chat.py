@@ -29,6 +29,9 @@ def chat(
     stop: opt.Stop = None,
     thinking: opt.Thinking = False,
     thinking_budget: opt.ThinkingBudget = None,
+    mode: opt.Mode = None,
+    canvas_width: opt.CanvasWidth = None,
+    stop_at_end: opt.StopAtEnd = False,
     adapter: opt.Adapter = None,
     device: opt.Device = "auto",
     dtype: opt.Dtype = "auto",
@@ -54,6 +57,9 @@ def chat(
         top_k=top_k,
         canvas_length=canvas_length,
         thinking_budget=thinking_budget,
+        mode=mode,
+        canvas_width=canvas_width,
+        stop_at_end=stop_at_end,
     )
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import note, present

@@ -19,6 +19,9 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Of the prompts and of the sampling.")] = 0,
     max_denoising_steps: opt.MaxSteps = None,
     entropy_bound: opt.EntropyBound = None,
+    mode: opt.Mode = None,
+    canvas_width: opt.CanvasWidth = None,
+    stop_at_end: opt.StopAtEnd = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
     failures: Annotated[int, typer.Option(help="Show so many wrong answers of each task.")] = 0,
     adapter: opt.Adapter = None,
@@ -47,7 +50,13 @@ def evaluate(
 
     engine = load(model, device, dtype, offline=offline, adapter=adapter)
     console = Console(stderr=True, highlight=False)
-    options = {"max_denoising_steps": max_denoising_steps, "entropy_bound": entropy_bound}
+    options = {
+        "max_denoising_steps": max_denoising_steps,
+        "entropy_bound": entropy_bound,
+        "mode": mode,
+        "canvas_width": canvas_width,
+        "stop_at_end": stop_at_end or None,
+    }
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):

@@ -46,6 +46,9 @@ def generate(
     raw: Raw = False,
     thinking: opt.Thinking = False,
     thinking_budget: opt.ThinkingBudget = None,
+    mode: opt.Mode = None,
+    canvas_width: opt.CanvasWidth = None,
+    stop_at_end: opt.StopAtEnd = False,
     as_json: AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
@@ -78,6 +81,9 @@ def generate(
         top_k=top_k,
         canvas_length=canvas_length,
         thinking_budget=thinking_budget,
+        mode=mode,
+        canvas_width=canvas_width,
+        stop_at_end=stop_at_end,
     )
     request |= opt.constraint_options(regex, json_schema, choices, grammar)
     text = read_prompt(prompt)

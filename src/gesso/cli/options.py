@@ -21,6 +21,9 @@ Temperature = Annotated[float | None, typer.Option(help="How boldly tokens are d
 TopP = Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this probability in all.")]
 TopK = Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens.")]
 CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the model's without it.")]
+CanvasWidth = Annotated[str | None, typer.Option(help="full, need (what is left to write) or auto (grows).")]
+StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Only what stands before the answer's end must settle.")]
+Mode = Annotated[str | None, typer.Option(help="canvas, or ar: token by token with the same weights.")]
 ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
@@ -102,6 +105,9 @@ def generation_options(
     top_k: int | None,
     canvas_length: int | None,
     thinking_budget: int | None,
+    canvas_width: str | None = None,
+    stop_at_end: bool = False,
+    mode: str | None = None,
 ) -> dict[str, Any]:
     """Options of a request; what was not given is left to the checkpoint's defaults.
 
@@ -133,4 +139,7 @@ def generation_options(
         "top_k": top_k,
         "canvas_length": canvas_length,
         "thinking_budget": thinking_budget,
+        "canvas_width": canvas_width,
+        "stop_at_end": stop_at_end or None,
+        "mode": mode,
     }

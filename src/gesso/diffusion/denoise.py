@@ -184,11 +184,16 @@ def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState]
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.probe is not None and state.steps == 0:
             state.probe.read(denoiser.vocabulary, hidden_CD)
+    take_step(denoiser.vocabulary, states, hidden)
+
+
+def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
+    """What a pass said of every state, [C, D], taken as its next step."""
     if fused := [i for i, state in enumerate(states) if not state.needs_logits]:
-        _step_fused(denoiser.vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
+        _step_fused(vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.needs_logits:
-            _step_shaped(denoiser.vocabulary, state, hidden_CD)
+            _step_shaped(vocabulary, state, hidden_CD)
 
 
 def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:

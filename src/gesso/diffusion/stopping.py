@@ -26,10 +26,11 @@ class StoppingRule(Protocol):
 @dataclass(frozen=True, slots=True)
 class StableAndConfident:
     """Stops when `stability_threshold` + 1 argmax canvases in a row are equal and the mean entropy of a position
-    is below `confidence_threshold` nats."""
+    is below `confidence_threshold` nats; where `end_tokens` are given, of the positions up to the first of them."""
 
     stability_threshold: int
     confidence_threshold: float
+    end_tokens: tuple[int, ...] = ()
 
     def start(self) -> "StableAndConfidentStopper":
         return StableAndConfidentStopper(self)
@@ -44,7 +45,16 @@ class StableAndConfidentStopper:
 
     def should_stop(self, prediction: Prediction) -> bool:
         argmax = prediction.argmax_C
+        counted = slice(0, self._length(argmax))
         stable = len(self._history) == self._rule.stability_threshold
-        stable = stable and all(torch.equal(argmax, earlier) for earlier in self._history)
+        stable = stable and all(torch.equal(argmax[counted], earlier[counted]) for earlier in self._history)
         self._history.append(argmax)
-        return stable and prediction.entropy_C.mean().item() < self._rule.confidence_threshold
+        return stable and prediction.entropy_C[counted].mean().item() < self._rule.confidence_threshold
+
+    def _length(self, argmax_C: Tensor) -> int:
+        """How many positions count."""
+        if self._rule.end_tokens:
+            ends = torch.isin(argmax_C, torch.tensor(self._rule.end_tokens)).nonzero()
+            if len(ends):
+                return int(ends[0]) + 1
+        return len(argmax_C)

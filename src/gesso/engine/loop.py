@@ -101,7 +101,8 @@ class Loop:
         counts = {id(sequence): sequence.chunk for sequence in plan.encode}
         for group in self._groups(plan.encode):
             self._pass(group, lambda part: self._encode(part, counts), happened)
-        for group in self._groups([sequence for sequence in plan.denoise if not sequence.finished]):
+        # What is written token by token has its next token to encode by now.
+        for group in self._groups([s for s in plan.denoise if not s.finished and not s.pending]):
             steps = {id(sequence): sequence.canvas.steps for sequence in group}
             self._pass(group, lambda part, steps=steps: self._denoise(part, steps), happened)  # type: ignore[misc]
         for sequence, _ in happened:

@@ -13,8 +13,8 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from gesso.config import GenerationConfig
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.config import NARROWEST, GenerationConfig
+from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe, take_step
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
@@ -31,12 +31,15 @@ from gesso.text.tokenizer import Tokenizer
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
     """The published sampler, with a request's settings."""
-    steps = config.max_denoising_steps
+    steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
+    left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
         schedule=LinearSchedule(config.t_min, config.t_max, steps),
         sampler=EntropyBoundSampler(config.entropy_bound),
-        stopping=StableAndConfident(config.stability_threshold, config.confidence_threshold),
-        max_denoising_steps=steps if config.strength is None else ceil(config.strength * steps),
+        stopping=StableAndConfident(
+            config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
+        ),
+        max_denoising_steps=left,
         shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
     )
 
@@ -103,14 +106,13 @@ class RunningSequence:
         offset = len(self._steps) * self.canvas_length
         pins = self._pins(offset)
         start = (self.config.start_canvas or ())[offset : offset + self.canvas_length]
-        guide = None
-        if self._constraint is not None:
-            left = self.config.max_new_tokens - max(len(self._tokens), len(self._begin))
-            guide = self._constraint.guide(left, self.canvas_length, pins)
+        left = self.config.max_new_tokens - max(len(self._tokens), len(self._begin))
+        width = self._width(left)
+        guide = None if self._constraint is None else self._constraint.guide(left, width, pins)
         return CanvasState(
             self._rules,
             self._vocab_size,
-            self.canvas_length,
+            width,
             self._generator,
             start or None,
             pins,
@@ -118,6 +120,17 @@ class RunningSequence:
             strength=self.config.strength,
             probe=self._probe if offset == 0 else None,
         )
+
+    def _width(self, left: int) -> int:
+        """Of the next canvas, when `left` tokens may still be written."""
+        if self.config.mode == "ar":
+            return 1
+        width = self.canvas_length
+        if self.config.canvas_width == "auto":
+            width = min(width, max(NARROWEST, self.canvas_length // 8) << min(len(self._steps), 30))
+        if self.config.canvas_width != "full":
+            width = min(width, max(NARROWEST, left))
+        return width
 
     def _pins(self, offset: int) -> Pins | None:
         """What the template says of the canvas that begins at position `offset` of the answer."""
@@ -182,6 +195,8 @@ class RunningSequence:
         """The next tokens are in the cache; events of a block that waited for it."""
         tokens = self._pending[: len(hidden_TD)]
         del self._pending[: len(hidden_TD)]
+        if self.config.mode == "ar":
+            return [] if self._pending else self._write_token(hidden_TD[-1:], vocabulary)
         if self.config.logprobs is None:
             return []
         before, self._hidden_D = self._hidden_D, hidden_TD[-1]
@@ -191,6 +206,18 @@ class RunningSequence:
         hidden_CD = torch.cat((before[None], hidden_TD[:-1]))
         found = token_logprobs(vocabulary, hidden_CD, tokens, self.config.logprobs, self._tokenizer)
         block, self._unread = self._unread, None
+        return self._show(block, found)
+
+    def _write_token(self, hidden_1D: Tensor, vocabulary: Vocabulary) -> list[Event]:
+        """The next token as the causal pass has it: a canvas of one position, of which one step is taken."""
+        take_step(vocabulary, [self.canvas], [hidden_1D])
+        self.canvas.converged = True
+        # The surest position of a canvas is always accepted, so what it holds is the sample.
+        block = self._within_budget(self.canvas.canvas_C.tolist())
+        found: list[TokenLogprob] = []
+        if self.config.logprobs is not None:
+            found = token_logprobs(vocabulary, hidden_1D, block, self.config.logprobs, self._tokenizer)
+        self._pending = list(block)
         return self._show(block, found)
 
     def advance(self) -> list[Event]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from gesso.config import CanvasWidths, Mode
 from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
 
 MAX_MESSAGES = 2048
@@ -12,6 +13,8 @@ MAX_CHOICES = 8
 MAX_PROMPTS = 32
 MAX_STOP = 16
 MAX_LOGPROBS = 20
+MAX_TEXT = 2**18
+"""Characters of a text with holes."""
 
 NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
 MAX_CONSTRAINT = 2**16
@@ -31,6 +34,9 @@ class Diffusion(Strict):
     start_canvas: Annotated[list[TokenId], Field(min_length=1)] | None = None
     strength: Annotated[float, Field(gt=0, le=1)] | None = None
     canvas: Annotated[list[TokenId | None], Field(min_length=1)] | None = None
+    canvas_width: CanvasWidths | None = None
+    stop_at_end: bool | None = None
+    mode: Mode | None = None
     ignore_eos: bool | None = None
     draft_frames: bool = False
 
@@ -294,6 +300,8 @@ class CompletionRequest(Sampling):
             return self
         if not isinstance(self.prompt, str):
             raise contradiction("prompt", "is one text where there is a suffix")
+        if len(self.prompt) + len(self.suffix) > MAX_TEXT:
+            raise contradiction("suffix", f"prompt and suffix may have {MAX_TEXT} characters together")
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
         for name in ("stream", "logprobs", "logit_bias", "structured_outputs"):

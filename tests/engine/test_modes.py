@@ -1,0 +1,140 @@
+"""Writing token by token, canvases of other widths, and stopping where the answer ends."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from engine.tiny import CANVAS, reciter
+from gesso.config import NARROWEST
+from gesso.diffusion.prediction import Prediction
+from gesso.diffusion.stopping import StableAndConfident
+from gesso.engine.engine import Engine, Request
+from gesso.engine.events import BlockCommitted
+from gesso.errors import OptionError
+
+PROMPT = "Sort: pear, fig"
+AR: dict[str, Any] = {"mode": "ar", "max_new_tokens": 12}
+
+
+# Token by token
+
+
+def test_the_likeliest_tokens_are_those_of_the_causal_pass(tiny: Engine) -> None:
+    result = tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR)
+    ids = list(tiny.start(Request(PROMPT, {})).prompt)
+    for token in result.token_ids:
+        scores = tiny.model.logits(tiny.model.encode(torch.tensor([ids]), tiny.model.new_cache(batch_size=1)))
+        assert token == int(scores[0, -1].argmax())
+        ids.append(token)
+    assert result.completion_tokens == 12
+    assert result.denoising_steps == (1,) * 12
+    assert result.finish_reason == "length"
+
+
+def test_log_probabilities_cost_no_further_pass(tiny: Engine) -> None:
+    plain = tiny.generate(PROMPT, seed=3, **AR)
+    told = tiny.generate(PROMPT, seed=3, logprobs=2, **AR)
+    assert told.token_ids == plain.token_ids
+    assert [entry.token for entry in told.logprobs] == list(told.token_ids)
+    greedy = tiny.generate(PROMPT, temperature=0, logprobs=1, **AR)
+    assert all(entry.top[0][0] == entry.token for entry in greedy.logprobs)
+
+
+def test_neighbours_change_nothing(tiny: Engine) -> None:
+    requests = [
+        Request(f"number {i}", {"seed": i, "max_new_tokens": 20, **({"mode": "ar"} if i % 2 else {})}) for i in range(6)
+    ]
+    together = tiny.generate_batch(requests)
+    assert [r.token_ids for r in together] == [tiny.generate_batch([request])[0].token_ids for request in requests]
+
+
+def test_constraints_hold(tiny: Engine) -> None:
+    for seed in range(4):
+        assert re.fullmatch("[a-c]{2,9}x", tiny.generate("hi", seed=seed, regex="[a-c]{2,9}x", **AR).text)
+    result = tiny.generate("hi", seed=1, json_object=True, mode="ar", max_new_tokens=30)
+    assert isinstance(json.loads(result.text), dict)
+
+
+def test_every_token_is_told_as_it_comes(tiny: Engine) -> None:
+    events = list(tiny.stream(PROMPT, seed=2, **AR))
+    blocks = [event for event in events if isinstance(event, BlockCommitted)]
+    assert [len(block.tokens) for block in blocks] == [1] * len(blocks)
+    assert len(events) == len(blocks) + 1
+
+
+# Widths
+
+
+def widths(engine: Engine, **options: Any) -> list[int]:
+    """Of the canvases of a long answer."""
+    stream = engine.stream("hi", seed=1, drafts=True, ignore_eos=True, max_denoising_steps=1, **options)
+    found: dict[int, int] = {}
+    for event in stream:
+        if not isinstance(event, BlockCommitted) and hasattr(event, "accepted"):
+            found[event.canvas] = len(event.accepted)
+    return list(found.values())
+
+
+def test_canvases_are_as_wide_as_they_are_asked_to_be() -> None:
+    engine = reciter("pear fig " * 60, canvas=64)
+    assert widths(engine, max_new_tokens=100) == [64, 64]
+    assert widths(engine, max_new_tokens=100, canvas_width="need") == [64, 36]
+    assert widths(engine, max_new_tokens=66, canvas_width="need") == [64, NARROWEST]
+    assert widths(engine, max_new_tokens=150, canvas_width="auto") == [8, 16, 32, 64, 30]
+
+
+def test_a_narrow_canvas_is_never_widened(tiny: Engine) -> None:
+    assert CANVAS <= NARROWEST
+    assert set(widths(tiny, max_new_tokens=3 * CANVAS - 3, canvas_width="auto")) == {CANVAS}
+
+
+# Stopping
+
+
+def prediction(argmax: list[int], entropy: list[float]) -> Prediction:
+    tokens = torch.tensor(argmax)
+    return Prediction(tokens, tokens, torch.tensor(entropy))
+
+
+def test_only_what_stands_before_the_end_counts() -> None:
+    unsure = [0.0, 0.0, 0.0, 3.0]
+    one, two = prediction([5, 6, 1, 7], unsure), prediction([5, 6, 1, 8], unsure)
+    ending = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
+    assert [ending.should_stop(p) for p in (one, two)] == [False, True]
+    whole = StableAndConfident(1, 0.01).start()
+    assert [whole.should_stop(p) for p in (one, two)] == [False, False]
+    moved = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
+    later = prediction([5, 1, 1, 8], unsure)
+    assert [moved.should_stop(p) for p in (one, later)] == [False, False]
+    before = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
+    doubtful = prediction([5, 6, 1, 7], [0.0, 0.5, 0.0, 0.0])
+    assert [before.should_stop(doubtful) for _ in range(2)] == [False, False]
+    endless = StableAndConfident(1, 0.01, end_tokens=(9,)).start()
+    assert [endless.should_stop(one) for _ in range(2)] == [False, False]
+
+
+def test_it_never_takes_more_steps(tiny: Engine) -> None:
+    for seed in range(5):
+        options = {"seed": seed, "max_new_tokens": CANVAS, "confidence_threshold": 0.5}
+        shorter = tiny.generate(PROMPT, stop_at_end=True, **options)
+        assert sum(shorter.denoising_steps) <= sum(tiny.generate(PROMPT, **options).denoising_steps)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "fast"}, "mode must be one of canvas, ar"),
+        ({"canvas_width": "wide"}, "canvas_width must be one of full, need, auto"),
+        ({"stop_at_end": 1}, "stop_at_end must be true or false"),
+        ({"mode": "ar", "canvas": [None, 5]}, "mode ar has no canvas: leave canvas out"),
+        ({"mode": "ar", "start_canvas": [5] * CANVAS}, "leave start_canvas out"),
+        ({"mode": "ar", "probe": [[5]]}, "leave probe out"),
+        ({"canvas_width": "auto", "canvas": [None, 5]}, "canvas_width auto does not go with canvas"),
+    ],
+)
+def test_contradictions_are_refused(tiny: Engine, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        tiny.generate("hi", **options)
