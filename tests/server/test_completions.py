@@ -61,7 +61,6 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"suffix": "end"}, "suffix"),
         ({"echo": True}, "echo"),
         ({"best_of": 2}, "best_of"),
         ({"prompt": []}, "prompt"),

@@ -10,7 +10,9 @@ import typer
 from gesso import __version__
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
+from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
+from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
 from gesso.cli.merge import merge
@@ -32,6 +34,8 @@ app = typer.Typer(
 app.command()(generate)
 app.command()(chat)
 app.command()(choose)
+app.command()(edit)
+app.command()(fill)
 app.command()(serve)
 app.command()(replay)
 app.add_typer(models, name="models")

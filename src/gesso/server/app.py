@@ -14,7 +14,9 @@ from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
 from gesso.server.completions import completion_routes
 from gesso.server.context import Context
+from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
+from gesso.server.fill import fill_routes
 from gesso.server.health import health_routes
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
@@ -55,6 +57,15 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     )
     app.state.context = context
     add_error_handlers(app)
-    for routes in (chat_routes, completion_routes, choose_routes, model_routes, token_routes, health_routes):
+    for routes in (
+        chat_routes,
+        completion_routes,
+        choose_routes,
+        edit_routes,
+        fill_routes,
+        model_routes,
+        token_routes,
+        health_routes,
+    ):
         app.include_router(routes(context))
     return app

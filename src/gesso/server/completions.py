@@ -14,6 +14,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
 from gesso.server.choices import Choices
 from gesso.server.context import Context
+from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import diffusion_report, draft, usage
 from gesso.server.requests import CompletionRequest
@@ -32,11 +33,14 @@ def completion_routes(context: Context) -> APIRouter:
         tags=["completions"],
     )
     async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
-        """What follows a text, or each of several; as it is, without the chat template."""
+        """What follows a text, or each of several, or stands between it and `suffix`; without the chat template."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:
             http.state.record.prompt = body.prompt
+        if body.suffix:
+            inserted = await insert(context, body, adapter, http)
+            return Response(inserted.model_dump_json(exclude_unset=True), media_type="application/json")
         options = sampling_options(body)
         if body.logprobs is not None:
             options["logprobs"] = body.logprobs

@@ -1,0 +1,234 @@
+"""`gesso edit`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from gesso.control.edit import EditResult
+
+File = Annotated[str, typer.Argument(help="The file to edit; - reads standard input.")]
+Instruction = Annotated[str, typer.Argument(help="What to change, such as: Rename x to count.")]
+LinesOption = Annotated[
+    str | None, typer.Option("--lines", help="Change these lines only, such as 10-24, counted from 1.")
+]
+MatchOption = Annotated[str | None, typer.Option("--match", help="Change this text only; it must occur exactly once.")]
+Strength = Annotated[float | None, typer.Option(help="How much may change: above 0, and 1 rewrites from noise.")]
+Context = Annotated[int | None, typer.Option(help="Tokens that the model reads around what is selected.")]
+Diff = Annotated[bool, typer.Option("--diff", help="Print a unified diff instead of the text.")]
+InPlace = Annotated[bool, typer.Option("--in-place", help="Write the result to the file, whole or not at all.")]
+Interactive = Annotated[bool, typer.Option("--interactive", help="Ask about every change, then write the file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
+
+STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
+"""Of the lines of a diff, by their first character."""
+QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
+
+
+def edit(
+    file: File,
+    instruction: Instruction,
+    lines: LinesOption = None,
+    match: MatchOption = None,
+    strength: Strength = None,
+    context: Context = None,
+    diff: Diff = False,
+    in_place: InPlace = False,
+    interactive: Interactive = False,
+    as_json: AsJson = False,
+    model: opt.Model = "mini",
+    seed: opt.Seed = None,
+    max_new_tokens: opt.MaxNewTokens = None,
+    adapter: opt.Adapter = None,
+    device: opt.Device = "auto",
+    dtype: opt.Dtype = "auto",
+    offline: opt.Offline = False,
+) -> None:
+    """Change a part of a file as told, and nothing else."""
+    from gesso.control.selection import selection_of
+    from gesso.errors import GessoError
+
+    _check(file, diff=diff, in_place=in_place, interactive=interactive, as_json=as_json)
+    selection = selection_of(lines, match)
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    text = _decoded(data, file)
+    # A text that has no such part is refused before the model is loaded.
+    selection.of(text)
+    from gesso.api import load
+    from gesso.control.edit import CONTEXT, STRENGTH
+    from gesso.control.edit import edit as edit_job
+    from gesso.control.job import run_job
+
+    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    job = edit_job(
+        engine,
+        text,
+        instruction,
+        selection=selection,
+        strength=STRENGTH if strength is None else strength,
+        context=CONTEXT if context is None else context,
+        name=file,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+    )
+    result = run_job(engine, job)
+    if result.left_out is not None:
+        raise GessoError(f"nothing is changed: {result.left_out}")
+    accepted = _asked(text, result.text) if interactive else result.text
+    if (in_place or interactive) and accepted != text:
+        write_atomically(Path(file), data, accepted.encode())
+    if as_json:
+        _print_json(result)
+    elif diff or (sys.stdout.isatty() and not interactive):
+        _print_diff(result)
+    elif not (in_place or interactive):
+        # As bytes: a line end is not translated.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result.text.encode())
+        sys.stdout.buffer.flush()
+
+
+def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json: bool) -> None:
+    from gesso.errors import OptionError
+
+    if as_json and diff:
+        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff")
+    if file == "-" and in_place:
+        raise OptionError("--in-place needs a file: standard input cannot be written")
+    if not interactive:
+        return
+    if as_json or diff:
+        raise OptionError(f"--interactive and {'--json' if as_json else '--diff'} contradict each other")
+    if file == "-":
+        raise OptionError("--interactive needs a file: standard input is where the answers come from")
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise OptionError("--interactive needs a terminal to ask in")
+
+
+def _decoded(data: bytes, file: str) -> str:
+    from gesso.errors import TextError
+
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        name = "standard input" if file == "-" else file
+        raise TextError(f"{name} is no UTF-8 text: {error}") from None
+
+
+def write_atomically(path: Path, old: bytes, new: bytes) -> None:
+    """Put `new` in the place of a file that holds `old`, or leave it as it is; its mode is kept.
+
+    Raises:
+        GessoError: the file holds something else by now.
+    """
+    import os
+    import shutil
+    import tempfile
+
+    from gesso.errors import GessoError
+
+    # A link stays a link: what it leads to is written.
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(new)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(target, name)
+        if target.read_bytes() != old:
+            raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def changes(old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Both texts in pieces, side by side: unequal where there is a change. Joined, they are the texts."""
+    import difflib
+
+    from gesso.control.edit import split_lines
+
+    old_lines, new_lines = split_lines(old), split_lines(new)
+    for _, start, end, new_start, new_end in difflib.SequenceMatcher(None, old_lines, new_lines).get_opcodes():
+        yield "".join(old_lines[start:end]), "".join(new_lines[new_start:new_end])
+
+
+def _asked(old: str, new: str) -> str:
+    """The old text with the changes that the person wants; an end of input is a `q`."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if old == new:
+        console.print("nothing changes", style="dim")
+    kept, line, answer = [], 1, ""
+    for before, after in changes(old, new):
+        if before != after and answer not in ("a", "q"):
+            console.print(_drawn([f"@@ line {line} @@", *_signed("-", before), *_signed("+", after)]), soft_wrap=True)
+            answer = _answer()
+        kept.append(after if answer in ("y", "a") else before)
+        line += before.count("\n")
+    return "".join(kept)
+
+
+def _signed(sign: str, text: str) -> list[str]:
+    from gesso.control.edit import split_lines
+
+    return [sign + line for line in split_lines(text)]
+
+
+def _answer() -> str:
+    while True:
+        try:
+            answer = input(QUESTION).strip().lower()
+        except EOFError:
+            return "q"
+        if answer in ("y", "n", "a", "q"):
+            return answer
+
+
+def _print_json(result: "EditResult") -> None:
+    import dataclasses
+    import json
+
+    derived = {name: getattr(result, name) for name in ("changed", "denoising_steps", "seconds", "prompt_tokens")}
+    print(json.dumps({**dataclasses.asdict(result), **derived}, ensure_ascii=False))
+
+
+def _print_diff(result: "EditResult") -> None:
+    """The diff, in colours where somebody looks, and then with how it was made."""
+    from rich.console import Console
+
+    from gesso.control.edit import split_lines
+
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result.diff.encode())
+        sys.stdout.buffer.flush()
+        return
+    console = Console(highlight=False)
+    if result.changed:
+        console.print(_drawn(split_lines(result.diff)), soft_wrap=True)
+    told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
+    console.print(" \N{MIDDLE DOT} ".join(told if result.changed else ["nothing changes", *told]), style="dim")
+
+
+def _drawn(lines: list[str]) -> "Text":
+    """Lines of a diff in colours."""
+    from rich.text import Text
+
+    from gesso.cli.render import printable
+
+    styled = []
+    for line in lines:
+        style = "bold" if line.startswith(("--- ", "+++ ")) else STYLES.get(line[:1], "")
+        styled.append(Text(printable(line.rstrip("\r\n")), style))
+    return Text("\n").join(styled)

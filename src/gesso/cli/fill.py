@@ -1,0 +1,116 @@
+"""`gesso fill`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.control.fill import FillResult
+    from gesso.control.holes import Document
+
+File = Annotated[str, typer.Argument(help="A text with holes such as {{ }} or {{city: 2-12}}; - reads standard input.")]
+Instruction = Annotated[str | None, typer.Option(help="What the holes are to hold, or the text is to do.")]
+Output = Annotated[Path | None, typer.Option(help="Write the filled text to this file.")]
+InPlace = Annotated[bool, typer.Option("--in-place", help="Write it to the file itself, whole or not at all.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
+Alternatives = Annotated[int, typer.Option(help="Other texts that --json tells of each hole, at most.")]
+MostOfHole = Annotated[int | None, typer.Option(help="Most tokens of a hole that says no length.")]
+
+
+def fill(
+    file: File,
+    instruction: Instruction = None,
+    output: Output = None,
+    in_place: InPlace = False,
+    as_json: AsJson = False,
+    alternatives: Alternatives = 3,
+    model: opt.Model = "mini",
+    seed: opt.Seed = None,
+    max_new_tokens: MostOfHole = None,
+    max_denoising_steps: opt.MaxSteps = None,
+    canvas_length: opt.CanvasLength = None,
+    temperature: opt.Temperature = None,
+    adapter: opt.Adapter = None,
+    device: opt.Device = "auto",
+    dtype: opt.Dtype = "auto",
+    offline: opt.Offline = False,
+) -> None:
+    """Fill the holes of a text; all around them stays as it is, byte for byte."""
+    import dataclasses
+    import json
+
+    from gesso.control.holes import parse_document
+    from gesso.errors import OptionError
+
+    if in_place and output is not None:
+        raise OptionError("--in-place and --output contradict each other")
+    if in_place and file == "-":
+        raise OptionError("--in-place needs a file: standard input cannot be written")
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    # A text without a hole is refused before the model is loaded.
+    document = parse_document(_decoded(data, file))
+    from gesso.api import load
+    from gesso.cli.edit import write_atomically
+    from gesso.control.fill import fill as fill_job
+    from gesso.control.job import run_job
+
+    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    job = fill_job(
+        engine,
+        document,
+        instruction or "",
+        alternatives=alternatives,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+        max_denoising_steps=max_denoising_steps,
+        canvas_length=canvas_length,
+        temperature=temperature,
+    )
+    result = run_job(engine, job)
+    if in_place:
+        write_atomically(Path(file), data, result.text.encode())
+    elif output is not None:
+        output.write_bytes(result.text.encode())
+    if as_json:
+        print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
+    elif sys.stdout.isatty():
+        _show(document, result)
+    elif not in_place and output is None:
+        # As bytes: a line end is not translated, and none is added.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(result.text.encode())
+        sys.stdout.buffer.flush()
+
+
+def _decoded(data: bytes, file: str) -> str:
+    from gesso.errors import TextError
+
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise TextError(f"{'standard input' if file == '-' else file} is no UTF-8 text: {error}") from None
+
+
+def _show(document: "Document", result: "FillResult") -> None:
+    """The text with its holes in colour, and how they were found."""
+    from itertools import zip_longest
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from gesso.cli.render import printable
+
+    shown = Text()
+    for text, hole in zip_longest(document.texts, result.holes):
+        shown.append(printable(text.replace("\r\n", "\n")))
+        shown.append(printable(hole.text) if hole is not None else "", "bold green")
+    console = Console(highlight=False)
+    console.print(shown, soft_wrap=True)
+    told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
+    if result.truncated:
+        told.append("text far from a hole was left out")
+    console.print(" \N{MIDDLE DOT} ".join(told), style="dim")

@@ -1,0 +1,228 @@
+"""Change a part of a text as told, and nothing else.
+
+The model is asked for the part alone, and its answer is put between what stood before and after: so nothing else can
+change. The canvas starts from the current text, of which `strength` says how much noise takes the place of: a small
+edit keeps what need not change, in few steps. Below a strength of 1 a canvas is done as soon as it is confident.
+"""
+
+import difflib
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from gesso.control.job import Job
+from gesso.control.selection import Everything, Parts, Passage, Selection
+from gesso.engine.engine import Engine, Request
+from gesso.engine.result import GenerationResult
+from gesso.errors import OptionError
+from gesso.text.tokenizer import Tokenizer
+
+STRENGTH = 1.0
+"""Where nobody says another: `mini` is most often right when it starts from noise (`benchmarks/edit.py`)."""
+CONTEXT = 512
+"""Tokens of the surroundings that the model reads."""
+DIFF_CONTEXT = 3
+"""Lines around a change that a diff shows."""
+_OWN = ("start_canvas", "canvas", "begin", "raw", "thinking", "tools")
+_AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
+_BEFORE, _AFTER = "Before the part:", "After the part:"
+_TASK = "Change the part as follows, and answer with the changed part alone."
+_NO_LINE_END = "\n\\ No newline at end of file\n"
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult:
+    """An edited text. `text` is `before`, `replacement` and `after`; `selected` stood where `replacement` stands."""
+
+    text: str
+    before: str
+    selected: str
+    replacement: str
+    after: str
+    diff: str
+    """Unified, of the whole texts; empty where nothing changed."""
+    answer: GenerationResult
+    """The request that wrote the replacement, with its seed, steps and seconds."""
+    left_out: str | None = None
+    """Why the answer was left out and nothing is changed: it was cut short, or there was none."""
+
+    @property
+    def changed(self) -> bool:
+        return self.replacement != self.selected
+
+    @property
+    def denoising_steps(self) -> int:
+        """Of all canvases."""
+        return sum(self.answer.denoising_steps)
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock of the request."""
+        return self.answer.seconds
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of the instruction, the selection and what was read around it."""
+        return self.answer.prompt_tokens
+
+
+def edit(
+    engine: Engine,
+    text: str,
+    instruction: str,
+    *,
+    selection: Selection | None = None,
+    strength: float | None = STRENGTH,
+    context: int = CONTEXT,
+    name: str = "text",
+    adapter: str | None = None,
+    **options: Any,
+) -> Job[EditResult]:
+    """A text of which the selection is changed as the instruction says.
+
+    Args:
+        selection: what may change; None is all of it.
+        strength: share of the selection's tokens that noise takes the place of, and of the denoising steps that are
+            left, above 0 and at most 1; None denoises from noise alone.
+        context: tokens of the nearest lines around the selection that the model reads.
+        name: what the diff calls the text.
+        options: fields of `GenerationConfig`. Without `max_new_tokens` there is room for twice the selection and a
+            canvas more.
+
+    Raises:
+        OptionError: a selection that is not there, is white, or cannot be written in the model's tokens; an empty
+            instruction; an option that the edit decides itself; and see `Engine.generate`.
+    """
+    _check(instruction, context, options)
+    parts = (selection or Everything()).of(text)
+    passage = Passage.of(parts)
+    tokens = _tokens(engine.tokenizer, passage.text)
+    config = engine.defaults.override(canvas_length=options.get("canvas_length"))
+    width = config.canvas_length or engine.model.config.canvas_length
+    start = [*tokens, engine.end_of_turn]
+    start += [engine.filling] * (-len(start) % width)
+    room = -(-2 * len(tokens) // width) * width + width
+    started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
+    if strength is not None and strength < 1:
+        # What starts from a text need not be seen twice to be stable.
+        started["stability_threshold"] = 0
+    prompt = _prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
+    (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
+    left_out = _fault(answer)
+    replacement = parts.selected if left_out else passage.restore(answer.text)
+    edited = parts.before + replacement + parts.after
+    return EditResult(
+        text=edited,
+        before=parts.before,
+        selected=parts.selected,
+        replacement=replacement,
+        after=parts.after,
+        diff=unified_diff(text, edited, name),
+        answer=answer,
+        left_out=left_out,
+    )
+
+
+def unified_diff(old: str, new: str, name: str = "text") -> str:
+    """How `old` became `new`, as `patch` reads it; empty where they are equal."""
+    if old == new:
+        return ""
+    before, after = split_lines(old), split_lines(new)
+    head = _equal(before, after)
+    tail = _equal(before[head:][::-1], after[head:][::-1])
+    # Only what lies between the first and the last change is compared: where lines repeat, difflib takes the square of
+    # their number. The lines around it have stand-ins, no two alike, so that they meet their own selves alone.
+    end = len(before) - tail
+    above, below = before[max(0, head - DIFF_CONTEXT) : head], before[end : end + DIFF_CONTEXT]
+    stand_ins = [f"\n{place}" for place in range(len(above) + len(below))]
+    shown = {f" {key}": f" {line}" for key, line in zip(stand_ins, above + below, strict=True)}
+    left, right = (
+        [*stand_ins[: len(above)], *lines[head : len(lines) - tail], *stand_ins[len(above) :]]
+        for lines in (before, after)
+    )
+    found = difflib.unified_diff(left, right, fromfile=name, tofile=name, n=DIFF_CONTEXT)
+    lines = [_moved(shown.get(line, line), head - len(above)) for line in found]
+    return "".join(line if line.endswith("\n") else line + _NO_LINE_END for line in lines)
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their ends, as `patch` counts them: LF alone ends one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _equal(left: Sequence[str], right: Sequence[str]) -> int:
+    """How many lines are equal from the start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+
+
+def _moved(line: str, skipped: int) -> str:
+    """A line of a diff that was made `skipped` lines below the start of the texts."""
+    if not line.startswith("@@"):
+        return line
+    return re.sub(r"(?<= [-+])[0-9]+", lambda found: str(int(found[0]) + skipped), line)
+
+
+def _check(instruction: str, context: int, options: dict[str, Any]) -> None:
+    if not isinstance(instruction, str) or not instruction.strip():
+        raise OptionError("instruction is empty")
+    if not isinstance(context, int) or isinstance(context, bool) or context < 0:
+        raise OptionError(f"context must be an integer of at least 0, got {context!r}")
+    for option in _OWN:
+        if option in options:
+            raise OptionError(f"{option}: an edit decides it itself")
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {option: value for option, value in options.items() if value is not None}
+
+
+def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The tokens of the selection, which the model must be able to write."""
+    if not text:
+        raise OptionError("text: there is nothing to edit in what is selected")
+    tokens = tokenizer.encode(text)
+    special = next((token for token in tokens if token in tokenizer.special_ids), None)
+    if special is not None:
+        raise OptionError(f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model")
+    if tokenizer.decode(tokens) != text:
+        raise OptionError("text: the selection cannot be written exactly in the model's tokens")
+    return tokens
+
+
+def _fault(answer: GenerationResult) -> str | None:
+    """Why an answer must not take the place of the selection."""
+    if answer.finish_reason != "stop":
+        return f"the answer was not finished within {answer.completion_tokens} tokens"
+    # A model that is asked for too much ends at once, more often than it is asked to delete everything.
+    return None if answer.text.strip() else "the answer is empty"
+
+
+def _prompt(instruction: str, text: str, before: str, after: str) -> str:
+    """The user's message: the instruction and the text to change, below what stands around it."""
+    ask = f"{instruction}\n\n{text}"
+    shown = [(_BEFORE, before.strip("\r\n")), (_AFTER, after.strip("\r\n"))]
+    around = [f"{title}\n{lines}" for title, lines in shown if lines.strip()]
+    return "\n\n".join([_AROUND, *around, _TASK, ask]) if around else ask
+
+
+def _surroundings(tokenizer: Tokenizer, parts: Parts, limit: int) -> tuple[str, str]:
+    """The lines nearest to the selection, from both sides in turn, of `limit` tokens in all."""
+    # What follows the selection is, most often, the end of its last line: that is no line of its own.
+    after = re.sub(r"\A\r?\n", "", parts.after)
+    sides = (deque(reversed(split_lines(parts.before))), deque(split_lines(after)))
+    kept: tuple[list[str], list[str]] = ([], [])
+    while any(sides):
+        for side, near in zip(sides, kept, strict=True):
+            if not side:
+                continue
+            line = side.popleft()
+            count = len(tokenizer.encode(line))
+            if count > limit:
+                side.clear()
+                continue
+            limit -= count
+            near.append(line)
+    return "".join(reversed(kept[0])), "".join(kept[1])

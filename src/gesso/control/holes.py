@@ -1,0 +1,92 @@
+"""Documents with holes.
+
+    {{ }}             a hole
+    {{city}}          with a hint of what belongs there
+    {{city: 2-12}}    of 2 to 12 tokens; {{city: 5}} and {{: 5}} of exactly 5
+    {{{{              two opening braces that are text
+
+A run of braces is read from the left: four are two of text, three are one of text and a hole, two are a hole. So
+`{{{ }}}` is a hole in braces, and `}}` outside a hole is text. A hole stands on one line.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from gesso.errors import TextError
+
+MOST_HOLES = 64
+
+_OPEN = re.compile(r"\{\{\{\{|\{\{(?!\{)")
+_HOLE = re.compile(r"\{\{([^{}\r\n]*)\}\}")
+_LENGTH = re.compile(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """What is to be found."""
+
+    name: str = ""
+    """A hint; empty for none."""
+    least: int | None = None
+    """Tokens; None leaves the length open."""
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text and holes by turns: one text more than there are holes, some of them empty."""
+
+    texts: tuple[str, ...]
+    holes: tuple[Hole, ...]
+
+    def filled(self, contents: Sequence[str]) -> str:
+        """The document with these in its holes."""
+        return "".join(chain.from_iterable(zip_longest(self.texts, contents, fillvalue="")))
+
+
+def parse_document(source: str) -> Document:
+    """Read a document.
+
+    Raises:
+        TextError: it has no hole, too many, or a malformed one; the message has the line.
+    """
+    texts, holes, place = [""], [], 0
+    while found := _OPEN.search(source, place):
+        texts[-1] += source[place : found.start()]
+        if found[0] == "{{{{":
+            texts[-1] += "{{"
+            place = found.end()
+            continue
+        line = source.count("\n", 0, found.start()) + 1
+        whole = _HOLE.match(source, found.start())
+        if whole is None:
+            raise TextError(f"line {line}: {{{{ is not closed by }}}} on its line; text is written as {{{{{{{{")
+        holes.append(_hole(whole[1], line))
+        texts.append("")
+        place = whole.end()
+    texts[-1] += source[place:]
+    if not holes:
+        raise TextError("the text has no hole: write {{ }} where something is missing")
+    if len(holes) > MOST_HOLES:
+        raise TextError(f"the text has {len(holes)} holes; {MOST_HOLES} are the most")
+    return Document(tuple(texts), tuple(holes))
+
+
+def escape(text: str) -> str:
+    """`text` as it is written in a document, with no hole in it."""
+    return text.replace("{{", "{{{{")
+
+
+def _hole(inside: str, line: int) -> Hole:
+    name, colon, length = inside.partition(":")
+    if not colon:
+        return Hole(name.strip())
+    found = _LENGTH.fullmatch(length)
+    if found is None:
+        raise TextError(f"line {line}: a length is a number of tokens or a range such as 2-12, not {length.strip()!r}")
+    least, most = int(found[1]), int(found[2] or found[1])
+    if not 1 <= least <= most:
+        raise TextError(f"line {line}: no hole has {length.strip()} tokens")
+    return Hole(name.strip(), least, most)

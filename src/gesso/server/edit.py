@@ -1,0 +1,131 @@
+"""`POST /v1/edit`."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, StringConstraints, model_validator
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gesso.control.edit import CONTEXT, STRENGTH, EditResult, edit
+from gesso.control.selection import Lines, Selection, selection_of
+from gesso.errors import OptionError, TextError
+from gesso.server.body import JsonRoute
+from gesso.server.context import Context
+from gesso.server.errors import ApiError
+from gesso.server.report import diffusion_report, usage
+from gesso.server.requests import Diffusion
+from gesso.server.responses import DiffusionReport, Usage
+from gesso.server.schema import Strict, contradiction
+
+_OWN = ("start_canvas", "strength", "canvas", "ignore_eos", "draft_frames")
+"""Fields of `diffusion` that an edit decides itself."""
+
+
+class EditRequest(Strict):
+    """A text, what to change about it, and in which part: lines, the place of a text, or everywhere."""
+
+    model: str
+    text: Annotated[str, StringConstraints(min_length=1)]
+    instruction: Annotated[str, StringConstraints(min_length=1)]
+    lines: str | Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    match: Annotated[str, StringConstraints(min_length=1)] | None = None
+    strength: Annotated[float, Field(gt=0, le=1)] | None = None
+    context: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    diffusion: Diffusion | None = None
+    user: str | None = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "EditRequest":
+        if self.lines is not None and self.match is not None:
+            raise contradiction("match", "contradicts lines: give one of them")
+        for name in _OWN:
+            if getattr(self.diffusion, name, None):
+                raise contradiction(f"diffusion.{name}", "has no part in an edit, which starts from the text")
+        return self
+
+    @property
+    def selection(self) -> Selection:
+        """What may change.
+
+        Raises:
+            OptionError: lines that cannot be.
+        """
+        return Lines(*self.lines) if isinstance(self.lines, list) else selection_of(self.lines, self.match)
+
+
+class Edited(BaseModel):
+    """The whole text after the edit, and what came in the place of the selection."""
+
+    object: Literal["edit"]
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
+    text: str
+    replacement: str
+    diff: str
+    changed: bool
+    finish_reason: Literal["stop", "length"]
+    left_out: str | None
+    """Why the answer was left out, and the text is as it was: it was not finished within its tokens, or empty."""
+    usage: Usage
+    diffusion: DiffusionReport
+
+
+def edit_routes(context: Context) -> APIRouter:
+    """The endpoint over this service."""
+    router = APIRouter(route_class=JsonRoute, tags=["control"])
+
+    @router.post("/v1/edit", response_model=None, responses={200: {"model": Edited}})
+    async def edit_text(body: EditRequest, http: HttpRequest) -> Response:
+        """A text of which a part is changed as an instruction says, and nothing else."""
+        adapter = context.adapter(body.model)
+        context.check_length(body.max_tokens, "max_tokens")
+        if context.settings.log_prompts:
+            http.state.record.prompt = body.model_dump(include={"instruction", "text"})
+        try:
+            result = await context.run(
+                edit(
+                    context.service.engine,
+                    body.text,
+                    body.instruction,
+                    selection=body.selection,
+                    strength=STRENGTH if body.strength is None else body.strength,
+                    context=CONTEXT if body.context is None else body.context,
+                    adapter=adapter,
+                    **_options(body),
+                ),
+                http,
+            )
+        except (OptionError, TextError) as error:
+            # What the edit refuses begins with the field's name; the rest is the engine's.
+            name = "text" if isinstance(error, TextError) else str(error).split(maxsplit=1)[0].rstrip(":")
+            if name in EditRequest.model_fields:
+                raise ApiError(400, str(error), param=name) from None
+            raise
+        answer = Edited(**context.head("edit", body.model), object="edit", **_outcome(result))
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    return router
+
+
+def _options(body: EditRequest) -> dict[str, Any]:
+    """The engine's options of an edit; what was not given is left out."""
+    diffusion = {} if body.diffusion is None else body.diffusion.model_dump(exclude=set(_OWN))
+    return {"seed": body.seed, "max_new_tokens": body.max_tokens, **diffusion}
+
+
+def _outcome(result: EditResult) -> dict[str, Any]:
+    return {
+        "text": result.text,
+        "replacement": result.replacement,
+        "diff": result.diff,
+        "changed": result.changed,
+        "finish_reason": result.answer.finish_reason,
+        "left_out": result.left_out,
+        "usage": usage([result.answer]),
+        "diffusion": diffusion_report(result.answer),
+    }
