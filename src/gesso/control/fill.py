@@ -34,6 +34,8 @@ INSTRUCTION = "Fill in what is missing."
 """What is asked where nothing is said."""
 USUAL_WIDTH = 4
 """Tokens that a later hole gets while an earlier one is filled."""
+CANDIDATE_STEPS = 16
+"""Denoising steps of a candidate, where nobody says how many: one that fits settles in a few, and most do not fit."""
 SETTINGS = (
     "seed", "canvas_length", "max_denoising_steps", "entropy_bound", "t_min", "t_max", "stability_threshold",
     "confidence_threshold", "temperature", "top_k", "top_p", "max_new_tokens",
@@ -169,7 +171,8 @@ class _Filler:
         self._widest = self._canvas - self._canvas // 4
         self._budget = config.max_new_tokens
         self.seed = secrets.randbits(31) if config.seed is None else config.seed
-        self._settings = {**settings, "seed": self.seed, "canvas_length": self._canvas, "logprobs": 0, "stop": ()}
+        steps = min(CANDIDATE_STEPS, config.max_denoising_steps)
+        self._settings = {"max_denoising_steps": steps, **settings, "seed": self.seed, "canvas_length": self._canvas, "logprobs": 0, "stop": ()}
         limit = min(shape.max_position_embeddings, max_length or shape.max_position_embeddings)
         self.windows = Windows(engine, message, self._canvas, limit)
         self.prompt_tokens = self.steps = 0
