@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gesso.api import load, load_model
     from gesso.config import GenerationConfig, ModelConfig
+    from gesso.control.choose import choose
+    from gesso.control.edit import edit
+    from gesso.control.fill import fill
+    from gesso.control.job import run_job
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
     from gesso.engine.result import GenerationResult
@@ -26,6 +30,10 @@ _HOMES = {
     "load_model": "gesso.api",
     "GenerationConfig": "gesso.config",
     "ModelConfig": "gesso.config",
+    "choose": "gesso.control.choose",
+    "edit": "gesso.control.edit",
+    "fill": "gesso.control.fill",
+    "run_job": "gesso.control.job",
     "Engine": "gesso.engine.engine",
     "Request": "gesso.engine.engine",
     "Stream": "gesso.engine.engine",
@@ -54,8 +62,12 @@ __all__ = [
     "Request",
     "Stream",
     "UserError",
+    "choose",
+    "edit",
+    "fill",
     "load",
     "load_model",
+    "run_job",
     "save_model",
 ]
 

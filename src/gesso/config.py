@@ -160,7 +160,7 @@ class LoraConfig:
         return self.alpha / (root if self.rank_stabilised else self.rank)
 
 
-Mode = Literal["canvas", "ar"]
+Mode = Literal["canvas", "ar", "auto"]
 CanvasWidths = Literal["full", "need", "auto"]
 NARROWEST = 8
 """Tokens of the narrowest canvas that `canvas_width` chooses."""
@@ -195,7 +195,7 @@ class GenerationConfig:
     """Once a canvas holds the end of the answer, only what stands up to it counts for stopping."""
     mode: Mode = "canvas"
     """`canvas` denoises whole canvases; `ar` writes token by token with the causal pass of the same weights, at the
-    schedule's last temperature."""
+    schedule's last temperature; `auto` takes what is quicker (see `gesso.engine.cost`)."""
     temperature: float = 1.0
     """Scales the temperature at which tokens are drawn; how sure a position is, is measured at the schedule's own.
     0 takes the likeliest token."""

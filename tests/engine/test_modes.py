@@ -110,7 +110,7 @@ def test_only_what_stands_before_the_end_counts() -> None:
     later = prediction([5, 1, 1, 8], unsure)
     assert [moved.should_stop(p) for p in (one, later)] == [False, False]
     before = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
-    doubtful = prediction([5, 6, 1, 7], [0.0, 0.5, 0.0, 0.0])
+    doubtful = prediction([5, 6, 1, 7], [0.0, 0.5, 0.0, 0.0])  # in the mean, behind the end included
     assert [before.should_stop(doubtful) for _ in range(2)] == [False, False]
     endless = StableAndConfident(1, 0.01, end_tokens=(9,)).start()
     assert [endless.should_stop(one) for _ in range(2)] == [False, False]

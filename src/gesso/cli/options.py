@@ -23,7 +23,7 @@ TopK = Annotated[int | None, typer.Option(help="Draw from so many likeliest toke
 CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the model's without it.")]
 CanvasWidth = Annotated[str | None, typer.Option(help="full, need (what is left to write) or auto (grows).")]
 StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Only what stands before the answer's end must settle.")]
-Mode = Annotated[str | None, typer.Option(help="canvas, or ar: token by token with the same weights.")]
+Mode = Annotated[str | None, typer.Option(help="canvas, ar (token by token, same weights), or auto: the quicker.")]
 ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
 Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
 Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]

@@ -53,6 +53,30 @@ class TokenAutomaton:
         return int(self.distance_S[self.start])
 
     @cached_property
+    def longest(self) -> int | None:
+        """Tokens of the longest valid output, the end token included; None where there is no longest."""
+        longest_S: dict[int, int] = {self.done: 0}
+        open_S: set[int] = set()
+        stack = [self.start]
+        followers = [np.unique(row[row >= 0]).tolist() for row in self.next_SK]
+        while stack:
+            state = stack[-1]
+            if state in longest_S:
+                stack.pop()
+                continue
+            open_S.add(state)
+            waiting = [after for after in followers[state] if after not in longest_S]
+            if open_S.intersection(waiting):
+                return None  # a way back: it can be gone again and again
+            if waiting:
+                stack += waiting
+                continue
+            longest_S[state] = 1 + max(longest_S[after] for after in followers[state])
+            open_S.discard(state)
+            stack.pop()
+        return longest_S[self.start]
+
+    @cached_property
     def accepting_S(self) -> NDArray[np.bool_]:
         """Where the text may end; `done` is among them."""
         return np.asarray(self.distance_S <= 1)

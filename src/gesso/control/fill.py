@@ -172,7 +172,14 @@ class _Filler:
         self._budget = config.max_new_tokens
         self.seed = secrets.randbits(31) if config.seed is None else config.seed
         steps = min(CANDIDATE_STEPS, config.max_denoising_steps)
-        self._settings = {"max_denoising_steps": steps, **settings, "seed": self.seed, "canvas_length": self._canvas, "logprobs": 0, "stop": ()}
+        self._settings = {
+            "max_denoising_steps": steps,
+            **settings,
+            "seed": self.seed,
+            "canvas_length": self._canvas,
+            "logprobs": 0,
+            "stop": (),
+        }
         limit = min(shape.max_position_embeddings, max_length or shape.max_position_embeddings)
         self.windows = Windows(engine, message, self._canvas, limit)
         self.prompt_tokens = self.steps = 0

@@ -26,7 +26,8 @@ class StoppingRule(Protocol):
 @dataclass(frozen=True, slots=True)
 class StableAndConfident:
     """Stops when `stability_threshold` + 1 argmax canvases in a row are equal and the mean entropy of a position
-    is below `confidence_threshold` nats; where `end_tokens` are given, of the positions up to the first of them."""
+    is below `confidence_threshold` nats. Where `end_tokens` are given, what stands behind the first of them may change
+    and counts as certain."""
 
     stability_threshold: int
     confidence_threshold: float
@@ -49,7 +50,8 @@ class StableAndConfidentStopper:
         stable = len(self._history) == self._rule.stability_threshold
         stable = stable and all(torch.equal(argmax[counted], earlier[counted]) for earlier in self._history)
         self._history.append(argmax)
-        return stable and prediction.entropy_C[counted].mean().item() < self._rule.confidence_threshold
+        doubt = prediction.entropy_C[counted].sum().item() / len(argmax)
+        return stable and doubt < self._rule.confidence_threshold
 
     def _length(self, argmax_C: Tensor) -> int:
         """How many positions count."""

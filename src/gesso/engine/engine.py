@@ -14,6 +14,7 @@ from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
 from gesso.constraints.tool_calls import SPECIAL
 from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
+from gesso.engine.cost import CostModel
 from gesso.engine.events import Event
 from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
@@ -90,6 +91,7 @@ class Engine:
         self.template = template
         self.defaults = defaults
         self.name = name
+        self.costs = CostModel(model)
 
     @property
     def chunk(self) -> int:
@@ -189,6 +191,7 @@ class Engine:
             other = "thinking" if text.get("thinking") else "begin"
             what = config.constraint or "tool_choice"
             raise OptionError(f"{other} does not go with {what}: the whole answer is constrained")
+        config, decision = self._decide(config, width, constraint)
         sequence = RunningSequence(
             ids,
             config,
@@ -200,6 +203,8 @@ class Engine:
             adapter=request.adapter,
             drafts=request.drafts,
             constraint=constraint,
+            decision=decision,
+            costs=self.costs,
         )
         if sequence.reserve > limit:
             raise OptionError(
@@ -207,6 +212,19 @@ class Engine:
                 f"{sequence.canvas_length}) are past {holder} {limit}"
             )
         return sequence
+
+    def _decide(
+        self, config: GenerationConfig, width: int, constraint: OutputConstraint | None
+    ) -> tuple[GenerationConfig, str]:
+        """Settings with `mode: auto` settled, and why."""
+        if config.mode != "auto":
+            return config, ""
+        if config.canvas or config.start_canvas or config.probe:
+            return config.override(mode="canvas"), "what it asks for needs a canvas"
+        longest = None if constraint is None else constraint.automaton.longest
+        most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)
+        decision = self.costs.choose(width, most)
+        return config.override(mode=decision.mode), decision.reason
 
     def _constraint(self, config: GenerationConfig, calls: Expression | None) -> OutputConstraint | None:
         """The constraint of a request, compiled, or found where the same was compiled before."""

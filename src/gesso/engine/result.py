@@ -52,6 +52,9 @@ class GenerationResult:
     cached_tokens: int = 0
     """Prompt tokens that did not have to be encoded: another request had."""
     reasoning_tokens: int = 0
+    mode: Literal["canvas", "ar"] = "canvas"
+    decision: str = ""
+    """What `mode: auto` reckoned."""
 
     @property
     def canvases(self) -> int:

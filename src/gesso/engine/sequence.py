@@ -20,6 +20,7 @@ from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.constraint import OutputConstraint
+from gesso.engine.cost import CostModel
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
 from gesso.engine.logprobs import token_logprobs
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
@@ -62,6 +63,8 @@ class RunningSequence:
         adapter: str | None = None,
         drafts: bool = False,
         constraint: OutputConstraint | None = None,
+        decision: str = "",
+        costs: CostModel | None = None,
     ) -> None:
         """
         Args:
@@ -69,6 +72,8 @@ class RunningSequence:
             prefill_chunk: the prompt is cut at multiples of it.
             drafts: tell of every step.
             constraint: what the output has to satisfy.
+            decision: why `config.mode` is what it is, where that was left to the engine.
+            costs: is told what the answer took.
         """
         self.prompt_ids = prompt_ids
         self.config = config
@@ -77,6 +82,8 @@ class RunningSequence:
         self.canvas_length = canvas_length
         self.prefill_chunk = prefill_chunk
         self._constraint = constraint
+        self._decision = decision
+        self._costs = costs
         self.cancelled = False
         """Set from outside: the next `advance` ends the request with what is committed."""
         self.cached_tokens = 0
@@ -328,6 +335,9 @@ class RunningSequence:
         self._finish_reason = reason
         self._seconds = time.monotonic() - self._started if self._started else 0.0
         self._pending = []
+        if self._costs is not None and reason != "cancelled":
+            steps = None if self.config.mode == "ar" else [*self._steps, self.canvas.steps]
+            self._costs.learn(steps, len(self._tokens))
         return self._parser.flush()
 
     def _close_canvas(self) -> None:
@@ -353,6 +363,8 @@ class RunningSequence:
             warnings=self._parser.warnings,
             logprobs=tuple(self._logprobs),
             cached_tokens=self.cached_tokens,
+            mode="ar" if self.config.mode == "ar" else "canvas",
+            decision=self._decision,
             probe_logprobs=() if self._probe is None else self._probe.logprobs,
             reasoning_tokens=self._parser.thought_tokens,
         )

@@ -1,0 +1,75 @@
+"""`mode: auto` takes what its estimates say is quicker, and tells what it reckoned."""
+
+from typing import Any
+
+import pytest
+
+from engine.tiny import CANVAS
+from gesso.constraints.compile import compile_constraint
+from gesso.engine.cost import STEPS, CostModel
+from gesso.engine.engine import Engine
+
+
+def costs(engine: Engine, token: float, step: float) -> CostModel:
+    """With seconds that are given, not measured."""
+    model = CostModel(engine.model)
+    model._token_seconds = token
+    model._step_seconds[CANVAS] = step
+    return model
+
+
+def test_the_quicker_way_is_taken(tiny: Engine) -> None:
+    assert costs(tiny, token=1.0, step=1.0).choose(CANVAS, 4).mode == "ar"
+    assert costs(tiny, token=1.0, step=0.1).choose(CANVAS, 4).mode == "canvas"
+    # Ten canvases of twelve steps against 80 tokens.
+    long = costs(tiny, token=1.0, step=1.0)
+    long.learn(None, 10 * CANVAS)
+    assert long.choose(CANVAS, 10 * CANVAS).mode == "ar"
+    assert f"10 canvases of {CANVAS} in {STEPS} steps each" in long.choose(CANVAS, 1000).reason
+
+
+def test_what_was_seen_moves_the_estimates(tiny: Engine) -> None:
+    model = costs(tiny, token=1.0, step=1.0)
+    assert model.choose(CANVAS, 1000).mode == "ar"
+    for _ in range(40):
+        model.learn([2], CANVAS)
+    assert model.choose(CANVAS, 1000).mode == "canvas"
+    assert model.choose(CANVAS, 1).mode == "ar"
+
+
+def test_seconds_are_measured_once(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = CostModel(tiny.model)
+    assert model.choose(CANVAS, 5).reason
+    monkeypatch.setattr(model, "_time", lambda work: pytest.fail("measured again"))
+    assert model.choose(CANVAS, 5).reason
+
+
+def test_the_result_says_what_was_chosen(tiny: Engine) -> None:
+    tiny.costs = costs(tiny, token=1.0, step=50.0)
+    result = tiny.generate("hi", seed=1, mode="auto", max_new_tokens=5)
+    assert result.mode == "ar"
+    assert result.decision.startswith("5 tokens in 5000 ms, or 1 canvas of 8")
+    tiny.costs = costs(tiny, token=1.0, step=0.001)
+    result = tiny.generate("hi", seed=1, mode="auto", max_new_tokens=5)
+    assert (result.mode, result.denoising_steps != (1,) * 5) == ("canvas", True)
+    assert tiny.generate("hi", seed=1, max_new_tokens=5).decision == ""
+    pinned = tiny.generate("hi", seed=1, mode="auto", canvas=[None, 5], max_new_tokens=8)
+    assert (pinned.mode, pinned.decision) == ("canvas", "what it asks for needs a canvas")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "longest"),
+    [("ab", 3), ("a|bcd", 4), ("a?(bb|c)", 4), ("a*", None), ("x(ab)*y|z", None), ("[a-c]{0,5}", 6)],
+)
+def test_the_longest_output_of_an_automaton(tiny: Engine, pattern: str, longest: int | None) -> None:
+    automaton = compile_constraint(pattern, tiny.tokenizer, (1,))
+    single: Any = automaton.longest
+    assert (single is None) == (longest is None)
+    assert single is None or automaton.shortest <= single <= longest
+
+
+def test_a_constraint_bounds_the_tokens(tiny: Engine) -> None:
+    tiny.costs = costs(tiny, token=1.0, step=50.0)
+    result = tiny.generate("hi", seed=1, mode="auto", choices=["fig", "pear"], max_new_tokens=200)
+    assert result.mode == "ar"
+    assert result.text in ("fig", "pear")
