@@ -1,0 +1,210 @@
+"""`gesso bench`."""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.bench.cells import Cell, Settings
+    from gesso.bench.report import Report
+    from gesso.engine.engine import Engine
+
+Name = Annotated[str | None, typer.Argument(help="Bundled name, folder or Hugging Face id; mini without it.")]
+Prompt = Annotated[str, typer.Option(help="Tokens of the prompt; several lengths separated by commas.")]
+Output = Annotated[str, typer.Option(help="Tokens of the answer; likewise.")]
+Batch = Annotated[str, typer.Option(help="Requests at a time; likewise.")]
+Modes = Annotated[str, typer.Option(help="canvas, ar (token by token), or both.")]
+Steps = Annotated[str | None, typer.Option(help="Of a canvas: a number, or real (where it settles).")]
+Repeats = Annotated[int, typer.Option(help="Measurements of each cell.")]
+Warmup = Annotated[int, typer.Option(help="Runs of each cell that do not count.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the figures into this PNG.")]
+Compare = Annotated[Path | None, typer.Option(help="Show what changed since a line that --json wrote into this file.")]
+RandomWeights = Annotated[
+    Path | None, typer.Option(metavar="CONFIG", help="Measure a config.json without its weights.")
+]
+Peer = Annotated[str | None, typer.Option(help="transformers: measure the same weights there, too.")]
+
+
+def bench(
+    model: Name = None,
+    prompt: Prompt = "256",
+    output: Output = "64,256",
+    batch: Batch = "1",
+    mode: Modes = "canvas,ar",
+    steps: Steps = None,
+    repeats: Repeats = 3,
+    warmup: Warmup = 1,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    compare: Compare = None,
+    random_weights: RandomWeights = None,
+    peer: Peer = None,
+    threads: opt.Threads = None,
+    device: opt.Device = "auto",
+    dtype: opt.Dtype = "auto",
+    offline: opt.Offline = False,
+) -> int:
+    """Measure steps, tokens a second and memory, beside the least that a step can take."""
+    import json
+
+    from gesso.bench.cells import make_cells
+    from gesso.bench.report import read_report
+    from gesso.errors import OptionError
+
+    if random_weights is not None and model is not None:
+        raise OptionError(f"--random-weights and {model} contradict: it has weights of its own")
+    if random_weights is not None and peer is not None:
+        raise OptionError("--peer needs a checkpoint: random weights are never on disk")
+    modes = [part.strip() for part in mode.split(",") if part.strip()]
+    cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
+    settings = _settings(steps, repeats, warmup, modes, random=random_weights is not None)
+    _check_plot(plot)
+    before = None if compare is None else read_report(compare)
+    _use_threads(threads)
+    if random_weights is not None:
+        report = _run_random(random_weights, cells, settings, device, dtype)
+    else:
+        report = _run(model or opt.DEFAULT_MODEL, cells, settings, device, dtype, offline=offline, peer=peer)
+    if before is not None:
+        from gesso.bench.report import changes
+
+        report["changes"] = changes(before, report)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+    else:
+        from gesso.cli.bench_tables import show_report
+
+        show_report(report)
+    if plot is not None and report["cells"]:
+        from gesso.bench.plot import plot_report
+
+        plot_report(report, plot)
+    if "error" in report.get("peer", {}):
+        return 1
+    return 0 if report["complete"] else 130
+
+
+def _run_random(path: Path, cells: "list[Cell]", settings: "Settings", device: str, dtype: str) -> "Report":
+    """Over weights that are drawn; what can be refused is, before they are."""
+    from gesso.bench.cells import check_lengths
+    from gesso.bench.random_weights import random_engine, read_shape
+
+    config = read_shape(path)
+    check_lengths(cells, config)
+    with _telling("drawing the weights"):
+        engine = random_engine(config, str(path), device, dtype, cells)
+    return _measure(engine, cells, settings, random=True)
+
+
+def _run(
+    name: str, cells: "list[Cell]", settings: "Settings", device: str, dtype: str, *, offline: bool, peer: str | None
+) -> "Report":
+    """Over a checkpoint, and then in the peer, when our weights have been let go of."""
+    from gesso.bench.cells import check_lengths
+    from gesso.bench.peer import check_peer, peer_job, run_peer
+    from gesso.models.hub import resolve
+    from gesso.models.loading import read_model_config
+
+    if peer is not None:
+        check_peer(peer, cells)
+    folder = resolve(name, offline=offline)
+    check_lengths(cells, read_model_config(folder))
+    from gesso.api import load
+
+    with _telling("loading"):
+        engine = load(name, device, dtype, offline=offline)
+    report = _measure(engine, cells, settings, random=False)
+    if peer is not None and report["complete"]:
+        job = peer_job(engine, folder, cells, settings)
+        del engine
+        with _telling(peer):
+            report["peer"] = {"name": peer, **run_peer(job)}
+    return report
+
+
+def _measure(engine: "Engine", cells: "list[Cell]", settings: "Settings", *, random: bool) -> "Report":
+    from gesso.bench.run import run_bench
+    from gesso.cli.interrupt import first_interrupt
+
+    interrupted = threading.Event()
+    with first_interrupt(interrupted.set):
+        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=_telling)
+
+
+def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *, random: bool) -> "Settings":
+    """
+    Raises:
+        OptionError: steps that are no number, or cannot be taken; repeats or a warm-up that are impossible.
+    """
+    from gesso.bench.cells import RANDOM_STEPS, Settings
+    from gesso.errors import OptionError
+
+    if steps is not None and "canvas" not in modes:
+        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas")
+    if steps == "real" and random:
+        raise OptionError("--steps real needs real weights: canvases of random ones never settle")
+    if steps is None:
+        return Settings(RANDOM_STEPS if random else None, repeats, warmup)
+    if steps != "real" and not steps.lstrip("-").isdecimal():
+        raise OptionError(f"--steps takes real or a whole number, got {steps!r}")
+    return Settings(None if steps == "real" else int(steps), repeats, warmup)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """Whole numbers separated by commas.
+
+    Raises:
+        OptionError: something else.
+    """
+    from gesso.errors import OptionError
+
+    try:
+        return [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise OptionError(f"{option} takes whole numbers separated by commas, got {text!r}") from None
+
+
+def _check_plot(plot: Path | None) -> None:
+    """What can be known of the picture before anything is measured."""
+    from importlib.util import find_spec
+
+    from gesso.errors import OptionError
+
+    if plot is None:
+        return
+    if find_spec("matplotlib") is None:
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'")
+    if not plot.parent.is_dir():
+        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}")
+
+
+def _use_threads(threads: int | None) -> None:
+    import torch
+
+    from gesso.errors import OptionError
+
+    if threads is None:
+        return
+    if threads < 1:
+        raise OptionError(f"--threads must be at least 1, got {threads}")
+    torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def _telling(told: str) -> Iterator[None]:
+    """A line in a terminal while the work goes on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(told):
+        yield

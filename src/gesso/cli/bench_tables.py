@@ -1,0 +1,129 @@
+"""A report of `gesso bench` in a terminal of 80 columns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gesso.bench.report import Report, has_energy, key_of, label
+
+Cells = list[dict[str, Any]]
+
+
+def show_report(report: Report) -> None:
+    """Everything of the report that a reader wants at a glance."""
+    console = Console(highlight=False, soft_wrap=False)
+    model, machine = report["model"], report["machine"]
+    weights = f"{model['parameters'] / 1e6:,.1f} million parameters, {model['weights_mb']:,.0f} MB of weights"
+    console.print(f"{model['name']}: {weights}, {model['dtype']}", style="bold")
+    console.print(f"{machine['device']}; {machine['cpu']}, {machine['threads']} of {machine['cores']} cores")
+    console.print(
+        f"reads {machine['gb_per_s']:,.1f} GB/s, multiplies {machine['matmul_gflop_per_s']:,.0f} GFLOP/s"
+        + (f"; load {machine['load']:.1f} at the start" if machine["load"] is not None else "")
+    )
+    console.print(_told_of_steps(report))
+    if report["cells"]:
+        console.print(_steps(report["cells"]))
+        console.print(_tokens(report["cells"]))
+    if "peer" in report:
+        peer = report["peer"]
+        failed = f"\n{peer['name']} failed: {peer.get('error')}"
+        console.print(failed if "error" in peer else _peer(report["cells"], peer))
+    if "changes" in report:
+        _show_changes(console, report["changes"])
+    if not report["complete"]:
+        console.print("interrupted: this is what was measured so far", style="bold")
+
+
+def _told_of_steps(report: Report) -> str:
+    told = f"{report['repeats']} repeats after {report['warmup']} to warm up, canvases of "
+    told += f"{report['model']['canvas_length']}, "
+    if report["steps"] == "real":
+        return told + "as many steps as they take"
+    told += f"{report['steps']} steps each"
+    return told + (": random weights never settle" if report["model"]["random_weights"] else "")
+
+
+def _table(title: str, *headings: str, gap: int = 2) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    table.add_column("cell", no_wrap=True)
+    table.add_column("mode", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _steps(cells: Cells) -> Table:
+    table = _table("\nA step beside its floor", "first s", "step ms", "min..max", "floor", "by", "times")
+    for cell in cells:
+        table.add_row(
+            label(cell),
+            cell["mode"],
+            f"{cell['first_block_s']['median']:.3f}",
+            _short(cell["step_ms"]["median"]),
+            _range(cell["step_ms"]),
+            _short(cell["floor_ms"]),
+            "reads" if cell["floor_by"] == "reads" else "FLOPs",
+            f"{cell['times_floor']:.1f}",
+        )
+    return table
+
+
+def _tokens(cells: Cells) -> Table:
+    energy = has_energy(cells)
+    headings = ["steps", "tok/pass", "tok/s", "min..max", "peak MB", "x ar"]
+    table = _table("\nTokens", *headings, *(["joules"] if energy else []), gap=1 if energy else 2)
+    for cell in cells:
+        row = [
+            label(cell),
+            cell["mode"],
+            f"{cell['steps_per_canvas']:.1f}",
+            f"{cell['tokens_per_forward']:.1f}",
+            _short(cell["tokens_per_s"]["median"]),
+            _range(cell["tokens_per_s"]),
+            f"{'' if cell['peak_is_of_cell'] else '<'}{cell['peak_mb']:,.0f}",
+            "" if cell["times_ar"] is None else f"{cell['times_ar']:.2f}",
+        ]
+        table.add_row(*row, *([_short(cell["joules"] or 0.0)] if energy else []))
+    return table
+
+
+def _peer(cells: Cells, peer: Mapping[str, Any]) -> Table:
+    table = _table(
+        f"\nThe same weights in {peer['name']}", "first s", "step ms", "steps", "tok/s", "gesso: step", "tok/s"
+    )
+    ours = {key_of(cell): cell for cell in cells}
+    for cell in peer["cells"]:
+        own = ours[key_of(cell)]
+        table.add_row(
+            label(cell),
+            cell["mode"],
+            f"{cell['first_block_s']['median']:.3f}",
+            _short(cell["step_ms"]["median"]),
+            f"{cell['steps_per_canvas']:.1f}",
+            _short(cell["tokens_per_s"]["median"]),
+            f"{cell['step_ms']['median'] / own['step_ms']['median']:.2f}x",
+            f"{own['tokens_per_s']['median'] / cell['tokens_per_s']['median']:.2f}x",
+        )
+    return table
+
+
+def _show_changes(console: Console, changes: Mapping[str, Any]) -> None:
+    table = _table(f"\nSince {changes['since']}", "step", "min..max", "tok/s", "min..max")
+    for cell in changes["cells"]:
+        parts = [(cell[name]["percent"], cell[name]["low"], cell[name]["high"]) for name in ("step_ms", "tokens_per_s")]
+        told = [text for middle, low, high in parts for text in (f"{middle:+.1f}%", f"{low:+.0f}..{high:+.0f}%")]
+        table.add_row(label(cell), cell["mode"], *told)
+    console.print(table if changes["cells"] else f"\nSince {changes['since']}: no cell in common")
+    if changes["differs"]:
+        console.print(f"not as it was then: {', '.join(changes['differs'])}", style="bold")
+
+
+def _short(value: float) -> str:
+    """Three figures or so."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _range(spread: Mapping[str, float]) -> str:
+    return f"{_short(spread['low'])}..{_short(spread['high'])}"
