@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -56,7 +57,7 @@ def main() -> None:
         write_checkpoint(SHAPES["small"], Path(folder))
         engine = load(folder, "cpu", "float32")
     table = Table("tokens", "canvas", "token by token", "auto", "auto took", "over the canvas", "of the better")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for tokens in map(int, arguments.tokens.split(",")):
         measured = seconds(engine, tokens, arguments.steps, arguments.repeats)
         chosen = engine.generate(PROMPT, mode="auto", max_new_tokens=tokens, max_denoising_steps=1, ignore_eos=True)
