@@ -134,7 +134,7 @@ def test_four_bit_weights_are_not_merged_into(tmp_path: Path) -> None:
     save_folder(random_model(WIDE), tmp_path)
     model = load_folder(tmp_path, "cpu", "float32", quantize="nf4")
     attach(model, LoraConfig())
-    with pytest.raises(OptionError, match=r"layers\.0\.attention\.q_proj is held in 4 bits"):
+    with pytest.raises(OptionError, match=r"layers\.0\.attention\.q_proj is quantized"):
         merge(model)
     assert list(adapted(model)), "nothing was merged halfway"
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gesso.nn.experts import Experts
 from gesso.nn.quantized import (
     LEVELS,
+    NF4,
     QuantizedExperts,
     QuantizedLinear,
     dequantize,
@@ -81,7 +82,7 @@ def test_the_matmuls_gradient_is_that_of_the_weight_it_stands_for() -> None:
     codes, scales = quantize(random(24, 64))
     weight = dequantize(codes, scales, torch.float32)
     x, other = random(5, 64, seed=1).requires_grad_(), random(5, 64, seed=1).requires_grad_()
-    out, expected = matmul(x, codes, scales), other @ weight.T
+    out, expected = matmul(x, (codes, scales), NF4()), other @ weight.T
     torch.testing.assert_close(out, expected)
     out.square().sum().backward()
     expected.square().sum().backward()
@@ -92,7 +93,7 @@ def test_autocast_computes_in_bfloat16() -> None:
     codes, scales = quantize(random(24, 64))
     x = random(5, 64, seed=1).requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        out = matmul(x, codes, scales)
+        out = matmul(x, (codes, scales), NF4())
     assert out.dtype == torch.bfloat16
     out.float().sum().backward()
     assert x.grad is not None

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gesso import __version__
+from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
 from gesso.cli.edit import edit
@@ -17,6 +18,7 @@ from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
 from gesso.cli.train import train
@@ -42,7 +44,9 @@ app.add_typer(models, name="models")
 app.command()(train)
 app.command()(finetune)
 app.command()(merge)
+app.command()(quantize)
 app.command(name="eval")(evaluate)
+app.command()(bench)
 
 CANCELLED = 130
 _USAGE_ERROR: Any = typer.BadParameter.__base__

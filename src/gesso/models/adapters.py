@@ -95,12 +95,12 @@ def merge(model: DiffusionGemma) -> None:
     """Add every delta to its weight, in fp32, and take the adapter off.
 
     Raises:
-        OptionError: a weight is held in 4 bits, which a delta cannot be added to.
+        OptionError: a weight is quantized, which a delta cannot be added to.
     """
     layers = list(adapted(model))
     for name, layer in layers:
         if isinstance(layer.base, QuantizedLinear | QuantizedExperts):
-            raise OptionError(f"{name} is held in 4 bits: load the base model unquantized to merge an adapter into it")
+            raise OptionError(f"{name} is quantized: load the base model unquantized to merge an adapter into it")
     for name, layer in layers:
         if isinstance(layer, LoraLinear):
             assert isinstance(layer.base, nn.Linear)

@@ -12,6 +12,7 @@ from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError
 
 MODEL_TYPE = "diffusion_gemma"
+QUANT_METHOD, MODELOPT = "gesso", "modelopt"
 
 _GENERIC = {
     "_name_or_path",
@@ -50,7 +51,6 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "num_kv_shared_layers": (0, None),
     "use_double_wide_mlp": (False, None),
     "attn_logit_softcapping": (None,),
-    "quantization_config": (None,),
     "audio_config": (None,),
     "rope_scaling": (None,),
     "is_decoder": (False, True, None),
@@ -95,6 +95,7 @@ _TOP_KEYS = {
     "model_type",
     "pad_token_id",
     "bos_token_id",
+    "quantization_config",
     "text_config",
     "vision_config",
 }
@@ -116,6 +117,21 @@ def _need(raw: Mapping[str, Any], key: str) -> Any:
     return raw[key]
 
 
+def quantization_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The `quantization_config`, or None where the weights are whole.
+
+    Raises:
+        CheckpointError: neither gesso nor modelopt quantized them.
+    """
+    found = raw.get("quantization_config")
+    if found is None:
+        return None
+    method = found.get("quant_method", "unknown") if isinstance(found, Mapping) else found
+    if not isinstance(found, Mapping) or method not in (QUANT_METHOD, MODELOPT):
+        raise CheckpointError(f"config.json: quantized with {method!r}, which gesso cannot read yet")
+    return found
+
+
 def read_config(raw: Mapping[str, Any]) -> ModelConfig:
     """A `ModelConfig` from the content of `config.json`.
 
@@ -126,10 +142,7 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
     found = raw.get("model_type")
     if found != MODEL_TYPE:
         raise CheckpointError(f"config.json: model_type is {found!r}; gesso reads {MODEL_TYPE!r}")
-    if raw.get("quantization_config") is not None:
-        quantization = raw["quantization_config"]
-        method = quantization.get("quant_method", "unknown") if isinstance(quantization, Mapping) else quantization
-        raise CheckpointError(f"config.json: quantized with {method!r}, which gesso cannot read yet")
+    quantization_of(raw)
     _refuse_unknown("config.json", raw, _TOP_KEYS)
     text = raw.get("text_config")
     if not isinstance(text, Mapping):

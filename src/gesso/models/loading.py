@@ -9,23 +9,25 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from gesso.config import GenerationConfig, ModelConfig
 from gesso.errors import CheckpointError, OptionError
-from gesso.models import hf_config, hf_generation_config
+from gesso.models import hf_config, hf_generation_config, modelopt
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, tied_to, to_hf
-from gesso.nn.quantized import quantized_like, quantized_tensors
+from gesso.models.quantization import QLORA, Quantization, read_quantization, refuse_quantized, replace_layers
+from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
+from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
+from gesso.nn.modelopt import NVFP4
+from gesso.nn.quantized import Format, QuantizedExperts, quantized_tensors
 
-INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHARD_BYTES = 5 * 10**9
@@ -51,10 +53,19 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_model_config(folder: Path) -> ModelConfig:
-    if (folder / "hf_quant_config.json").exists():
-        quant = read_json(folder / "hf_quant_config.json").get("quantization", {}).get("quant_algo", "unknown")
-        raise CheckpointError(f"{folder}: quantized ({quant}, hf_quant_config.json), which gesso cannot read yet")
+    stored_quantization(folder)
     return hf_config.read_config(read_json(folder / "config.json"))
+
+
+def stored_quantization(folder: Path) -> Quantization | None:
+    """How the weights in a folder are packed; None where they are whole.
+
+    Raises:
+        CheckpointError: in a way that is not understood.
+    """
+    if (folder / modelopt.FILE).exists():
+        return modelopt.read_modelopt(read_json(folder / modelopt.FILE))
+    return read_quantization(read_json(folder / "config.json"))
 
 
 def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
@@ -93,39 +104,47 @@ def load_folder(
     """The text model of a checkpoint folder.
 
     Args:
+        dtype: of whatever is not packed, and of the activations.
         quantize: hold linear layers and experts in 4 bits, made tensor by tensor while loading. Embeddings, norms and
             routers keep `dtype`.
 
     Raises:
-        CheckpointError: missing, unknown, misshapen, truncated or quantized weights, or another model type.
+        CheckpointError: missing, unknown, misshapen or truncated weights, weights quantized by another program, or
+            another model type.
         ConfigError: an unknown key or impossible value in `config.json`.
-        OptionError: a device or dtype that does not exist here.
+        OptionError: a device or dtype that does not exist here, or a checkpoint to quantize that is quantized already.
     """
     target = pick_device(device)
     pick_dtype(dtype, target)
     config = read_model_config(folder)
+    stored = stored_quantization(folder)
+    if stored is not None and quantize is not None:
+        raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
     with torch.device("meta"):
         model = DiffusionGemma(config)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
-    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
-    convert = _keep if quantize is None else _quantizer(replace_by_four_bits(model))
-    model.load_state_dict(_tensors(folder, shapes, target, kind, convert), strict=True, assign=True)
+    packed: set[str] = set()
+    if stored is not None:
+        packed = packed_names(model, replace_layers(model, stored))
+    files, wanted = weight_files(folder), model.state_dict()
+    layers = {} if quantize is None else replace_layers(model, QLORA)
+    loaded: dict[str, Tensor] = {}
+    apart: dict[str, QuantizedExperts] = {}
+    if stored is not None and isinstance(stored.experts, NVFP4):
+        apart = {name: module for name, module in model.named_modules() if isinstance(module, QuantizedExperts)}
+        wanted = {name: tensor for name, tensor in wanted.items() if name not in packed}
+    for name, tensor in _tensors(folder, files, wanted, target, kind, packed, modelopt.expert_names(apart)):
+        form = layers.get(name.rpartition(".")[0])
+        loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
+    loaded |= modelopt.expert_tensors(files, apart, target)
+    model.load_state_dict(loaded, strict=True, assign=True)
     return model.eval().requires_grad_(False)
 
 
-Convert = Callable[[str, Tensor], dict[str, Tensor]]
-"""A tensor of the plain model, by name, into the tensors of the model that is loaded."""
-
-
-def _keep(name: str, tensor: Tensor) -> dict[str, Tensor]:
-    return {name: tensor}
-
-
-def _quantizer(layers: list[str]) -> Convert:
-    def convert(name: str, tensor: Tensor) -> dict[str, Tensor]:
-        return quantized_tensors(name, tensor) if name.rpartition(".")[0] in layers else {name: tensor}
-
-    return convert
+def packed_names(model: DiffusionGemma, layers: Mapping[str, Format]) -> set[str]:
+    """Names of the tensors that hold the packed weights of `layers`, which `replace_layers` has put in."""
+    names = model.state_dict().keys()
+    return {name for name in names if name.rpartition(".")[0] in layers and not name.endswith(".bias")}
 
 
 def replace_by_four_bits(model: DiffusionGemma) -> list[str]:
@@ -134,20 +153,7 @@ def replace_by_four_bits(model: DiffusionGemma) -> list[str]:
     Raises:
         OptionError: a layer's width cannot be cut into groups.
     """
-    replaced = []
-    for name, module in list(model.named_modules()):
-        if name.endswith("router.proj"):
-            continue
-        try:
-            with torch.device("meta"):
-                new = quantized_like(module)
-        except ValueError as error:
-            raise OptionError(f"{name} cannot be held in 4 bits: {error}") from None
-        if new is not None:
-            parent, _, label = name.rpartition(".")
-            setattr(model.get_submodule(parent), label, new)
-            replaced.append(name)
-    return replaced
+    return list(replace_layers(model, QLORA))
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
@@ -164,53 +170,24 @@ def weight_files(folder: Path) -> dict[str, Path]:
     single = folder / SINGLE
     if not single.exists():
         raise CheckpointError(f"no {SINGLE} and no {INDEX} in {folder}: gesso reads safetensors only")
-    return dict.fromkeys(_open(single).keys(), single)
-
-
-def _open(path: Path, device: str = "cpu") -> Any:
-    try:
-        return safe_open(path, framework="pt", device=device)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
+    return dict.fromkeys(open_file(single).keys(), single)
 
 
 def _tensors(
-    folder: Path, shapes: dict[str, torch.Size], device: torch.device, dtype: torch.dtype, convert: Convert
-) -> dict[str, Tensor]:
-    files = weight_files(folder)
-    wanted = {to_hf(name): (name, shape) for name, shape in shapes.items()}
-    copies = {name: tied for name in files if (tied := tied_to(name)) in wanted}
-    foreign = [n for n in files if n not in wanted and n not in copies and not n.startswith(VISION_PREFIXES)]
-    if foreign:
-        raise CheckpointError(f"unknown tensors in {folder}: {_names(foreign)}")
-    missing = [name for name in wanted if name not in files]
-    if missing:
-        raise CheckpointError(f"tensors missing in {folder}: {_names(missing)}")
-    loaded: dict[str, Tensor] = {}
-    for path in sorted({files[name] for name in wanted}):
-        with _open(path, str(device)) as file:
-            present = set(file.keys())
-            for hf_name in (name for name in wanted if files[name] == path):
-                if hf_name not in present:
-                    raise CheckpointError(f"{path.name} lacks {hf_name}, which {INDEX} says it holds")
-                name, shape = wanted[hf_name]
-                found = tuple(file.get_slice(hf_name).get_shape())
-                if found != tuple(shape):
-                    raise CheckpointError(f"{hf_name} has shape {list(found)}, the config says {list(shape)}")
-                tensor = file.get_tensor(hf_name)
-                if not tensor.is_floating_point() or tensor.element_size() < 2:
-                    raise CheckpointError(f"{hf_name} is {tensor.dtype}: quantized, which gesso cannot read yet")
-                loaded |= convert(name, tensor.to(dtype))
-    for copy, original in copies.items():
-        with _open(files[copy]) as file, _open(files[original]) as other:
-            if not torch.equal(file.get_tensor(copy).to(dtype), other.get_tensor(original).to(dtype)):
-                raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
-    return loaded
-
-
-def _names(names: list[str]) -> str:
-    shown = ", ".join(sorted(names)[:4])
-    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+    folder: Path,
+    files: Mapping[str, Path],
+    wanted: Mapping[str, Tensor],
+    device: torch.device,
+    dtype: torch.dtype,
+    packed: Container[str],
+    apart: Set[str],
+) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor that is wanted, on the device, in `dtype` where it is not packed."""
+    for name, (hf_name, path) in sources(folder, files, wanted, apart).items():
+        with open_checked(hf_name, path, wanted[name], name in packed, str(device)) as file:
+            tensor = file.get_tensor(hf_name)
+            yield name, tensor if name in packed else tensor.to(dtype)
+    check_copies(files, {to_hf(name) for name in wanted}, dtype)
 
 
 def save_folder(
@@ -229,14 +206,18 @@ def save_folder(
         source: the folder the model came from: its vision weights, tokenizer and template are carried over.
         gather: what makes a whole tensor of one that lies in parts on several processes. All of them call this
             function, with the same model; only one `writes`.
+
+    Raises:
+        OptionError: the model is quantized.
     """
+    refuse_quantized(model, "writing a checkpoint")
     config, kind = model.config, DTYPES[dtype]
     if writes:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_json(folder / "config.json", hf_config.write_config(config, dtype))
+        write_json(folder / "config.json", hf_config.write_config(config, dtype))
         stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
         settings = hf_generation_config.write_generation_config(generation or stops, config)
-        _write_json(folder / "generation_config.json", settings)
+        write_json(folder / "generation_config.json", settings)
         if source is not None:
             copy_text_files(source, folder)
     tensors = model.state_dict()
@@ -252,16 +233,16 @@ def save_folder(
                 for hf_name in _hf_names(name):
                     part[hf_name] = whole.to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
         if writes:
-            _write_tensors(folder / file, part)
+            write_tensors(folder / file, part)
     if not writes:
         return
     if vision:
-        _write_tensors(folder / files[-1], vision)
+        write_tensors(folder / files[-1], vision)
     if count > 1:
         names = {hf_name: files[i] for i, shard in enumerate(shards) for name in shard for hf_name in _hf_names(name)}
         names |= dict.fromkeys(vision, files[-1])
         total = sum((folder / file).stat().st_size for file in files)
-        _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
+        write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
     _remove_stale(folder, files)
 
 
@@ -304,7 +285,7 @@ def _hf_names(name: str) -> list[str]:
 def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:
     for name, path in weight_files(source).items():
         if name.startswith(VISION_PREFIXES):
-            with _open(path) as file:
+            with open_file(path) as file:
                 yield name, file.get_tensor(name)
 
 
@@ -316,13 +297,15 @@ def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
         raise OSError(errno.EIO, str(error), str(path)) from error
 
 
-def _write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a file whole or not at all."""
     partial = path.with_suffix(".partial")
     write_safetensors(tensors, partial)
     os.replace(partial, path)
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a file whole or not at all."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
     os.replace(partial, path)

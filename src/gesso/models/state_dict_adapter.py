@@ -40,11 +40,16 @@ _LAYER = {
 ENCODER_STACK = "model.encoder.language_model."
 _ENCODER_SCALAR = ENCODER_STACK + "layers.{}.layer_scalar"
 _OWN_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
+_PACKED = re.compile(r"(?:(.+\.experts\.(?:gate_up|down))_|(.+)\.)(codes|scales|offsets)")
+"""Parts of a quantized weight. These names are gesso's own: Hugging Face has none for them."""
 _ENCODER_COPY = re.compile(r"model\.encoder\.language_model\.(.+)")
 
 
 def to_hf(name: str) -> str:
-    """Hugging Face's name of one of our tensors."""
+    """Hugging Face's name of one of our tensors; a part of a quantized weight stands beside the weight's name."""
+    if match := _PACKED.fullmatch(name):
+        experts, linear, part = match.groups()
+        return f"{to_hf(f'{experts}_proj') if experts else to_hf_module(linear)}.{part}"
     if match := _OWN_LAYER.fullmatch(name):
         layer, part = match.groups()
         if part == "encoder_scalar":

@@ -1,8 +1,10 @@
-"""Frozen weights in 4 bits: NF4 (QLoRA, arXiv 2305.14314) in groups along the input, fused experts included.
+"""Frozen weights in few bits: linear layers and fused experts over any format, and the format of QLoRA, NF4.
 
-The sixteen levels are quantiles of a standard normal, scaled so that a group's largest magnitude is exact. A weight
-takes 4 bits and its share of a bfloat16 scale: 4.25 bits with groups of 64. It is turned back into the
-activations' type inside the matmul, forward and backward, one layer or one expert at a time, and is never kept.
+A format packs a matrix into a few tensors. A weight is turned back into the activations' type inside the matmul,
+forward and backward, a slab of its rows at a time, and is never kept.
+
+NF4 (arXiv 2305.14314): sixteen levels, the quantiles of a standard normal, scaled so that the largest magnitude of a
+group along the input is exact. A weight takes 4 bits and its share of a bfloat16 scale: 4.25 bits with groups of 64.
 
     E experts   F expert width   D hidden   S group size
 """
@@ -11,14 +13,46 @@ import functools
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from gesso.nn.experts import Experts, Projection, mix_experts
+from gesso.nn.linear import linear
 
 GROUP = 64
 SMALLEST_GROUP = 16
+CPU_SLAB = 1 << 19
+"""Weights that are turned back at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
+GPU_SLAB = 1 << 24
+"""The same on an accelerator, where few large kernels win: 32 MiB."""
+
+
+class Format(Protocol):
+    """How a matrix [out, in] is packed. Rows of every part are rows of the matrix: a slab of it is a slab of each."""
+
+    parts: ClassVar[tuple[str, ...]]
+    """Names of the tensors that hold it."""
+
+    def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
+        """The parts of a matrix of this shape, not filled in.
+
+        Raises:
+            ValueError: the format has no room for so many columns.
+        """
+
+    def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
+        """The parts of `weight` [out, in]."""
+
+    def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        """The matrix in `dtype`, and what its rows have still to be multiplied by, [out], where that is not one."""
+
+
+def restore(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
+    """The matrix [out, in] that `parts` stand for, in `dtype`."""
+    weight, factor = form.unpack(parts, dtype)
+    return weight if factor is None else (weight * factor[:, None]).to(dtype)
 
 
 def _levels() -> Tensor:
@@ -77,103 +111,139 @@ def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     return weight
 
 
+class NF4:
+    """See the top of this file."""
+
+    parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
+
+    def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
+        groups = columns // group_size(columns)
+        codes = torch.empty(rows, columns // 2, dtype=torch.uint8)
+        return codes, torch.empty(rows, groups, dtype=torch.bfloat16)
+
+    def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
+        return quantize(weight)
+
+    def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        codes, scales = parts
+        return dequantize(codes, scales, dtype), None
+
+
+def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """x @ W.T, a slab of W's rows at a time. Slabs do not depend on the number of rows of x, so that a row's result
+    does not depend on how many stand beside it."""
+    slab = max(1, (CPU_SLAB if x.device.type == "cpu" else GPU_SLAB) // x.shape[-1])
+    pieces = []
+    for slabs in zip(*(part.split(slab) for part in parts), strict=True):
+        if x.dtype == torch.float16:  # which a sum over whole codes could overflow
+            pieces.append(linear(x, restore(slabs, form, x.dtype)))
+            continue
+        weight, factor = form.unpack(slabs, x.dtype)
+        out = linear(x, weight)
+        pieces.append(out if factor is None else (out * factor).to(x.dtype))
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)
+
+
 class _Matmul(torch.autograd.Function):
-    """x @ W.T with W in 4 bits: what is kept for the backward pass is the 4 bits."""
+    """x @ W.T with W packed: what is kept for the backward pass is the parts."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
-        ctx.save_for_backward(codes, scales)
-        return x @ dequantize(codes, scales, x.dtype).T
+    def forward(ctx: Any, x: Tensor, form: Format, *parts: Tensor) -> Tensor:
+        ctx.save_for_backward(*parts)
+        ctx.form = form
+        return _project(x, parts, form)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> tuple[Tensor, None, None]:
-        codes, scales = ctx.saved_tensors  # type: ignore[attr-defined]
-        (grad,) = grads
-        return grad @ dequantize(codes, scales, grad.dtype), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,), parts = grads, ctx.saved_tensors  # which may be asked for once
+        return grad @ restore(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
 
 
-def matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
+def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     """x [..., in] times the transposed weight, [..., out]; gradients reach x only."""
     if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         x = x.to(torch.get_autocast_dtype(x.device.type))
-    out: Tensor = _Matmul.apply(x, codes, scales)  # type: ignore[no-untyped-call]
+    if not torch.is_grad_enabled():
+        return _project(x, parts, form)
+    out: Tensor = _Matmul.apply(x, form, *parts)  # type: ignore[no-untyped-call]
     return out
 
 
 class QuantizedLinear(nn.Module):
-    """A frozen linear layer in 4 bits; a bias keeps its type."""
+    """A frozen linear layer in few bits; a bias keeps its type."""
 
-    codes: Tensor
-    scales: Tensor
     bias: Tensor | None
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = False) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = False, form: Format | None = None) -> None:
+        """`form` is NF4 where none is given."""
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.register_buffer("codes", torch.empty(out_features, in_features // 2, dtype=torch.uint8))
-        groups = in_features // group_size(in_features)
-        self.register_buffer("scales", torch.empty(out_features, groups, dtype=torch.bfloat16))
+        self.form: Format = form or NF4()
+        for name, part in zip(self.form.parts, self.form.empty(out_features, in_features), strict=True):
+            self.register_buffer(name, part)
         self.register_buffer("bias", torch.empty(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = matmul(x, self.codes, self.scales)
+        out = matmul(x, tuple(self.get_buffer(name) for name in self.form.parts), self.form)
         return out if self.bias is None else out + self.bias
 
 
 class QuantizedExperts(nn.Module):
-    """Frozen fused experts in 4 bits; an expert is read back only when it has tokens."""
+    """Frozen fused experts in few bits; an expert is read back only when it has tokens."""
 
-    gate_up_codes: Tensor
-    gate_up_scales: Tensor
-    down_codes: Tensor
-    down_scales: Tensor
-
-    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int) -> None:
+    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, form: Format | None = None) -> None:
+        """`form` is NF4 where none is given."""
         super().__init__()
         self.shapes = ((2 * intermediate_size, hidden_size), (hidden_size, intermediate_size))
-        for name, (rows, columns) in zip(("gate_up", "down"), self.shapes, strict=True):
-            codes = torch.empty(num_experts, rows, columns // 2, dtype=torch.uint8)
-            self.register_buffer(f"{name}_codes", codes)
-            scales = torch.empty(num_experts, rows, columns // group_size(columns), dtype=torch.bfloat16)
-            self.register_buffer(f"{name}_scales", scales)
-
-    @property
-    def num_experts(self) -> int:
-        return self.gate_up_codes.shape[0]
+        self.num_experts = num_experts
+        self.form: Format = form or NF4()
+        for matrix, shape in zip(("gate_up", "down"), self.shapes, strict=True):
+            for name, part in zip(self.form.parts, self.form.empty(*shape), strict=True):
+                self.register_buffer(f"{matrix}_{name}", part.new_empty(num_experts, *part.shape))
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """gate_up and down of every expert."""
-        weights = (self.gate_up_codes, self.gate_up_scales, self.down_codes, self.down_scales)
-        for gate_up_codes, gate_up_scales, down_codes, down_scales in zip(*weights, strict=True):
-            yield (
-                partial(matmul, codes=gate_up_codes, scales=gate_up_scales),
-                partial(matmul, codes=down_codes, scales=down_scales),
-            )
+        gate_up, down = (
+            zip(*(self.get_buffer(f"{matrix}_{name}").unbind() for name in self.form.parts), strict=True)
+            for matrix in ("gate_up", "down")
+        )
+        for parts in zip(gate_up, down, strict=True):
+            first, second = (partial(matmul, parts=part, form=self.form) for part in parts)
+            yield first, second
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
 
-def quantized_like(module: nn.Module) -> nn.Module | None:
-    """An empty 4-bit module of the shape of `module`, or None for a kind of module that stays as it is.
+def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module | None:
+    """An empty module in few bits of the shape of `module`, or None for a kind of module that stays as it is.
 
     Raises:
         ValueError: its input features cannot be grouped.
     """
     if isinstance(module, nn.Linear):
-        return QuantizedLinear(module.in_features, module.out_features, module.bias is not None)
+        return QuantizedLinear(module.in_features, module.out_features, module.bias is not None, form)
     if isinstance(module, Experts):
         (_, hidden), (_, width) = module.shapes
-        return QuantizedExperts(hidden, width, module.num_experts)
+        return QuantizedExperts(hidden, width, module.num_experts, form)
     return None
 
 
-def quantized_tensors(name: str, tensor: Tensor) -> dict[str, Tensor]:
-    """The buffers that hold the tensor `name` of a layer that `quantized_like` replaces: a weight becomes codes and
-    scales, a bias stays."""
+def part_names(name: str, form: Format) -> tuple[str, ...]:
+    """The buffers that hold the weight `name` of a layer that `quantized_like` replaces."""
     stem, _, kind = name.rpartition(".")
-    if kind == "bias":
-        return {name: tensor}
     prefix = f"{stem}." if kind == "weight" else f"{stem}.{kind.removesuffix('_proj')}_"
-    codes, scales = quantize(tensor)
-    return {f"{prefix}codes": codes, f"{prefix}scales": scales}
+    return tuple(f"{prefix}{part}" for part in form.parts)
+
+
+def quantized_tensors(name: str, tensor: Tensor, form: Format | None = None) -> dict[str, Tensor]:
+    """The buffers that hold the tensor `name` of a layer that `quantized_like` replaces: a weight becomes its parts,
+    a bias stays."""
+    if name.endswith(".bias"):
+        return {name: tensor}
+    form = form or NF4()
+    if tensor.dim() == 3:  # an expert at a time: the fp32 copies stay small
+        packed = tuple(torch.stack(parts) for parts in zip(*map(form.quantize, tensor), strict=True))
+    else:
+        packed = form.quantize(tensor)
+    return dict(zip(part_names(name, form), packed, strict=True))

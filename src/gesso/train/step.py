@@ -10,6 +10,7 @@ from gesso.errors import CheckpointError
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
+from gesso.models.quantization import refuse_quantized
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.distributed import Team
@@ -53,6 +54,7 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
 
     Raises:
         CheckpointError: the checkpoint holds a model of another shape.
+        OptionError: all weights of a quantized checkpoint are to be trained.
     """
     if recipe.start is None:
         model = DiffusionGemma(recipe.model).to(device)
@@ -60,10 +62,13 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
     model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
-    if dataclasses.replace(model.config, canvas_length=recipe.model.canvas_length) != recipe.model:
+    # Neither the canvas nor the window is in the weights: a recipe may have its own.
+    free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
+    if dataclasses.replace(model.config, **free) != recipe.model:
         raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
     model.config = recipe.model
     if recipe.adapter is None:
+        refuse_quantized(model, "training all weights")
         return model.train().requires_grad_(True)
     torch.manual_seed(recipe.train.seed)
     attach(model, recipe.adapter)

@@ -1,0 +1,179 @@
+"""What fewer bits cost and what they save: size, logits, exact answers, and the time of a step.
+
+    python benchmarks/quantize.py [--examples 20] [--steps 5] [--tokens 8] [--threads N] [--json]
+
+Quality, on the bundled model: relative error of the logits of a denoising pass against the checkpoint's own weights in
+fp32, and answers exactly right on the model's tasks. Speed, on the random model `wide` of `_shapes.py`, batch 1: a
+denoising step (canvas 256 behind a prompt of 256) and a token of the left-to-right mode. The ceiling of a token is
+what it must read (the dense layers, the experts of one token, the table) over the machine's bandwidth.
+The last line is one line of JSON.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from _shapes import CANVAS, PROMPT, SHAPES, write_checkpoint
+from gesso.api import load, load_model
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.hub import resolve
+from gesso.models.quantization import Quantization
+from gesso.models.quantize import quantize_folder
+from gesso.nn.experts import Experts
+from gesso.nn.quantized import QuantizedExperts
+from gesso.nn.weight_only import Int4, Int8
+from gesso.tasks.registry import TASKS, default_tasks
+from gesso.train.evaluate import evaluate_task
+
+FORMS = {"int8": Quantization(Int8(), Int8()), "int4": Quantization(Int4(), Int4())}
+STREAM_BYTES = 1 << 28
+
+
+def make(source: Path, folder: Path) -> dict[str, Path]:
+    """The checkpoint and its quantized copies, by name."""
+    made = {"whole": source}
+    for name, chosen in FORMS.items():
+        quantize_folder(source, folder / name, chosen)
+        made[name] = folder / name
+    return made
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def bandwidth() -> float:
+    """Bytes a second that a sum reads."""
+    numbers = torch.ones(STREAM_BYTES // 4)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        numbers.sum()
+        times.append(time.perf_counter() - start)
+    return STREAM_BYTES / min(times)
+
+
+def token_bytes(model: DiffusionGemma) -> int:
+    """What the pass of one token reads: all but the experts that are not its own."""
+    total: int = sum(t.nbytes for t in model.state_dict().values())
+    share = 1 - model.config.top_k_experts / model.config.num_experts
+    experts = (m for m in model.modules() if isinstance(m, Experts | QuantizedExperts))
+    held = sum(t.nbytes for m in experts for t in m.state_dict().values())
+    return int(total - share * held)
+
+
+def logits(model: DiffusionGemma, seed: int = 0) -> torch.Tensor:
+    """Of a denoising pass over a random canvas behind a random prompt."""
+    generator = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(model.config.vocab_size, (1, 64 + model.config.canvas_length), generator=generator)
+    cache = model.new_cache(1)
+    model.encode(tokens[:, :64], cache)
+    return model.denoise(tokens[:, 64:], cache)
+
+
+def quality(examples: int, folder: Path) -> dict[str, Any]:
+    """Size, error of the logits and exact answers of the bundled model in each format and dtype."""
+    found: dict[str, Any] = {}
+    exact = logits(load_model("mini", "cpu", "float32"))
+    for form, place in make(resolve("mini"), folder).items():
+        for dtype in ("float32", "bfloat16"):
+            engine = load(place, "cpu", dtype)
+            error = (logits(load_model(place, "cpu", dtype)) - exact).norm() / exact.norm()
+            scores = [evaluate_task(engine, TASKS[name], examples, 0, {}) for name in default_tasks("mini")]
+            found[f"{form} {dtype}"] = {
+                "bytes": size(place),
+                "logits_error": round(error.item(), 5),
+                "right": sum(score.right for score in scores),
+                "examples": sum(score.examples for score in scores),
+                "steps_per_canvas": round(statistics.mean(score.mean_steps for score in scores), 2),
+            }
+    return found
+
+
+def speed(steps: int, tokens: int, folder: Path) -> dict[str, Any]:
+    """Milliseconds of a denoising step and of a token in each format and dtype; one engine is held at a time."""
+    write_checkpoint(SHAPES["wide"], folder / "wide")
+    rate = bandwidth()
+    found: dict[str, Any] = {}
+    for form, place in make(folder / "wide", folder).items():
+        for dtype in ("float32", "bfloat16"):
+            found[f"{form} {dtype}"] = {
+                "bytes": size(place),
+                **times(load_model(place, "cpu", dtype), steps, tokens, rate),
+            }
+    return {"bandwidth": rate, "formats": found}
+
+
+def times(model: DiffusionGemma, steps: int, tokens: int, rate: float) -> dict[str, float]:
+    generator = torch.Generator().manual_seed(0)
+    prompt, canvas = torch.randint(model.config.vocab_size, (PROMPT + CANVAS,), generator=generator).split(PROMPT)
+    cache = model.new_cache(1, reserve=PROMPT + CANVAS)
+    model.encode_flat(prompt, [PROMPT], cache)
+    step = median_ms(lambda: predict(model, model.denoise_flat(canvas, [CANVAS], cache)), steps)
+    token = median_ms(lambda: predict(model, model.encode_flat(canvas[:1], [1], cache)), tokens)
+    return {
+        "step_ms": round(step, 1),
+        "token_ms": round(token, 1),
+        "token_floor_ms": round(1e3 * token_bytes(model) / rate, 1),
+    }
+
+
+def predict(model: DiffusionGemma, hidden: torch.Tensor) -> None:
+    rows = len(hidden)
+    model.vocabulary.predict(hidden, torch.full((rows,), 0.8), torch.full((rows,), 0.5))
+
+
+def median_ms(work: Callable[[], None], times: int) -> float:
+    work()
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(taken)
+
+
+def show(console: Console, title: str, rows: dict[str, dict[str, Any]]) -> None:
+    names = list(next(iter(rows.values())))
+    table = Table(title, *(name.replace("_", " ") for name in names), box=None)
+    for label, row in rows.items():
+        table.add_row(label, *(f"{row[name] / 1e6:.1f} MB" if name == "bytes" else str(row[name]) for name in names))
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=20, help="prompts of each task; 0 leaves quality out")
+    parser.add_argument("--steps", type=int, default=5, help="denoising steps that are timed; 0 leaves speed out")
+    parser.add_argument("--tokens", type=int, default=8, help="tokens that are timed")
+    parser.add_argument("--threads", type=int, help="CPU threads; all without it")
+    parser.add_argument("--json", action="store_true", help="print the JSON line alone")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    console = Console(file=sys.stderr if options.json else sys.stdout, highlight=False)
+    result: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
+    with tempfile.TemporaryDirectory(prefix="gesso-bench-") as folder, torch.no_grad():
+        if options.examples:
+            result["quality"] = quality(options.examples, Path(folder) / "mini")
+            show(console, "mini", result["quality"])
+        if options.steps:
+            (Path(folder) / "speed").mkdir()
+            result["speed"] = speed(options.steps, options.tokens, Path(folder) / "speed")
+            console.print(f"bandwidth {result['speed']['bandwidth'] / 1e9:.1f} GB/s")
+            show(console, "wide", result["speed"]["formats"])
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""`gesso quantize`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.nn.quantized import Format
+
+GROUP_SIZE = 64
+
+Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")]
+To = Annotated[str, typer.Option(help="int8 (a scale for each row) or int4 (a scale and an offset for each group).")]
+Out = Annotated[Path, typer.Option(help="Folder of the new checkpoint, empty or not there yet.")]
+GroupSize = Annotated[int | None, typer.Option(help="Weights of a group of int4: 32, 64 or 128; 64 without it.")]
+Part = Annotated[str | None, typer.Option(help="int8, int4 or none for this part; as --to without it.")]
+
+
+def quantize(
+    model: Name,
+    to: To,
+    out: Out,
+    group_size: GroupSize = None,
+    dense: Part = None,
+    experts: Part = None,
+    offline: opt.Offline = False,
+) -> int:
+    """Write a smaller checkpoint, its weights in 8 or 4 bits; gesso alone loads it."""
+    from rich.console import Console
+
+    from gesso.errors import OptionError
+    from gesso.models.hub import resolve
+    from gesso.models.quantization import Quantization
+    from gesso.models.quantize import quantize_folder
+
+    _format("--to", to, group_size)
+    parts = {"--dense": to if dense is None else dense, "--experts": to if experts is None else experts}
+    if group_size is not None and "int4" not in parts.values():
+        raise OptionError("--group-size is of int4, which neither --dense nor --experts is")
+    chosen = Quantization(
+        *(None if kind == "none" else _format(option, kind, group_size) for option, kind in parts.items())
+    )
+    console = Console(stderr=True, highlight=False)
+    with console.status("reading the checkpoint") as status:
+        report = quantize_folder(
+            resolve(model, offline=offline),
+            out,
+            chosen,
+            lambda done, of: status.update(f"writing file {done + 1} of {of}"),
+        )
+    share = report.bytes_after / report.bytes_before
+    print(f"{_size(report.bytes_before)} before, {_size(report.bytes_after)} after ({share:.0%})")
+    print(f"largest relative error of a tensor: {report.worst_error:.2%} ({report.worst_tensor})")
+    print(out)
+    return 0
+
+
+def _format(option: str, kind: str, group_size: int | None) -> "Format":
+    from gesso.errors import OptionError
+    from gesso.nn.weight_only import GROUP_SIZES, Int4, Int8
+
+    if kind == "int8":
+        return Int8()
+    if kind != "int4":
+        known = "int8, int4" if option == "--to" else "int8, int4, none"
+        raise OptionError(f"{option} {kind!r} does not exist; known: {known}")
+    if group_size is not None and group_size not in GROUP_SIZES:
+        raise OptionError(f"--group-size must be one of {', '.join(map(str, GROUP_SIZES))}, got {group_size}")
+    return Int4(GROUP_SIZE if group_size is None else group_size)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.2f} MB"

@@ -1,0 +1,180 @@
+"""A checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
+
+Tensors are read, packed and let go one by one, fused experts one expert at a time. What is held at once is the packed
+layer that is being written, and a tensor of it.
+"""
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gesso.errors import CheckpointError, OptionError
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import (
+    copy_text_files,
+    packed_names,
+    read_json,
+    read_model_config,
+    stored_quantization,
+    weight_files,
+    write_json,
+    write_tensors,
+)
+from gesso.models.quantization import Quantization, replace_layers, write_quantization
+from gesso.models.state_dict_adapter import to_hf
+from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
+from gesso.nn.quantized import Format, part_names, restore
+
+Progress = Callable[[int, int], None]
+"""Told the files written and those there will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeReport:
+    """What quantizing a checkpoint came to."""
+
+    bytes_before: int
+    """Of the weights' files."""
+    bytes_after: int
+    worst_error: float
+    """Largest |W - packed W| / |W| (Frobenius) of a tensor."""
+    worst_tensor: str
+    """Its Hugging Face name."""
+
+
+@dataclass(slots=True)
+class _Errors:
+    worst: float = 0.0
+    tensor: str = ""
+
+    def add(self, name: str, error: float) -> None:
+        if not math.isfinite(error):
+            raise CheckpointError(f"{name} holds numbers that are not finite: it cannot be quantized")
+        if error >= self.worst:
+            self.worst, self.tensor = error, name
+
+
+def quantize_folder(
+    source: Path, out: Path, chosen: Quantization, progress: Progress = lambda done, of: None
+) -> QuantizeReport:
+    """Write the checkpoint in `source` to `out`, packed as `chosen` says; what is not packed stays as it is stored.
+
+    Everything is written beside `out` first: what is broken off leaves no checkpoint behind.
+
+    Raises:
+        OptionError: nothing to do, a folder that is not empty, too little space, or a layer's width that cannot be cut
+            into groups.
+        CheckpointError: a source that cannot be used, or is quantized already.
+    """
+    if chosen.dense is None and chosen.experts is None:
+        raise OptionError("--dense and --experts are both none: nothing would be quantized")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OptionError(f"--out {out} is there already and no empty folder: name another")
+    config = read_model_config(source)
+    if stored_quantization(source) is not None:
+        raise CheckpointError(f"{source} is quantized already: quantize the model it was made from")
+    with torch.device("meta"):
+        plain, packed = DiffusionGemma(config).state_dict(), DiffusionGemma(config)
+    forms = replace_layers(packed, chosen)
+    files = weight_files(source)
+    found = sources(source, files, plain)
+    repeated = set(check_copies(files, {to_hf(name) for name in plain if _form(name, forms)}, torch.float32))
+    own = {hf_name for hf_name, _ in found.values()}
+    others = {name: path for name, path in files.items() if name not in own | repeated}
+    _check_space(out, packed, forms, found, others)
+
+    layers: dict[str, list[str]] = {}
+    for name in plain:
+        layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
+    work = [*layers.values(), list(others)] if others else list(layers.values())
+    shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
+    partial, errors = out.with_name(out.name + ".partial"), _Errors()
+    weight_map: dict[str, str] = {}
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        for number, (file, names) in enumerate(zip(shards, work, strict=True)):
+            progress(number, len(shards))
+            held: dict[str, Tensor] = {}
+            for name in names:
+                if name in others:
+                    with open_file(others[name]) as opened:
+                        held[name] = opened.get_tensor(name)
+                else:
+                    held |= _pack(name, *found[name], plain[name], _form(name, forms), errors)
+            write_tensors(partial / file, held)
+            weight_map |= dict.fromkeys(held, file)
+        after = sum((partial / file).stat().st_size for file in shards)
+        write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": dict(sorted(weight_map.items()))})
+        copy_text_files(source, partial)
+        if (source / "generation_config.json").exists():
+            shutil.copy(source / "generation_config.json", partial)
+        raw = read_json(source / "config.json") | {"quantization_config": write_quantization(chosen)}
+        write_json(partial / "config.json", raw)
+        os.replace(partial, out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    before = sum(path.stat().st_size for path in set(files.values()))
+    return QuantizeReport(before, after, errors.worst, errors.tensor)
+
+
+def _form(name: str, forms: dict[str, Format]) -> Format | None:
+    return None if name.endswith(".bias") else forms.get(name.rpartition(".")[0])
+
+
+def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, errors: _Errors) -> dict[str, Tensor]:
+    """What is written of one tensor, by Hugging Face name."""
+    with open_checked(hf_name, path, like, packed=False) as file:
+        if form is None:
+            return {hf_name: file.get_tensor(hf_name)}
+        lost, size = 0.0, 0.0
+        parts = _empty(like, form)
+        for i, weight in enumerate(_matrices(file, hf_name, like)):
+            made = form.quantize(weight)
+            whole = weight.float()
+            lost += (restore(made, form, torch.float32) - whole).square().sum().item()
+            size += whole.square().sum().item()
+            for part, new in zip(parts, made, strict=True):
+                (part[i] if like.dim() == 3 else part).copy_(new)
+    errors.add(hf_name, math.sqrt(lost / size) if size else lost)
+    return {to_hf(new): part for new, part in zip(part_names(name, form), parts, strict=True)}
+
+
+def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
+    parts = form.empty(*like.shape[-2:])
+    return parts if like.dim() == 2 else tuple(part.new_empty(like.shape[0], *part.shape) for part in parts)
+
+
+def _matrices(file: Any, hf_name: str, like: Tensor) -> Iterator[Tensor]:
+    if like.dim() == 2:
+        yield file.get_tensor(hf_name)
+        return
+    whole = file.get_slice(hf_name)
+    for expert in range(like.shape[0]):
+        yield whole[expert]
+
+
+def _check_space(
+    out: Path,
+    packed: DiffusionGemma,
+    forms: dict[str, Format],
+    found: dict[str, tuple[str, Path]],
+    others: dict[str, Path],
+) -> None:
+    """Raises OptionError where the disk has no room for the packed tensors and those that are copied."""
+    state, new = packed.state_dict(), packed_names(packed, forms)
+    needed = sum(state[name].nbytes for name in new)
+    for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
+        with open_file(path) as file:
+            needed += file.get_tensor(hf_name).nbytes
+    place = next(parent for parent in out.absolute().parents if parent.exists())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise OptionError(f"--out {out} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free")

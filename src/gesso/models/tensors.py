@@ -1,0 +1,91 @@
+"""Tensors in safetensors files: which are there, and whether they are what they should be."""
+
+from collections.abc import Container, Iterator, Mapping, Set
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from gesso.errors import CheckpointError
+from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
+
+INDEX = "model.safetensors.index.json"
+_FLOATS = ("F64", "F32", "F16", "BF16")
+_KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloat16: "BF16"}
+"""Names of safetensors for the types of packed tensors."""
+
+
+def open_file(path: Path, device: str = "cpu") -> Any:
+    """A safetensors file, memory-mapped."""
+    try:
+        return safe_open(path, framework="pt", device=device)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
+
+
+def sources(
+    folder: Path, files: Mapping[str, Path], wanted: Mapping[str, Tensor], apart: Set[str] = frozenset()
+) -> dict[str, tuple[str, Path]]:
+    """The Hugging Face name and the file of every tensor that is `wanted`, in the order of the files.
+
+    Args:
+        files: which file holds which tensor.
+        apart: Hugging Face names of tensors that must be there too, and are read by others.
+
+    Raises:
+        CheckpointError: tensors are missing, or there are others that are not known.
+    """
+    names = {name: to_hf(name) for name in wanted}
+    known = {*names.values(), *apart}
+    foreign = [n for n in files if n not in known and tied_to(n) not in known and not n.startswith(VISION_PREFIXES)]
+    if foreign:
+        raise CheckpointError(f"unknown tensors in {folder}: {_names(foreign)}")
+    missing = [hf_name for hf_name in known if hf_name not in files]
+    if missing:
+        raise CheckpointError(f"tensors missing in {folder}: {_names(missing)}")
+    found = {name: (hf_name, files[hf_name]) for name, hf_name in names.items()}
+    return dict(sorted(found.items(), key=lambda item: item[1][1]))
+
+
+@contextmanager
+def open_checked(hf_name: str, path: Path, like: Tensor, packed: bool, device: str = "cpu") -> Iterator[Any]:
+    """A file that holds a tensor of the shape and kind of `like`; floats of any width will do where it is not packed.
+
+    Raises:
+        CheckpointError: the tensor is not there, or not what it should be.
+    """
+    with open_file(path, device) as file:
+        try:
+            found = file.get_slice(hf_name)
+        except SafetensorError:
+            raise CheckpointError(f"{path.name} lacks {hf_name}, which {INDEX} says it holds") from None
+        shape, kind = list(found.get_shape()), found.get_dtype()
+        if shape != list(like.shape):
+            raise CheckpointError(f"{hf_name} has shape {shape}, the config says {list(like.shape)}")
+        if packed and kind != _KINDS[like.dtype]:
+            raise CheckpointError(f"{hf_name} is {kind}, the config says {_KINDS[like.dtype]}")
+        if not packed and kind not in _FLOATS:
+            raise CheckpointError(f"{hf_name} is {kind}: quantized, which config.json does not say")
+        yield file
+
+
+def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.dtype) -> list[str]:
+    """Names of tensors that are stored a second time, which are as the first.
+
+    Raises:
+        CheckpointError: one is not.
+    """
+    copies = {name: tied for name in files if (tied := tied_to(name)) is not None and tied in names}
+    for copy, original in copies.items():
+        with open_file(files[copy]) as file, open_file(files[original]) as other:
+            if not torch.equal(file.get_tensor(copy).to(dtype), other.get_tensor(original).to(dtype)):
+                raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
+    return list(copies)
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"

@@ -1,0 +1,93 @@
+"""`gesso quantize`, and the commands that take what it writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from oracle import Shape, random_model
+
+from cli.conftest import Gesso
+from gesso.models.loading import save_folder
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """A model wide enough for groups, without a tokenizer."""
+    save_folder(random_model(Shape("sf", hidden=64, mlp=64, head_dim=16, expert_size=64)), tmp_path / "wide")
+    return tmp_path / "wide"
+
+
+def test_a_bundled_model_in_int8_is_used_like_any_other(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    outcome = gesso("quantize", "mini", "--to", "int8", "--out", out)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    before = (bundled / "mini" / "model.safetensors").stat().st_size
+    after = sum(path.stat().st_size for path in out.glob("*.safetensors"))
+    assert lines[0] == f"{before / 1e6:.2f} MB before, {after / 1e6:.2f} MB after ({after / before:.0%})"
+    assert lines[1].startswith("largest relative error of a tensor: 0.")
+    assert lines[2] == str(out)
+    said = gesso("generate", "-m", out, "--seed", 1, "--plain", "one plus one")
+    assert (said.code, said.err) == (0, "")
+    assert json.loads(gesso("models", "show", out, "--json").out)["weights_bytes"] == after
+    assert gesso("eval", out, "-n", 1, "--max-denoising-steps", 1, "--task", "arithmetic", "--json").code == 0
+
+
+def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -> None:
+    def written(*options: object) -> dict[str, object]:
+        out = tmp_path / "-".join(map(str, options))
+        assert gesso("quantize", wide, "--out", out, *options).code == 0
+        config: dict[str, object] = json.loads((out / "config.json").read_text("utf-8"))["quantization_config"]
+        assert config.pop("quant_method") == "gesso"
+        return config
+
+    assert written("--to", "int4") == {part: {"bits": 4, "group_size": 64} for part in ("dense", "experts")}
+    assert written("--to", "int4", "--dense", "none", "--group-size", 32) == {"experts": {"bits": 4, "group_size": 32}}
+    assert written("--to", "int8", "--experts", "int4") == {
+        "dense": {"bits": 8},
+        "experts": {"bits": 4, "group_size": 64},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--to", "int3"), "--to 'int3' does not exist; known: int8, int4"),
+        (("--to", "none"), "--to 'none' does not exist"),
+        (("--to", "int8", "--dense", "fp8"), "--dense 'fp8' does not exist; known: int8, int4, none"),
+        (("--to", "int8", "--experts", "nf4"), "--experts 'nf4' does not exist"),
+        (("--to", "int4", "--group-size", 48), "--group-size must be one of 32, 64, 128, got 48"),
+        (("--to", "int8", "--group-size", 64), "--group-size is of int4"),
+        (("--to", "int8", "--dense", "none", "--experts", "none"), "--dense and --experts are both none"),
+        (("--to", "int4"), "cannot be held in 4 bits: 24 input features"),
+    ],
+)
+def test_mistakes_get_one_line(gesso: Gesso, tmp_path: Path, options: tuple[object, ...], message: str) -> None:
+    outcome = gesso("quantize", "mini", "--out", tmp_path / "out", *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("gesso: ")
+    assert message in outcome.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:
+    out, data = tmp_path / "small", tmp_path / "data.jsonl"
+    assert gesso("quantize", "mini", "--to", "int8", "--out", out).code == 0
+    data.write_text('{"prompt": "one plus one", "completion": "two"}\n' * 8, "utf-8")
+    train = ("finetune", data, "--model", out, "--batch-size", 2, "--steps", 1, "--max-length", 64, "--held-out", 0)
+    full = gesso(*train, "--out", tmp_path / "full", "--method", "full")
+    assert full.code == 2
+    assert "training all weights needs whole weights, and layers.0." in full.err
+    qlora = gesso(*train, "--out", tmp_path / "qlora", "--method", "qlora")
+    assert qlora.code == 2
+    assert "is quantized already: nf4 needs whole weights" in qlora.err
+    lora = gesso(*train, "--out", tmp_path / "lora", "--method", "lora")
+    assert lora.code == 0
+    adapter = next(tmp_path.glob("lora/**/adapter_config.json")).parent
+    merged = gesso("merge", adapter, "--model", out, "--out", tmp_path / "merged")
+    assert merged.code == 2
+    assert "is quantized: load the base model unquantized" in merged.err
+    assert not (tmp_path / "merged").exists()
+    again = gesso("quantize", out, "--to", "int8", "--out", tmp_path / "again")
+    assert again.code == 2
+    assert "is quantized already" in again.err
