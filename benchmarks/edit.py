@@ -5,8 +5,8 @@
 Each example is a small function with a change to make: a new name, another number, a condition to invert (the task
 `revision`). An edit is exact when the whole text is the expected one, to the last character. At strength 1 the canvas
 starts from noise: that is the rewrite which the steps of the others are compared with. Edit i has the seed
-`seed + i` at every strength. Printed beside them: the floor, which is the steps that a canvas takes at least because
-so many in a row must agree. The last line is one line of JSON.
+`seed + i` at every strength. Printed beside them: the steps that a canvas takes at least, because so many in a row must
+agree where it starts from noise. The last line is one line of JSON.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def table(found: Sequence[dict[str, Any]], model: str, examples: int, floor: int
             f"{row['mean_steps'] / rewrite:.0%}",
         )
     goals = f"goals: {EXACT_GOAL:.0%} exact; at {STRENGTHS[0]} at most {STEPS_GOAL:.0%} of a rewrite's steps"
-    out.caption = f"{goals}; the floor: {floor} steps a canvas, of which the last {floor} must agree"
+    out.caption = f"{goals}; a canvas takes {floor} steps at least where it starts from noise, else 1"
     return out
 
 

@@ -152,7 +152,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--t-min", "0", "--t-max", "0"], "t_max must be above 0"),
     (["generate", "x", "--stability-threshold", "-1"], "stability_threshold must be"),
     (["generate", "x", "--stop", ""], "stop must be a sequence of strings that are not empty"),
-    (["generate", "x", "--start-canvas", "1,2"], "start_canvas has 2 tokens, the canvas 8"),
+    (["generate", "x", "--start-canvas", "1,2"], "start_canvas has 2 tokens, no whole number of canvases of 8"),
     (["generate", "x", "--start-canvas", "1,b"], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", ""], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", "1,2,3,4,5,6,7,9999"], "outside the vocabulary"),
