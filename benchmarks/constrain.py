@@ -30,8 +30,8 @@ from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
 from gesso.constraints.json_schema import schema_expression
 from gesso.diffusion.denoise import CanvasState, denoise_step
+from gesso.engine.canvases import denoising_rules
 from gesso.engine.constraint import OutputConstraint
-from gesso.engine.sequence import denoising_rules
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.text.tokenizer import Tokenizer

@@ -8,17 +8,13 @@ turn. A request that wants log-probabilities shows a block only when it has been
 import secrets
 import time
 from collections.abc import Sequence
-from math import ceil
 
 import torch
 from torch import Tensor
 
-from gesso.config import NARROWEST, GenerationConfig
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe, take_step
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.shaping import Shaping
-from gesso.diffusion.stopping import StableAndConfident
+from gesso.config import GenerationConfig
+from gesso.diffusion.denoise import CanvasState, take_step
+from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
@@ -28,21 +24,6 @@ from gesso.models.cache import SequenceCache
 from gesso.nn.vocabulary import Vocabulary
 from gesso.text.output import CHANNEL, CHANNEL_END, Delta, OutputParser
 from gesso.text.tokenizer import Tokenizer
-
-
-def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """The published sampler, with a request's settings."""
-    steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
-    left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
-    return DenoisingRules(
-        schedule=LinearSchedule(config.t_min, config.t_max, steps),
-        sampler=EntropyBoundSampler(config.entropy_bound),
-        stopping=StableAndConfident(
-            config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
-        ),
-        max_denoising_steps=left,
-        shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
-    )
 
 
 class RunningSequence:
@@ -90,10 +71,8 @@ class RunningSequence:
         self.finished = False
         self._finish_reason: FinishReason = "cancelled"
         self._tokenizer = tokenizer
-        self._vocab_size = vocab_size
-        self._rules = denoising_rules(config)
         self._seed = secrets.randbits(31) if config.seed is None else config.seed
-        self._generator = torch.Generator().manual_seed(self._seed)
+        self._canvases = Canvases(config, vocab_size, canvas_length, self._seed, constraint)
         self._parser = OutputParser(tokenizer, config.stop)
         self._pending = [*prompt_ids, *begin]
         self._prompt = tuple(self._pending)
@@ -102,56 +81,13 @@ class RunningSequence:
         self._logprobs: list[TokenLogprob] = []
         self._steps: list[int] = []
         self._converged: list[bool] = []
-        self._last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
-        self._probe = Probe(config.probe) if config.probe else None
         self._hidden_D: Tensor | None = None
         self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
-        self.canvas = self._new_canvas()
+        self.canvas = self._next_canvas()
 
-    def _new_canvas(self) -> CanvasState:
-        offset = len(self._steps) * self.canvas_length
-        pins = self._pins(offset)
-        start = (self.config.start_canvas or ())[offset : offset + self.canvas_length]
-        left = self.config.max_new_tokens - max(len(self._tokens), len(self._begin))
-        width = self._width(left)
-        guide = None if self._constraint is None else self._constraint.guide(left, width, pins)
-        return CanvasState(
-            self._rules,
-            self._vocab_size,
-            width,
-            self._generator,
-            start or None,
-            pins,
-            guide,
-            strength=self.config.strength,
-            probe=self._probe if offset == 0 else None,
-        )
-
-    def _width(self, left: int) -> int:
-        """Of the next canvas, when `left` tokens may still be written."""
-        if self.config.mode == "ar":
-            return 1
-        width = self.canvas_length
-        if self.config.canvas_width == "auto":
-            width = min(width, max(NARROWEST, self.canvas_length // 8) << min(len(self._steps), 30))
-        if self.config.canvas_width != "full":
-            width = min(width, max(NARROWEST, left))
-        return width
-
-    def _pins(self, offset: int) -> Pins | None:
-        """What the template says of the canvas that begins at position `offset` of the answer."""
-        if self.config.canvas is None or offset > self._last_pin:
-            return None
-        template = self.config.canvas[offset : offset + self.canvas_length]
-        parts = [*template, *(None for _ in range(self.canvas_length - len(template)))]
-        held_C = torch.tensor([part is not None for part in parts])
-        return Pins(
-            tokens_C=torch.tensor([part or 0 for part in parts]),
-            held_C=held_C,
-            never_C=~held_C & (torch.arange(offset, offset + self.canvas_length) < self._last_pin),
-            banned=self.config.eos_token_ids,
-        )
+    def _next_canvas(self) -> CanvasState:
+        return self._canvases.make(len(self._steps), max(len(self._tokens), len(self._begin)))
 
     @property
     def reserve(self) -> int:
@@ -252,13 +188,13 @@ class RunningSequence:
 
     def _frame(self) -> DraftFrame:
         """The canvas as the last step left it."""
-        canvas = self.canvas
+        canvas, rules = self.canvas, self._canvases.rules
         tokens = canvas.argmax_C.tolist()
         return DraftFrame(
             canvas=len(self._steps),
             step=canvas.steps,
-            max_denoising_steps=self._rules.max_denoising_steps,
-            temperature=self._rules.schedule.temperature(self._rules.max_denoising_steps - canvas.steps + 1),
+            max_denoising_steps=rules.max_denoising_steps,
+            temperature=rules.schedule.temperature(rules.max_denoising_steps - canvas.steps + 1),
             tokens=tuple(tokens),
             accepted=tuple(canvas.accepted_C.tolist()),
             entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),
@@ -297,7 +233,7 @@ class RunningSequence:
             return [event, Finished(self.result())]
         if self._constraint is not None:
             self._constraint.take(block)
-        self.canvas = self._new_canvas()
+        self.canvas = self._next_canvas()
         return [event]
 
     def _within_budget(self, block: list[int]) -> list[int]:
@@ -320,7 +256,7 @@ class RunningSequence:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:
             return self._finish("stop")
         place = len(self._tokens) - len(self._begin) - 1
-        self._parser.watches_stops = self._last_pin < 0 or place > self._last_pin
+        self._parser.watches_stops = self._canvases.last_pin < 0 or place > self._canvases.last_pin
         delta = self._parser.feed(token)
         if self._parser.stopped:
             return delta + self._finish("stop")
@@ -365,6 +301,6 @@ class RunningSequence:
             cached_tokens=self.cached_tokens,
             mode="ar" if self.config.mode == "ar" else "canvas",
             decision=self._decision,
-            probe_logprobs=() if self._probe is None else self._probe.logprobs,
+            probe_logprobs=self._canvases.probe.logprobs if self._canvases.probe else (),
             reasoning_tokens=self._parser.thought_tokens,
         )

@@ -1,0 +1,94 @@
+"""The canvases of one request, one after the other: how wide each is, what it starts from and what it holds."""
+
+from math import ceil
+
+import torch
+
+from gesso.config import NARROWEST, GenerationConfig
+from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.sampler import EntropyBoundSampler
+from gesso.diffusion.schedule import LinearSchedule
+from gesso.diffusion.shaping import Shaping
+from gesso.diffusion.stopping import StableAndConfident
+from gesso.engine.constraint import OutputConstraint
+
+
+def denoising_rules(config: GenerationConfig) -> DenoisingRules:
+    """The published sampler, with a request's settings."""
+    steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
+    left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
+    return DenoisingRules(
+        schedule=LinearSchedule(config.t_min, config.t_max, steps),
+        sampler=EntropyBoundSampler(config.entropy_bound),
+        stopping=StableAndConfident(
+            config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
+        ),
+        max_denoising_steps=left,
+        shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
+    )
+
+
+class Canvases:
+    """Makes the canvases; all of them draw from one random generator."""
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        vocab_size: int,
+        canvas_length: int,
+        seed: int,
+        constraint: OutputConstraint | None,
+    ) -> None:
+        self.rules = denoising_rules(config)
+        self.probe = Probe(config.probe) if config.probe else None
+        """Told by the first canvas."""
+        self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
+        """Position of the answer; -1 where nothing is pinned."""
+        self._config = config
+        self._vocab_size = vocab_size
+        self._canvas_length = canvas_length
+        self._constraint = constraint
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def make(self, number: int, written: int) -> CanvasState:
+        """Canvas `number`, counted from 0, when the answer has `written` tokens."""
+        offset = number * self._canvas_length
+        left = self._config.max_new_tokens - written
+        width, pins = self._width(number, left), self._pins(offset)
+        start = (self._config.start_canvas or ())[offset : offset + self._canvas_length]
+        return CanvasState(
+            self.rules,
+            self._vocab_size,
+            width,
+            self._generator,
+            start or None,
+            pins,
+            guide=None if self._constraint is None else self._constraint.guide(left, width, pins),
+            strength=self._config.strength,
+            probe=self.probe if number == 0 else None,
+        )
+
+    def _width(self, number: int, left: int) -> int:
+        """Of canvas `number`, when `left` tokens may still be written."""
+        if self._config.mode == "ar":
+            return 1
+        width = self._canvas_length
+        if self._config.canvas_width == "auto":
+            width = min(width, max(NARROWEST, self._canvas_length // 8) << min(number, 30))
+        if self._config.canvas_width != "full":
+            width = min(width, max(NARROWEST, left))
+        return width
+
+    def _pins(self, offset: int) -> Pins | None:
+        """What the template says of the canvas that begins at position `offset` of the answer."""
+        if self._config.canvas is None or offset > self.last_pin:
+            return None
+        template = self._config.canvas[offset : offset + self._canvas_length]
+        parts = [*template, *(None for _ in range(self._canvas_length - len(template)))]
+        held_C = torch.tensor([part is not None for part in parts])
+        return Pins(
+            tokens_C=torch.tensor([part or 0 for part in parts]),
+            held_C=held_C,
+            never_C=~held_C & (torch.arange(offset, offset + self._canvas_length) < self.last_pin),
+            banned=self._config.eos_token_ids,
+        )
