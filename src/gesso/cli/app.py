@@ -26,7 +26,7 @@ from gesso.errors import GessoError, UserError
 
 app = typer.Typer(
     name="gesso",
-    help="Block text diffusion: run, watch, train and measure DiffusionGemma models.",
+    help="Block text diffusion: run, serve, edit with, train and measure DiffusionGemma models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
