@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from gesso.control.job import MOST_REQUESTS, Job
+from gesso.control.job import Job
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
@@ -73,10 +73,7 @@ def choose(
     for answer in answers:
         pinned = (*answer, *(engine.filling for _ in range(width - len(answer))))
         requests.append(Request(prompt, {**one_step, "canvas": pinned, "logprobs": 0}, adapter))
-    results = []
-    for start in range(0, len(requests), MOST_REQUESTS):
-        results += yield requests[start : start + MOST_REQUESTS]
-    probe, *read = results
+    probe, *read = yield requests
     causal = [sum(token.logprob for token in result.logprobs) for result in read]
     return ChooseResult(
         choices=tuple(

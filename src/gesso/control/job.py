@@ -15,7 +15,7 @@ T = TypeVar("T")
 Job = Generator[list[Request], list[GenerationResult], T]
 
 MOST_REQUESTS = 8
-"""Requests of one round."""
+"""Candidates that a job tries in one round. A round may be longer: who runs it shares it out."""
 
 
 def run_job(engine: Engine, job: Job[T]) -> T:

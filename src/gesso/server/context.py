@@ -12,6 +12,7 @@ from starlette.requests import Request as HttpRequest
 from gesso import __version__
 from gesso.control.job import Job
 from gesso.engine.engine import Request
+from gesso.engine.result import GenerationResult
 from gesso.engine.service import Service
 from gesso.server.access_log import Record
 from gesso.server.choices import Choices
@@ -85,8 +86,12 @@ class Context:
         try:
             requests = next(job)
             while True:
-                choices = await self.submit(requests, http)
-                requests = job.send(await choices.wait(http.receive))
+                results: list[GenerationResult] = []
+                # Never more at once than run at once, so that a job needs no place in the queue for the rest.
+                for start in range(0, len(requests), self.service.limits.max_num_seqs):
+                    part = requests[start : start + self.service.limits.max_num_seqs]
+                    results += await (await self.submit(part, http)).wait(http.receive)
+                requests = job.send(results)
         except StopIteration as done:
             result: T = done.value
         return result

@@ -22,7 +22,10 @@ def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1) -> Us
 
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
+    # Only what was left to the engine is told: whoever named a mode knows it.
+    decided = {"mode": result.mode, "decision": result.decision} if result.decision else {}
     return DiffusionReport(
+        **decided,
         seed=result.seed,
         denoising_steps=list(result.denoising_steps),
         converged=list(result.converged),

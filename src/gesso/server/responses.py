@@ -30,6 +30,9 @@ class DiffusionReport(BaseModel):
     denoising_steps: list[int]
     converged: list[bool]
     tokens_per_forward: float
+    mode: str = "canvas"
+    decision: str = ""
+    """Why `mode: auto` took this mode."""
 
 
 class TopLogprob(BaseModel):
