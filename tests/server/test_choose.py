@@ -8,6 +8,8 @@ import pytest
 from gesso.api import load
 from gesso.control.choose import choose
 from gesso.control.job import run_job
+from gesso.engine.service import Limits, Service
+from server.conftest import running
 
 QUESTION = "Sort: pear, fig"
 ANSWERS = ["fig, pear", "pear, fig"]
@@ -49,3 +51,18 @@ def test_a_refusal_names_the_field(mini_url: str, fields: dict[str, Any], param:
     response = ask(mini_url, **fields)
     assert response.status_code in (400, 404), response.text
     assert response.json()["error"]["param"] == param
+
+
+def test_a_job_needs_no_more_places_than_there_are() -> None:
+    service = Service(load("mini", "cpu", offline=True), Limits(max_num_seqs=1, max_waiting=1))
+    with running(service) as url:
+        answer = ask(url, prompt=QUESTION, options=["a", "b", "c", "d"], seed=1)
+        assert answer.status_code == 200, answer.text
+        assert len(answer.json()["options"]) == 4
+
+
+def test_the_mode_that_was_chosen_is_told(mini_url: str) -> None:
+    body = {"model": "mini", "prompt": QUESTION, "max_tokens": 4, "diffusion": {"mode": "auto"}}
+    report = httpx.post(f"{mini_url}/v1/completions", json=body, timeout=60).json()["choices"][0]["diffusion"]
+    assert report["mode"] in ("canvas", "ar")
+    assert "4 tokens in" in report["decision"]
