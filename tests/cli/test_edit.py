@@ -17,7 +17,7 @@ from engine.tiny import reciter
 import gesso.api
 from cli.conftest import Gesso
 from gesso.cli.app import run
-from gesso.cli.edit import write_atomically
+from gesso.cli.files import write_atomically
 from gesso.control import job as gesso_job
 from gesso.errors import GessoError
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.files import read_text, write_atomically
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,8 +58,7 @@ def edit(
 
     _check(file, diff=diff, in_place=in_place, interactive=interactive, as_json=as_json)
     selection = selection_of(lines, match)
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    text = _decoded(data, file)
+    data, text = read_text(file)
     # A text that has no such part is refused before the model is loaded.
     selection.of(text)
     from gesso.api import load
@@ -110,45 +110,6 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
         raise OptionError("--interactive needs a file: standard input is where the answers come from")
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise OptionError("--interactive needs a terminal to ask in")
-
-
-def _decoded(data: bytes, file: str) -> str:
-    from gesso.errors import TextError
-
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        name = "standard input" if file == "-" else file
-        raise TextError(f"{name} is no UTF-8 text: {error}") from None
-
-
-def write_atomically(path: Path, old: bytes, new: bytes) -> None:
-    """Put `new` in the place of a file that holds `old`, or leave it as it is; its mode is kept.
-
-    Raises:
-        GessoError: the file holds something else by now.
-    """
-    import os
-    import shutil
-    import tempfile
-
-    from gesso.errors import GessoError
-
-    # A link stays a link: what it leads to is written.
-    target = path.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(new)
-            file.flush()
-            os.fsync(file.fileno())
-        shutil.copymode(target, name)
-        if target.read_bytes() != old:
-            raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def changes(old: str, new: str) -> Iterator[tuple[str, str]]:

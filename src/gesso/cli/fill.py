@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.files import read_text, write_atomically
 
 if TYPE_CHECKING:
     from gesso.control.fill import FillResult
@@ -50,11 +51,10 @@ def fill(
         raise OptionError("--in-place and --output contradict each other")
     if in_place and file == "-":
         raise OptionError("--in-place needs a file: standard input cannot be written")
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    data, text = read_text(file)
     # A text without a hole is refused before the model is loaded.
-    document = parse_document(_decoded(data, file))
+    document = parse_document(text)
     from gesso.api import load
-    from gesso.cli.edit import write_atomically
     from gesso.control.fill import fill as fill_job
     from gesso.control.job import run_job
 
@@ -84,15 +84,6 @@ def fill(
         sys.stdout.flush()
         sys.stdout.buffer.write(result.text.encode())
         sys.stdout.buffer.flush()
-
-
-def _decoded(data: bytes, file: str) -> str:
-    from gesso.errors import TextError
-
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise TextError(f"{'standard input' if file == '-' else file} is no UTF-8 text: {error}") from None
 
 
 def _show(document: "Document", result: "FillResult") -> None:

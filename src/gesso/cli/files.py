@@ -1,0 +1,46 @@
+"""Files that commands read and write, to the byte."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from gesso.errors import GessoError, TextError
+
+
+def read_text(file: str) -> tuple[bytes, str]:
+    """What a file holds, and the same as text with its line ends as they are; `-` is standard input.
+
+    Raises:
+        OSError: it cannot be read.
+        TextError: it is no UTF-8 text.
+    """
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        return data, data.decode()
+    except UnicodeDecodeError as error:
+        raise TextError(f"{'standard input' if file == '-' else file} is no UTF-8 text: {error}") from None
+
+
+def write_atomically(path: Path, old: bytes, new: bytes) -> None:
+    """Put `new` in the place of a file that holds `old`, or leave it as it is; its mode is kept.
+
+    Raises:
+        GessoError: the file holds something else by now.
+    """
+    # A link stays a link: what it leads to is written.
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(new)
+            file.flush()
+            os.fsync(file.fileno())
+        shutil.copymode(target, name)
+        if target.read_bytes() != old:
+            raise GessoError(f"{path} was changed by somebody else meanwhile, so it is left as it is")
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
