@@ -25,13 +25,13 @@ from rich.table import Table
 from tokenizers import AddedToken, decoders, models
 
 from _shapes import CANVAS, SHAPES, write_checkpoint
-from gesso.config import GenerationConfig
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
 from gesso.constraints.json_schema import schema_expression
 from gesso.diffusion.denoise import CanvasState, denoise_step
 from gesso.engine.canvases import denoising_rules
 from gesso.engine.constraint import OutputConstraint
+from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.text.tokenizer import Tokenizer

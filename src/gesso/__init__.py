@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gesso.api import load, load_model
-    from gesso.config import GenerationConfig, ModelConfig
+    from gesso.config import ModelConfig
     from gesso.control.choose import choose
     from gesso.control.edit import edit
     from gesso.control.fill import fill
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
     from gesso.engine.result import GenerationResult
     from gesso.errors import GessoError, UserError
+    from gesso.generation import GenerationConfig
     from gesso.models.diffusion_gemma import DiffusionGemma
     from gesso.models.loading import save_folder as save_model
 
@@ -28,7 +29,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "load": "gesso.api",
     "load_model": "gesso.api",
-    "GenerationConfig": "gesso.config",
+    "GenerationConfig": "gesso.generation",
     "ModelConfig": "gesso.config",
     "choose": "gesso.control.choose",
     "edit": "gesso.control.edit",

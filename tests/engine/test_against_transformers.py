@@ -16,10 +16,10 @@ import torch
 from oracle import SHAPES, Pair, make_oracle, tokens
 from torch import Tensor
 
-from gesso.config import GenerationConfig
 from gesso.engine.engine import Engine
 from gesso.engine.events import DraftFrame, Finished
 from gesso.engine.result import GenerationResult
+from gesso.generation import GenerationConfig
 from gesso.models.loading import load_folder
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from engine.tiny import CANVAS, reciter
-from gesso.config import NARROWEST
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted
 from gesso.errors import OptionError
+from gesso.generation import NARROWEST
 
 PROMPT = "Sort: pear, fig"
 AR: dict[str, Any] = {"mode": "ar", "max_new_tokens": 12}

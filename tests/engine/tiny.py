@@ -11,8 +11,9 @@ import torch
 from oracle import Shape, randomise
 from torch import Tensor
 
-from gesso.config import GenerationConfig, ModelConfig
+from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
+from gesso.generation import GenerationConfig
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import save_folder

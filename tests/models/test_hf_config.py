@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import SHAPES, Pair, variant
 
-from gesso.config import GenerationConfig, LayerConfig, ModelConfig, RopeConfig
+from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError, UserError
+from gesso.generation import GenerationConfig
 from gesso.models.hf_config import read_config, write_config
 from gesso.models.hf_generation_config import read_generation_config, write_generation_config
 

@@ -16,8 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from gesso.config import GenerationConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
+from gesso.generation import GenerationConfig
 from gesso.models import loading
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (

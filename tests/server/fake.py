@@ -6,12 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from gesso.config import GenerationConfig
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.service import Limits, Stats
 from gesso.errors import ClosingError
+from gesso.generation import GenerationConfig
 from gesso.models.hub import resolve
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.output import ToolCall

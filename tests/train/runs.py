@@ -10,7 +10,8 @@ import torch
 from oracle import Shape, random_model
 from safetensors.torch import load_file
 
-from gesso.config import GenerationConfig, LoraConfig
+from gesso.config import LoraConfig
+from gesso.generation import GenerationConfig
 from gesso.models.loading import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation

@@ -8,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gesso.config import GenerationConfig, LoraConfig
+from gesso.config import LoraConfig
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError
+from gesso.generation import GenerationConfig
 from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapters import load_adapter

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, get_args
 
-from gesso.config import Mode, ModelConfig
+from gesso.config import ModelConfig
 from gesso.errors import OptionError
+from gesso.generation import Mode
 
 RANDOM_STEPS = 16
 """Steps of a canvas of random weights, which never settle, where nobody says how many."""

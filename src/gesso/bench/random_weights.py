@@ -7,9 +7,10 @@ import torch
 
 from gesso.bench.cells import Cell
 from gesso.bench.machine import free_bytes
-from gesso.config import GenerationConfig, ModelConfig
+from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError
+from gesso.generation import GenerationConfig
 from gesso.models.cache import cache_bytes
 from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise

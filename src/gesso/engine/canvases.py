@@ -4,13 +4,13 @@ from math import ceil
 
 import torch
 
-from gesso.config import NARROWEST, GenerationConfig
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.constraint import OutputConstraint
+from gesso.generation import NARROWEST, GenerationConfig
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:

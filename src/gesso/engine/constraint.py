@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.config import GenerationConfig
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.expression import Expression, choices
 from gesso.constraints.grammar import parse_grammar
@@ -19,6 +18,7 @@ from gesso.constraints.tool_calls import tool_calls
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.shaping import Guidance
 from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
 
 
 def constraint_expression(config: GenerationConfig) -> Expression:

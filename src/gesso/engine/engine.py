@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.config import GenerationConfig
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
 from gesso.constraints.tool_calls import SPECIAL
@@ -21,6 +20,7 @@ from gesso.engine.prompt import Prompt, prompt_ids
 from gesso.engine.result import GenerationResult
 from gesso.engine.sequence import RunningSequence
 from gesso.errors import OptionError, UserError
+from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.output import CHANNEL, CHANNEL_END

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gesso.config import GenerationConfig
 from gesso.diffusion.denoise import CanvasState, take_step
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
@@ -20,6 +19,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
 from gesso.engine.logprobs import token_logprobs
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
+from gesso.generation import GenerationConfig
 from gesso.models.cache import SequenceCache
 from gesso.nn.vocabulary import Vocabulary
 from gesso.text.output import CHANNEL, CHANNEL_END, Delta, OutputParser

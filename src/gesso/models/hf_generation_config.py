@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gesso.config import GenerationConfig, ModelConfig
+from gesso.config import ModelConfig
 from gesso.errors import ConfigError
+from gesso.generation import GenerationConfig
 
 _GENERATION_KEYS = {
     "max_new_tokens",

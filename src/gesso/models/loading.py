@@ -18,8 +18,9 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gesso.config import GenerationConfig, ModelConfig
+from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, OptionError
+from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config, modelopt
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization import QLORA, Quantization, read_quantization, refuse_quantized, replace_layers

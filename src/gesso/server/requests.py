@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from gesso.config import CanvasWidths, Mode
+from gesso.generation import CanvasWidths, Mode
 from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
 
 MAX_MESSAGES = 2048
