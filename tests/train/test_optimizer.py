@@ -31,7 +31,7 @@ def test_the_rate_is_every_groups() -> None:
 
 
 def test_another_optimizer_is_refused() -> None:
-    with pytest.raises(ConfigError, match="optimizer 'sgd' does not exist; known: adamw, adamw8bit"):
+    with pytest.raises(ConfigError, match="optimizer 'sgd' does not exist; known: adamw, adamw8bit, muon"):
         TrainConfig(steps=1, optimizer="sgd")  # type: ignore[arg-type]
 
 

@@ -52,7 +52,7 @@ def finetune(
         ),
     ] = None,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
-    optimizer: Annotated[str, typer.Option(help="adamw, or adamw8bit with 8-bit moments.")] = "adamw",
+    optimizer: Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")] = "adamw",
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,

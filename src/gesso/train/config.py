@@ -4,14 +4,18 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import tokenizers
 
-from gesso.config import GenerationConfig, LoraConfig, ModelConfig
+from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import ConfigError
+from gesso.generation import GenerationConfig
 from gesso.models.loading import copy_text_files
 from gesso.train.batch import Conversation
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Optimizer = Literal["adamw", "adamw8bit", "muon"]
 
 
 class Data(Protocol):
@@ -97,13 +101,16 @@ class TrainConfig:
     weight_decay: float = 0.0
     """Of matrices; norms and scales are never decayed."""
     gradient_clip: float = 1.0
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """`adamw8bit` holds AdamW's moments in 8 bits (torchao), those of tensors of 4,096 numbers or more."""
+    optimizer: Optimizer = "adamw"
+    """`adamw8bit` holds AdamW's moments in 8 bits (torchao), those of tensors of 4,096 numbers or more; `muon` makes
+    the updates of matrices orthogonal and leaves the rest to AdamW."""
+    momentum: float = 0.95
+    """Of the matrices' gradients, with `muon`."""
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
     self_conditioning_probability: float = 0.5
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Precision = "auto"
     """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
@@ -123,30 +130,31 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         least_one = ("steps", "batch_size", "canvases_per_example", "checkpoint_every", "keep_checkpoints", "log_every")
-        for name in (*least_one, "evaluation_examples"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in (*least_one, "evaluation_examples", "micro_batch_size"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
         for name in ("learning_rate", "evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:
             raise ConfigError(f"seed must be at least 0 and below 2^31, got {self.seed}")
-        if self.micro_batch_size is not None and self.micro_batch_size < 1:
-            raise ConfigError(f"micro_batch_size must be at least 1, got {self.micro_batch_size}")
-        if self.precision not in ("auto", "float32", "bfloat16"):
-            raise ConfigError(f"precision {self.precision!r} does not exist; known: auto, float32, bfloat16")
-        if self.optimizer not in ("adamw", "adamw8bit"):
-            raise ConfigError(f"optimizer {self.optimizer!r} does not exist; known: adamw, adamw8bit")
+        for name, kinds in (("precision", Precision), ("optimizer", Optimizer)):
+            if getattr(self, name) not in get_args(kinds):
+                known = ", ".join(get_args(kinds))
+                raise ConfigError(f"{name} {getattr(self, name)!r} does not exist; known: {known}")
         if sum(width.share for width in self.narrow) > 1:
             raise ConfigError("the shares of narrow canvases sum to more than 1")
-        if not 0 <= self.self_conditioning_probability <= 1:
-            raise ConfigError(
-                f"self_conditioning_probability must be in [0, 1], got {self.self_conditioning_probability}"
-            )
+        for name in ("self_conditioning_probability", "momentum"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.patience and not self.evaluate_every:
             raise ConfigError("patience needs evaluate_every: it counts looks at the held-out loss")
         if self.sample_every and not self.sample_prompts:
             raise ConfigError("sample_every needs sample_prompts")
+
+    def is_half(self, device_type: str) -> bool:
+        """Whether matmuls on such a device are bfloat16."""
+        return self.precision == "bfloat16" or (self.precision == "auto" and device_type == "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +181,5 @@ class Recipe:
             raise ConfigError("4-bit weights cannot be trained themselves: quantize needs an adapter")
         if (self.adapter or self.quantize) and self.start is None:
             raise ConfigError("an adapter needs a checkpoint to start from")
+        if self.adapter and self.train.optimizer == "muon":
+            raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")

@@ -19,9 +19,13 @@ from gesso.nn import vocabulary
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
+from gesso.train.config import Optimizer
+from gesso.train.muon import is_hidden_matrix
 
-MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256}
+MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
 """Of AdamW's two moments, for each number trained; 8-bit ones come with an fp32 scale for every 256."""
+MUON_BYTES = 4.0
+"""Of the one that Muon has of its matrices."""
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
@@ -75,7 +79,7 @@ def estimate(
     dtype: torch.dtype,
     adapter: LoraConfig | None = None,
     quantize: Literal["nf4"] | None = None,
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw",
+    optimizer: Optimizer = "adamw",
 ) -> Estimate:
     """What a step with this workload takes.
 
@@ -104,12 +108,20 @@ def estimate(
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
-        optimizer=int(MOMENT_BYTES[optimizer] * trainable),
+        optimizer=_moments(model, optimizer),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
         workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),
         accumulates=work.accumulates,
     )
+
+
+def _moments(model: DiffusionGemma, optimizer: Optimizer) -> int:
+    total = 0.0
+    for name, parameter in model.named_parameters():
+        alone = optimizer == "muon" and is_hidden_matrix(name, parameter)
+        total += parameter.numel() * parameter.requires_grad * (MUON_BYTES if alone else MOMENT_BYTES[optimizer])
+    return int(total)
 
 
 def _logits(model: DiffusionGemma, work: Workload) -> int:

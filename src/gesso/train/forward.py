@@ -88,17 +88,23 @@ def group_rows(lengths: Sequence[int]) -> list[Group]:
     return groups
 
 
-def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor) -> Tensor:
+def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor | None) -> Tensor:
     """Grouped attention as two matmuls and a softmax, [B, T, H, K]; `bias` broadcasts over [B, 1, T, S].
+
+    Without a bias every query sees every key, and no fp32 copy of the scores is made.
 
     On a CPU this trains twice as fast as the fused kernel with a mask.
     """
     batch, tokens, heads, dim = q_BTHK.shape
     groups = k_BSGK.shape[2]
     q = q_BTHK.view(batch, tokens, groups, heads // groups, dim).permute(0, 2, 3, 1, 4).flatten(2, 3)
-    scores = torch.matmul(q, k_BSGK.permute(0, 2, 3, 1)).unflatten(2, (heads // groups, tokens))
-    probs = (scores.float() + bias[:, :, None]).softmax(dim=-1).to(v_BSGK.dtype)
-    out = torch.matmul(probs.flatten(2, 3), v_BSGK.transpose(1, 2))
+    scores = torch.matmul(q, k_BSGK.permute(0, 2, 3, 1))
+    if bias is None:
+        probs = scores.softmax(dim=-1).to(v_BSGK.dtype)
+    else:
+        scores = scores.unflatten(2, (heads // groups, tokens))
+        probs = (scores.float() + bias[:, :, None]).softmax(dim=-1).to(v_BSGK.dtype).flatten(2, 3)
+    out = torch.matmul(probs, v_BSGK.transpose(1, 2))
     return out.view(batch, heads, tokens, dim).transpose(1, 2)
 
 
@@ -173,19 +179,23 @@ def denoise(
     """Normed hidden states [B*C, D] of the canvases; `soft` [B*C, D] is the self-conditioning or None."""
     count, width = noisy_BC.shape
     device, window = model.device, model.config.sliding_window
+    starts = range(count) if starts_B.is_meta else starts_B.tolist()  # of an estimate: all unlike, the larger case
 
     def layer(x: Tensor, i: int, kind: AttentionKind, block: Block) -> Tensor:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (x.view(count, width, *x.shape[1:]) for x in (q, k, v))
             parts = []
             for g, group in enumerate(encoded.groups):
-                starts = starts_B[group.rows, None]
-                key = torch.arange(group.longest + width, device=device)
-                seen = key < starts
-                if kind == "sliding_attention":
-                    seen &= key >= starts - (window - 1)
-                bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
                 past_k, past_v = encoded.keys[i][g], encoded.values[i][g]
+                alike = set(starts[group.rows])
+                if len(alike) == 1 and (kind == "full_attention" or max(alike) < window):
+                    past_k, past_v, bias = past_k[:, : max(alike)], past_v[:, : max(alike)], None
+                else:
+                    key = torch.arange(group.longest + width, device=device)
+                    seen = key < starts_B[group.rows, None]
+                    if kind == "sliding_attention":
+                        seen &= key >= starts_B[group.rows, None] - (window - 1)
+                    bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
                 keys = torch.cat((past_k, k[group.rows].to(past_k.dtype)), dim=1)
                 values = torch.cat((past_v, v[group.rows].to(past_v.dtype)), dim=1)
                 parts.append(attend_masked(q[group.rows], keys, values, bias))

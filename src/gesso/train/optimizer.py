@@ -1,4 +1,4 @@
-"""AdamW over what is trained, and its state as named tensors that a checkpoint can hold."""
+"""The optimiser over what is trained, and its state as named tensors that a checkpoint can hold."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,6 +10,10 @@ from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.config import TrainConfig
 from gesso.train.distributed import like, whole
+from gesso.train.muon import Muon, is_hidden_matrix
+
+ADAMW_STATE = {"step", "exp_avg", "exp_avg_sq"}
+MUON_STATE = {"momentum"}
 
 
 def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
@@ -18,7 +22,7 @@ def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
 
 
 def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW; its rate is set by `set_rate` before every step.
+    """AdamW or Muon, a group for each parameter in the model's order; `set_rate` sets the rate before every step.
 
     Raises:
         OptionError: 8-bit moments are asked for and torchao is not installed.
@@ -27,6 +31,10 @@ def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Op
     betas = (config.beta1, config.beta2)
     if config.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
+    if config.optimizer == "muon":
+        for group, (name, parameter) in zip(groups, trained(model), strict=True):
+            group["momentum"] = config.momentum if is_hidden_matrix(name, parameter) else None
+        return Muon(groups, betas, torch.bfloat16 if config.is_half(model.device.type) else torch.float32)
     try:
         from torchao.optim import AdamW8bit  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
@@ -82,8 +90,9 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
             raise KeyError(name)
         else:
             state[key] = like(tensor, parameter) if tensor.dim() else tensor
-    if len({frozenset(entry) for entry in entries.values()}) > 1:
-        raise KeyError(next(name for index, name in enumerate(parameters) if len(entries[index]) < 3))
+    for index, (name, entry) in enumerate(zip(parameters, entries.values(), strict=True)):
+        if set(entry) != (ADAMW_STATE if optimizer.param_groups[index].get("momentum") is None else MUON_STATE):
+            raise KeyError(name)
     if any(":" in name.partition(".")[0] for name in tensors):
         # load_state_dict would cast the 8-bit parts to the parameter's type.
         for index, parameter in enumerate(parameters.values()):

@@ -37,8 +37,7 @@ class LossModule(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean denoiser and encoder loss of `batch`."""
         config, device = self.config, batch.tokens_N.device.type
-        half = config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda")
-        with torch.autocast(device, torch.bfloat16, enabled=half):
+        with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
             loss = losses(
                 self.model,
                 batch,

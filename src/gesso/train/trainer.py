@@ -84,7 +84,7 @@ class _Run:
         if team.size > 1 and recipe.train.sample_every:
             raise OptionError("samples on the way are made by one process only: leave out sample_every")
         if team.size > 1 and recipe.train.optimizer != "adamw":
-            raise OptionError("8-bit moments are held by one process: they are not laid in parts")
+            raise OptionError(f"{recipe.train.optimizer} is for one process: its state is not laid in parts")
         if team.size > 1 and recipe.quantize:
             raise OptionError("4-bit weights are trained on by one process: they are not laid in parts")
         out.mkdir(parents=True, exist_ok=True)

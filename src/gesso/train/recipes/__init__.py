@@ -4,16 +4,18 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku
+from gesso.train.recipes.sudoku import sudoku, sudoku_2
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
     "mini-2": mini_2,
     "mini-3": mini_3,
     "mini-4": mini_4,
+    "mini-5": mini_5,
     "sudoku": sudoku,
+    "sudoku-2": sudoku_2,
     "sql": sql,
 }
 

@@ -1,0 +1,80 @@
+"""Muon: matrices take their momentum with all singular values made alike, everything else takes AdamW.
+
+A gradient of a matrix is mostly a few directions; made orthogonal, the rare ones are learned as fast as the common
+ones. The update is brought to the size that AdamW's has, so that one learning rate serves both kinds of parameters.
+Experts are stacks of matrices, each made orthogonal by itself. (Jordan et al. 2024, "Muon: an optimizer for hidden
+layers"; the scale: Liu et al. 2025, arXiv 2502.16982. `torch.optim.Muon` takes no stacks.)
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of X <- aX + b(XX')X + c(XX')²X, chosen for the steepest rise of small singular values."""
+ROUNDS = 5
+ADAMW_SIZE = 0.2
+"""Root mean square of AdamW's usual update, as a share of the learning rate."""
+
+
+def orthogonal(matrix: Tensor) -> Tensor:
+    """The nearest matrix whose singular values are all about 1 (0.7 to 1.2), of each matrix [..., m, n] by itself."""
+    a, b, c = NEWTON_SCHULZ
+    x: Tensor = matrix.mT if matrix.shape[-2] > matrix.shape[-1] else matrix
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    for _ in range(ROUNDS):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.mT if matrix.shape[-2] > matrix.shape[-1] else x
+
+
+class Muon(torch.optim.AdamW):
+    """Muon for the groups that have a `momentum`, fused AdamW for those whose `momentum` is None.
+
+    Args:
+        groups: of one parameter each, with `momentum` and `weight_decay`.
+        betas: AdamW's.
+        dtype: what the matrices are made orthogonal in.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], betas: tuple[float, float], dtype: torch.dtype) -> None:
+        super().__init__(groups, lr=0.0, betas=betas, foreach=False, fused=True)
+        self.dtype = dtype
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # AdamW's would look for its own numbers in every parameter's state.
+        torch.optim.Optimizer.__setstate__(self, state)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """One step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
+        for group in self.param_groups:
+            if group["momentum"] is None:
+                continue
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._turn(parameter, group)
+                    parameter.grad = None
+        return super().step(closure)
+
+    def _turn(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
+        gradient, beta = parameter.grad, group["momentum"]
+        assert gradient is not None
+        state = self.state[parameter]
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        state["momentum"].lerp_(gradient, 1 - beta)
+        ahead = gradient.lerp(state["momentum"], beta)  # Nesterov: the newest gradient counts once more
+        update = orthogonal(ahead.to(self.dtype)).to(parameter.dtype)
+        parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        parameter.add_(update, alpha=-group["lr"] * ADAMW_SIZE * max(parameter.shape[-2:]) ** 0.5)
+
+
+def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
+    """Whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
+
+    Embeddings, which are also the head, and routers are tables of directions, not maps.
+    """
+    return parameter.dim() > 1 and "vocabulary" not in name and ".router." not in name
