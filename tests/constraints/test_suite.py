@@ -1,0 +1,67 @@
+"""The cases of `suite.py`: what is held to, what is refused, and the table of it in docs/control.md."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from constraints.suite import SUITE
+from constraints.test_json_schema import FORMAT_CHECKER
+from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.json_schema import schema_expression
+from gesso.errors import OptionError
+
+PAGE = Path(__file__).parents[2] / "docs" / "control.md"
+
+
+@dataclass
+class Coverage:
+    """Of one keyword: schemas held to and refused, valid values that can be written, and how many there are."""
+
+    held: int = 0
+    refused: int = 0
+    written: int = 0
+    valid: int = 0
+
+    def line(self, keyword: str) -> str:
+        values = f"{self.written} of {self.valid}" if self.valid else "-"
+        return f"| {keyword} | {self.held or '-'} | {self.refused or '-'} | {values} |"
+
+
+def is_valid(schema: Any, value: Any) -> bool:
+    return bool(jsonschema.Draft202012Validator(schema, format_checker=FORMAT_CHECKER).is_valid(value))
+
+
+@pytest.fixture(scope="module")
+def coverage() -> dict[str, Coverage]:
+    found = {}
+    for keyword, groups in SUITE.items():
+        found[keyword] = here = Coverage()
+        for schema, valid, invalid in groups:
+            assert all(is_valid(schema, value) for value in valid), schema
+            assert not any(is_valid(schema, value) for value in invalid), schema
+            try:
+                automaton = compile_bytes(schema_expression(schema))
+            except OptionError:
+                here.refused += 1
+                continue
+            here.held += 1
+            here.valid += len(valid)
+            here.written += sum(automaton.matches(json.dumps(value, ensure_ascii=False)) for value in valid)
+            for value in invalid:
+                assert not automaton.matches(json.dumps(value, ensure_ascii=False)), (schema, value)
+    return found
+
+
+def test_nothing_invalid_can_be_written_and_nearly_all_that_is_valid_can(coverage: dict[str, Coverage]) -> None:
+    written, valid = (sum(getattr(one, name) for one in coverage.values()) for name in ("written", "valid"))
+    assert sum(one.held for one in coverage.values()) >= 60
+    assert written / valid > 0.9
+
+
+def test_the_page_has_the_table(coverage: dict[str, Coverage]) -> None:
+    table = "\n".join(one.line(keyword) for keyword, one in coverage.items())
+    assert table in PAGE.read_text("utf-8"), f"docs/control.md should have:\n{table}"
