@@ -4,7 +4,7 @@
 #   make run     set up, then let the bundled model answer two questions
 #   make test    set up, then the tests
 #   make lint    style, types, import contracts
-#   make bench   gesso beside transformers (ARGS="--shape small --steps 5")
+#   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
 #   make clean   remove .venv and every cache
 #
@@ -39,7 +39,7 @@ lint: $(DEV)
 	$(BIN)/lint-imports
 
 bench: $(DEV)
-	$(BIN)/python benchmarks/denoise.py $(ARGS)
+	$(BIN)/python benchmarks/guard.py $(ARGS)
 
 docs: $(BASE)
 	$(BIN)/python -m gesso.cli.reference cli > docs/cli.md.new

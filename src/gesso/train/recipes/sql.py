@@ -12,13 +12,15 @@ def sql() -> Recipe:
     """SQL from a schema and a request, from the bundled `mini`, all weights."""
     recipe = mini()
     train = TrainConfig(
-        steps=3000,
+        steps=800,
         batch_size=48,
         canvases_per_example=2,
-        learning_rate=1.5e-3,
-        warmup_steps=150,
+        learning_rate=1.2e-3,
+        warmup_steps=50,
         encoder_loss_weight=0.2,
-        evaluate_every=250,
+        precision="bfloat16",
+        optimizer="muon",
+        evaluate_every=200,
         evaluation_examples=128,
     )
     stage = Stage(0, {recipe.model.canvas_length: {"sql": 1.0}})
