@@ -7,6 +7,7 @@ from gesso.models.adapters import load_adapter, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
+from gesso.models.replay import cuda_replays
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -33,11 +34,16 @@ def load(
     *,
     offline: bool = False,
     adapter: str | Path | None = None,
+    cuda_graphs: bool = False,
 ) -> Engine:
     """An engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
+        cuda_graphs: record the denoising pass of each canvas once and play it back. CUDA, bfloat16 experts.
+
+    Raises:
+        OptionError: cuda_graphs where passes cannot be recorded.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
@@ -48,4 +54,6 @@ def load(
     if adapter is not None:
         load_adapter(model, Path(adapter))
         merge(model)
+    if cuda_graphs:
+        model.replays = cuda_replays(model)
     return Engine(model, tokenizer, template, read_generation_defaults(folder, model.config), name=str(path))

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from constraints.conftest import cases
 from gesso.constraints.automaton import TokenAutomaton
-from gesso.constraints.inference import Emissions, Lattice
+from gesso.constraints.emissions import Emissions
+from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
 from gesso.errors import OptionError
 
@@ -199,3 +200,47 @@ def test_segments_are_plain_reductions(data: st.DataObject, groups: int, seed: i
             if part[row].max() > -math.inf:
                 share = part[row].softmax(dim=-1)
                 assert float(entropy[row, group]) == pytest.approx(float(torch.special.entr(share).sum()), abs=1e-3)
+
+
+@given(case=make_cases())
+@settings(max_examples=cases(100, 2000))
+def test_plain_products_agree_with_log_space(case: Case) -> None:
+    assume(case.scores_CV.max() < 100)
+    lattice = Lattice(case.automaton)
+    emissions = lattice.emissions(case.scores_CV)
+    first = np.full(len(case.automaton.next_SK), -math.inf)
+    first[case.starts] = 0.0
+    last = np.where(case.automaton.distance_S <= 2, 0.0, -math.inf)
+    assume(bool((emissions.total > -math.inf).any(dim=-1).all()))
+    plain = lattice._plain(emissions.total, first, last)
+    factors, total = lattice._in_log_space(emissions.total, first, last)
+    assume(total > -math.inf)
+    if plain is None:  # every way is far below the best of some position
+        shares = (factors + emissions.total).exp()
+        assert bool(shares.isfinite().all())
+        return
+    shares = [torch.nan_to_num((factor + emissions.total).exp()) for factor in (plain[0], factors)]
+    torch.testing.assert_close(*shares, atol=1e-9, rtol=1e-6)
+    assert plain[1] == pytest.approx(total, rel=1e-9, abs=1e-9)
+
+
+def test_what_plain_products_lose_is_found_in_log_space() -> None:
+    """One way pays early and one late: in the middle each is as good as impossible on one side."""
+    scores = torch.full((300, 4), -40.0)
+    scores[:, 3] = 0.0
+    # 0 starts; 2s lead through 1 to 39 to 40, where 3s are free; a 3 leads to 41, where they are free as well, and from
+    # there 2s lead through 42 to 90 to 91, where the text may end.
+    table = np.full((92, 4), -1)
+    table[range(40), 2], table[40, 3] = range(1, 41), 40
+    table[0, 3] = table[41, 3] = 41
+    table[range(41, 91), 2] = range(42, 92)
+    lattice = Lattice(TokenAutomaton.from_table(table, [40, 91], [0, 1]))
+    automaton, emissions = lattice.automaton, lattice.emissions(scores)
+    first = np.full(len(automaton.next_SK), -math.inf)
+    first[automaton.start] = 0.0
+    last = np.where(automaton.distance_S <= 0, 0.0, -math.inf)
+    assert lattice._plain(emissions.total, first, last) is None
+    found = lattice.posterior(emissions, automaton.start, 0)
+    assert found.canvas_C.tolist() == 40 * [2] + 259 * [3] + [0]
+    assert bool(found.entropy_C.isfinite().all())
+    assert found.log_total == pytest.approx(-1640, abs=0.7)  # the last token may be either end

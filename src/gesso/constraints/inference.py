@@ -5,17 +5,19 @@ automaton takes from a start state to one from which the text can still be finis
 probability of each token at each position (forward-backward, as in a hidden Markov model whose hidden states are the
 automaton's) and the most probable canvas (Viterbi; compare arXiv 2505.23061).
 
-Life cycle: a `Lattice` is made once per automaton. Each step, `emissions` sums the prediction up over classes of
-tokens, some rows at a time if memory is short; `posterior` runs over the states on the host, in fp64 and in log
-space; its `apply` turns the same rows of the prediction into log marginals.
+Life cycle: a `Lattice` is made once per automaton. Each step, the prediction is summed up over classes of tokens, by
+a `ClassPass` over its `token_classes` or by `emissions` from scores that are held; `posterior` runs over the states on
+the host, in fp64, with plain products where they do not get too small, else in log space. Its factors turn the
+prediction into log marginals, class by class.
 
     C positions   R rows, some of the positions   V vocabulary   K classes of tokens   S states
     P pairs of a state and one that follows it   L distinct sets of classes between such pairs   E class and set
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,30 +25,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gesso.constraints.automaton import REFUSED, TokenAutomaton
+from gesso.constraints.class_pass import TokenClasses
+from gesso.constraints.emissions import Emissions
 from gesso.constraints.segments import Segments
 from gesso.errors import OptionError
 
 FloatArray = NDArray[np.float64]
 
-
-@dataclass(frozen=True, slots=True)
-class Emissions:
-    """A prediction, summed up over the classes of tokens; [R, K] on the prediction's device."""
-
-    total: Tensor
-    """log-sum-exp of the class, fp64."""
-    entropy: Tensor
-    """Of the tokens inside the class, nats, fp64."""
-    best: Tensor
-    """The highest score in the class."""
-    token: Tensor
-    """The token that has it, the lowest of several, int64."""
-
-    @staticmethod
-    def cat(parts: Sequence["Emissions"]) -> "Emissions":
-        """Rows of several, one after the other."""
-        names = ("total", "entropy", "best", "token")
-        return Emissions(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
+FAINTEST = 1e-200
+"""Least weight of all ways through a canvas, relative to the best before and behind each position, that plain
+products may show: what has underflowed is then no more than 1e-100 of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +76,11 @@ class Lattice:
         kind_E = np.concatenate([np.frombuffer(kinds, dtype=kind.dtype) for kinds in number])
         set_E = np.repeat(np.arange(len(number)), [len(kinds) // kind.itemsize for kinds in number])
 
+        member_LK = np.zeros((len(number), classes))
+        member_LK[set_E, kind_E] = 1.0
+        self._member_LK = torch.from_numpy(member_LK).to(self.device)
+        self._moves: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
         self._classes = Segments(automaton.class_V, classes, self.device)
         self._sets = Segments(set_E, len(number), self.device)
         self._kinds = Segments(kind_E, classes, self.device)
@@ -99,6 +92,16 @@ class Lattice:
             )
         )  # fmt: skip
         self._scan = _Scan(self._source, self._target, self._set, states)
+
+    @cached_property
+    def token_classes(self) -> TokenClasses:
+        """The tokens in order of class, for a pass that does not hold its scores."""
+        return TokenClasses(self.automaton.class_V, self.device)
+
+    @cached_property
+    def class_V(self) -> Tensor:
+        """The class of every token, -1 for one that may stand nowhere."""
+        return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
     def emissions(self, log_p_RV: Tensor) -> Emissions:
         """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
@@ -125,7 +128,7 @@ class Lattice:
         first_S[starts] = 0.0
         last_S = np.zeros_like(first_S) if budget is None else np.where(automaton.distance_S <= budget, 0.0, -math.inf)
 
-        best_CL = self._sets.max(emissions.best.double().index_select(1, self._kind_E)).cpu().numpy()
+        best_CL = self._sets.max(emissions.best.index_select(1, self._kind_E)).double().cpu().numpy()
         ahead_CS = self._scan.best(best_CL, last_S)
         if (first_S + ahead_CS[0]).max() == -math.inf:
             raise OptionError(self._why_none(len(best_CL), starts, budget))
@@ -135,15 +138,31 @@ class Lattice:
             nothing = torch.full_like(emissions.total, math.nan)
             return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
 
-        total_CL = self._sets.logsumexp(emissions.total.index_select(1, self._kind_E)).cpu().numpy()
-        before_CS, behind_CS = self._scan.sums(total_CL, first_S, last_S)
-        log_total = float(np.logaddexp.reduce(first_S + behind_CS[0]))
-        factor_CK = self._factors(before_CS, behind_CS) - log_total
+        plain = self._plain(emissions.total, first_S, last_S)
+        factor_CK, log_total = self._in_log_space(emissions.total, first_S, last_S) if plain is None else plain
         log_share_CK = factor_CK + emissions.total
         share_CK = log_share_CK.exp()
         inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
         entropy_C = (share_CK * inside).sum(dim=-1).clamp_(min=0.0).float()
         return Posterior(factor_CK, entropy_C, log_total, canvas_C, end, self._column_V)
+
+    def _plain(self, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray) -> tuple[Tensor, float] | None:
+        """Log factors and log total by plain products, every position scaled; None where too much underflows."""
+        top_C1 = total_CK.amax(dim=-1, keepdim=True)
+        weight_CL = ((total_CK - top_C1).exp_() @ self._member_LK.T).cpu().numpy()
+        found = self._scan.shares(weight_CL, first_S, last_S)
+        if found is None:
+            return None
+        share_CL, log_total = found
+        each_CL = np.divide(share_CL, weight_CL, out=np.zeros_like(share_CL), where=weight_CL > 0)
+        factor_CK = torch.from_numpy(each_CL).to(self.device) @ self._member_LK
+        return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum())
+
+    def _in_log_space(self, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray) -> tuple[Tensor, float]:
+        total_CL = self._sets.logsumexp(total_CK.index_select(1, self._kind_E)).cpu().numpy()
+        before_CS, behind_CS = self._scan.sums(total_CL, first_S, last_S)
+        log_total = float(np.logaddexp.reduce(first_S + behind_CS[0]))
+        return self._factors(before_CS, behind_CS) - log_total, log_total
 
     def _factors(self, before_CS: FloatArray, behind_CS: FloatArray) -> Tensor:
         """Log weight of everything around one class at one position, [C, K]."""
@@ -152,19 +171,24 @@ class Lattice:
         return self._kinds.logsumexp(self._pairs_of_set.logsumexp(around_CP).index_select(1, self._set_E))
 
     def _trace(self, emissions: Emissions, ahead_CS: FloatArray, starts: list[int]) -> tuple[NDArray[np.int64], int]:
-        automaton = self.automaton
         best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
         state = starts[int(ahead_CS[0, starts].argmax())]
         canvas = np.empty(len(best_CK), dtype=np.int64)
         for place in range(len(canvas)):
-            kinds = np.flatnonzero(automaton.next_SK[state] != REFUSED)
-            targets = automaton.next_SK[state, kinds]
+            kinds, targets = self._moves_from(state)
             scores = best_CK[place, kinds] + ahead_CS[place + 1, targets]
             tied = np.flatnonzero(scores == scores.max())
             choice = tied[token_CK[place, kinds[tied]].argmin()]
             canvas[place] = token_CK[place, kinds[choice]]
             state = int(targets[choice])
         return canvas, state
+
+    def _moves_from(self, state: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Classes that a state takes, and where each leads."""
+        if state not in self._moves:
+            kinds = np.flatnonzero(self.automaton.next_SK[state] != REFUSED)
+            self._moves[state] = (kinds, self.automaton.next_SK[state, kinds].astype(np.int64))
+        return self._moves[state]
 
     def _why_none(self, width: int, starts: list[int], budget: int | None) -> str:
         needed = int(self.automaton.distance_S[starts].min())
@@ -182,7 +206,9 @@ class _Scan:
         self.states = states
         ahead = np.argsort(target, kind="stable")
         back = np.argsort(source, kind="stable")
+        self._ahead = _Recursion.make(source[ahead], target[ahead], set_P[ahead])
         self._back = _Recursion.make(target[back], source[back], set_P[back])
+        self._arrival_P = target[ahead]
         # Both directions as one recursion over twice the states: the time is in the number of array operations.
         self._both = _Recursion.make(
             np.concatenate([source[ahead], states + target[back]]),
@@ -197,6 +223,39 @@ class _Scan:
         for place in range(len(weight_CL) - 1, -1, -1):
             self._back.maximum(ahead[place + 1], weight_CL[place], ahead[place])
         return ahead
+
+    def shares(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, float] | None:
+        """Posterior probability of each set of classes at each position, [C, L], and the log of the summed weight.
+
+        None where a position's ways weigh less than `FAINTEST`, each side of it scaled to its best.
+
+        Args:
+            weight_CL: of each set, not as logarithms; the largest class of a position weighs 1.
+        """
+        length, sets = weight_CL.shape
+        behind = np.zeros((length + 1, self.states))
+        behind[-1] = np.exp(last_S)
+        log_total = 0.0
+        for place in range(length - 1, -1, -1):
+            top = self._back.scaled_sum(self._back.ways(behind[place + 1], weight_CL[place]), behind[place])
+            if top == 0:
+                return None
+            log_total += math.log(top)
+        before, after = np.exp(first_S), np.zeros(self.states)
+        share_CL = np.empty_like(weight_CL)
+        log_total += math.log(max(float(before @ behind[0]), np.finfo(np.float64).tiny))
+        for place in range(length):
+            way_P = self._ahead.ways(before, weight_CL[place])
+            after.fill(0.0)
+            if self._ahead.scaled_sum(way_P, after) == 0:
+                return None
+            way_P *= behind[place + 1].take(self._arrival_P)
+            share_CL[place] = np.bincount(self._ahead.set, way_P, sets)
+            before, after = after, before
+        total_C1 = share_CL.sum(axis=1, keepdims=True)
+        if total_C1.min() < FAINTEST:
+            return None
+        return share_CL / total_C1, log_total
 
     def sums(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, FloatArray]:
         """[C + 1, S] each: log weight of all ways from the start to each state, and from each state to the end."""
@@ -225,7 +284,22 @@ class _Recursion:
         return cls(source, set_P, begins, segment, targets)
 
     def maximum(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
-        out[self.targets] = np.maximum.reduceat(state[self.source] + weight[self.set], self.begins)
+        out[self.targets] = np.maximum.reduceat(state.take(self.source) + weight.take(self.set), self.begins)
+
+    def ways(self, state: FloatArray, weight: FloatArray) -> FloatArray:
+        """Product of each pair's source and weight, [P]."""
+        product: FloatArray = state.take(self.source)
+        product *= weight.take(self.set)
+        return product
+
+    def scaled_sum(self, ways: FloatArray, out: FloatArray) -> float:
+        """Sums at each target, scaled so that the largest is 1; returns what it was. 0 leaves `out` as it is."""
+        sums = np.add.reduceat(ways, self.begins)
+        top = float(sums.max())
+        if top > 0:
+            sums /= top
+            out[self.targets] = sums
+        return top
 
     def logsumexp(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
         terms = state[self.source] + weight[self.set]

@@ -8,9 +8,10 @@ prediction (argmax, entropy, mixed embedding). The sample comes from the same to
     N positions   V vocabulary   K tokens in order of rank   G blocks of B tokens   D hidden
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -84,6 +85,11 @@ class Guidance:
 class Guide(Protocol):
     """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
 
+    def predict(
+        self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
+    ) -> VocabularyPass:
+        """`shaped_pass` of a neutral shaping without a ban, without holding the logits."""
+
     def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
         """What it needs of some rows; -inf is impossible. The scores may be changed in place."""
 
@@ -113,6 +119,9 @@ def shaped_pass(
         guide: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the logits
             of all of them are held for it.
     """
+    if guide is not None and ban is None and not shaping.needs_logits:
+        found = guide.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
+        return found if shaping.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
     never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
     rows = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
     scores = (
@@ -134,8 +143,7 @@ def shaped_pass(
             )
             for z_NV, part in zip(held, rows, strict=True)
         ]
-    names = [field.name for field in fields(VocabularyPass)]
-    return VocabularyPass(**{name: torch.cat([getattr(p, name) for p in passes]) for name in names})
+    return VocabularyPass.cat(passes)
 
 
 def _scores(

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.class_pass import ClassPass
+from gesso.constraints.emissions import Emissions
 from gesso.constraints.expression import Expression, choices
 from gesso.constraints.grammar import parse_grammar
-from gesso.constraints.inference import Emissions, Lattice
+from gesso.constraints.inference import Lattice, Posterior
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
@@ -19,6 +21,7 @@ from gesso.diffusion.denoise import Pins
 from gesso.diffusion.shaping import Guidance
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
+from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 
 def constraint_expression(config: GenerationConfig) -> Expression:
@@ -126,11 +129,38 @@ class CanvasGuide:
             scores_RV[held, fixed[held]] = 0.0
         return self._lattice.emissions(scores_RV)
 
+    def predict(
+        self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
+    ) -> VocabularyPass:
+        classes = self._lattice.token_classes
+        rows = [slice(start, start + ROWS) for start in range(0, self._width, ROWS)]
+        passes = [ClassPass(vocabulary, classes, hidden_ND[part], temperature_N[part]) for part in rows]
+        fixed_N = self._fixed().to(hidden_ND.device)
+        seen = Emissions.cat([part.summary for part in passes])
+        seen.hold(fixed_N, self._lattice.class_V)
+        posterior = self._posterior(seen)
+        ends = [
+            part.finish(posterior.factor_CK[place], uniform_N[place]) for part, place in zip(passes, rows, strict=True)
+        ]
+        sample_N, embedding_ND = (torch.cat(parts) for parts in zip(*ends, strict=True))
+        held_N = fixed_N >= 0
+        embedding_ND[held_N] = vocabulary.embed(fixed_N[held_N])
+        return VocabularyPass(
+            sample_N=torch.where(held_N, fixed_N, sample_N),
+            argmax_N=posterior.canvas_C,
+            entropy_N=posterior.entropy_C,
+            normaliser_N=torch.zeros_like(posterior.entropy_C),
+            embedding_ND=embedding_ND,
+        )
+
     def infer(self, parts: Sequence[Emissions]) -> Guidance:
+        posterior = self._posterior(Emissions.cat(parts))
+        return Guidance(posterior.canvas_C, posterior.entropy_C, posterior.apply)
+
+    def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.
         budget = self._left - self._width + 1 if self._left >= self._width else 0
-        posterior = self._lattice.posterior(Emissions.cat(parts), self._state, budget)
-        return Guidance(posterior.canvas_C, posterior.entropy_C, posterior.apply)
+        return self._lattice.posterior(emissions, self._state, budget)
 
     def _fixed(self) -> Tensor:
         """The token of every position that is not free, -1 elsewhere."""

@@ -51,6 +51,8 @@ class AdapterSwitch:
         for place, layer in self._layers.get(name, {}).items() if name is not None else ():
             self._put(place, layer)
         self._active = name
+        if self._model.replays is not None:
+            self._model.replays.forget()
 
     def _take_off(self, name: str) -> None:
         for place, layer in self._layers[name].items():

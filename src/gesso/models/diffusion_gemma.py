@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
+from gesso.models.replay import Replays
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
 from gesso.nn.grain import pad_rows
@@ -85,6 +86,8 @@ class DiffusionGemma(nn.Module):
         self.ropes: dict[AttentionKind, RopeTable] = {
             layer.kind: RopeTable(config.rope(layer.kind), layer.head_dim) for layer in config.layers
         }
+        self.replays: Replays | None = None
+        """Plays denoising passes back instead of telling the device of every kernel; None runs them all."""
 
     @property
     def device(self) -> torch.device:
@@ -146,7 +149,14 @@ class DiffusionGemma(nn.Module):
     ) -> Tensor:
         """One denoising pass of canvases of any widths, laid flat, up to the final norm [N, D]; what is committed in
         the cache stays as it is."""
-        return self._layers(canvas_N, widths, cache, soft_ND, causal=False)
+
+        def work(tokens_N: Tensor, soft_ND: Tensor | None) -> Tensor:
+            return self._layers(tokens_N, widths, cache, soft_ND, causal=False)
+
+        if self.replays is None or soft_ND is None:
+            return work(canvas_N, soft_ND)
+        weights = self.vocabulary.weight.data_ptr()
+        return self.replays.run(work, canvas_N.to(self.device), widths, cache, soft_ND, weights)
 
     def _layers(
         self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, soft_ND: Tensor | None, *, causal: bool

@@ -2,8 +2,12 @@
 
 Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
 results are put back in token order: no loop over empty experts and no scatter.
+
+Where PyTorch has one kernel for all experts (whole weights in bfloat16, CUDA), the slices are multiplied in one call.
+How many tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -71,7 +75,51 @@ class Experts(nn.Module):
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sum over the chosen experts of weight times expert(x), [N, D]."""
+        if grouped(x_ND, self.gate_up_proj, self.down_proj):
+            return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
+
+
+GROUPED_MAJORS = (9, 10)
+"""Compute capabilities, by their first number, that PyTorch's grouped matmul has a kernel for: elsewhere it goes from
+expert to expert itself, and asks the device how many tokens each got."""
+ALIGNMENT = 16
+"""Bytes that the rows of its operands must be multiples of."""
+
+
+def grouped(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
+    """Whether one grouped matmul serves: bfloat16 on a GPU that has it, rows of whole alignments, no gradient."""
+    return (
+        x_ND.device.type == "cuda"
+        and x_ND.dtype == gate_up_EFD.dtype == down_EDF.dtype == torch.bfloat16
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cuda")
+        and all(matrix.shape[-1] * matrix.itemsize % ALIGNMENT == 0 for matrix in (gate_up_EFD, down_EDF))
+        and _device_groups(x_ND.device)
+    )
+
+
+@functools.cache
+def _device_groups(device: torch.device) -> bool:
+    return _GROUPED_MM is not None and torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
+
+
+_GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
+
+
+def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
+    """What `mix_experts` gives, by two matmuls over all experts; shapes depend on shapes alone."""
+    assert _GROUPED_MM is not None
+    tokens, top_k = experts_Nk.shape
+    flat, device = experts_Nk.flatten(), experts_Nk.device
+    chosen, order = flat.sort(stable=True)
+    # Where each expert's rows end. (bincount would wait for the device.)
+    ends_E = torch.searchsorted(chosen, torch.arange(len(gate_up_EFD), device=device), right=True, out_int32=True)
+    slots = torch.empty_like(order)
+    slots[order] = torch.arange(len(order), device=device)
+    gate, up = _GROUPED_MM(x_ND.index_select(0, order // top_k), gate_up_EFD.mT, offs=ends_E).chunk(2, dim=-1)
+    out = _GROUPED_MM(F.gelu(gate, approximate="tanh") * up, down_EDF.mT, offs=ends_E)
+    return _weighted(out.index_select(0, slots).view(tokens, top_k, -1), weights_Nk)
 
 
 def mix_experts(
@@ -89,8 +137,11 @@ def mix_experts(
         if slab.shape[0]:
             gate, up = gate_up(slab).chunk(2, dim=-1)
             outputs.append(down(F.gelu(gate, approximate="tanh") * up))
-    out = torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1)
-    return (out * weights_Nk[..., None].to(out.dtype)).sum(dim=1)
+    return _weighted(torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1), weights_Nk)
+
+
+def _weighted(out_NkD: Tensor, weights_Nk: Tensor) -> Tensor:
+    return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 
 
 def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list[int]]:

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Checks every kernel against its reference and measures the published 26B shape, on one GPU.
+#
+#   benchmarks/gpu/run.sh [OUT]
+#
+# OUT (gpu-results by default) gets a text file of each part; each ends in one JSON line. Options of the second part go
+# into MODEL_ARGS, an interpreter into PYTHON. Ends with 2 where there is no GPU, with 1 where a check fails.
+set -euo pipefail
+
+out=${1:-gpu-results}
+python=${PYTHON:-python3}
+here=$(cd "$(dirname "$0")" && pwd)
+
+"$python" "$here/kernels.py" --probe
+mkdir -p "$out"
+"$python" "$here/kernels.py" | tee "$out/kernels.txt"
+# shellcheck disable=SC2086 # several options
+"$python" "$here/model.py" ${MODEL_ARGS:-} | tee "$out/model.txt"

@@ -1,0 +1,188 @@
+"""The vocabulary in one pass, class by class, for what has to know of whole canvases before it can mix and draw.
+
+A constraint tells tokens apart by class only: those of one class do the same to it. So its exact marginals are the
+prediction times a factor for each position and class, and the factors are known only when all positions have been
+scored. `ClassPass` scores every allowed token once, keeps of each class what the constraint needs (sum, entropy, best
+token) and its mixed embedding, and ends, given the factors, in sample and embedding, without the logits.
+
+Tokens stand sorted by class. What fills whole chunks is mixed at once; the rest of every class stands in blocks of
+`GRAIN`, whose probabilities are held, relative to the best of each block. Tokens of no class are never scored.
+
+    R positions   V vocabulary   K classes   J pieces: whole chunks, then blocks of the rest   T columns   D hidden
+"""
+
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gesso.constraints.emissions import Emissions
+from gesso.nn.linear import linear
+from gesso.nn.vocabulary import BLOCK, Vocabulary, chunk_of, pick_block, pick_token
+
+GRAIN = 16
+"""Tokens of a block of the rest; the last one of a class is filled up."""
+
+
+class TokenClasses:
+    """Where the tokens stand when they are sorted by class.
+
+    Args:
+        class_V: the class of every token, from 0 on; -1 has none. No class is empty.
+        device: where the scores are made.
+        chunk: columns scored at a time, a multiple of `BLOCK`; None takes what suits the device.
+    """
+
+    def __init__(self, class_V: NDArray[np.integer], device: torch.device, chunk: int | None = None) -> None:
+        chunk = chunk or chunk_of(device)
+        members = np.split(np.argsort(class_V, kind="stable"), np.bincount(class_V + 1, minlength=1).cumsum()[:-1])[1:]
+        self.classes = len(members)
+        whole = [
+            (k, ids[i : i + chunk]) for k, ids in enumerate(members) for i in range(0, len(ids) - chunk + 1, chunk)
+        ]
+        rests = [ids[len(ids) // chunk * chunk :] for ids in members]
+        filled = [np.pad(ids, (0, -len(ids) % GRAIN), constant_values=-1) for ids in rests]
+        rest = np.concatenate([*filled, np.empty(0, dtype=np.int64)]).astype(np.int64)
+
+        def on_device(numbers: NDArray[np.integer]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(numbers, dtype=np.int64)).to(device)
+
+        self.whole = [(k, on_device(ids)) for k, ids in whole]
+        # The members of a block stand apart, those of neighbouring blocks side by side: so they are reduced fastest.
+        laid = [rest[i : i + chunk].reshape(-1, GRAIN).T.flatten() for i in range(0, len(rest), chunk)]
+        self.rest = [on_device(ids.clip(min=0)) for ids in laid]
+        """Chunks of blocks, [GRAIN * blocks]; filling is token 0."""
+        self.filling = [(on_device(ids) < 0) * (torch.finfo(torch.float32).min / 2) for ids in laid]
+        """Added to their scores."""
+        self.rank = [(len(class_V) - ids).float().view(GRAIN, -1) for ids in self.rest]
+        """Higher for lower tokens, exact: a vocabulary is far below 2^24."""
+        class_J = np.repeat(np.arange(self.classes), [len(ids) // GRAIN for ids in filled])
+        class_J = np.concatenate([[k for k, _ in whole], class_J]).astype(np.int64)
+        self.class_J = on_device(class_J)
+        self.order_J = on_device(np.argsort(class_J, kind="stable"))
+        """Of the pieces, by class."""
+        self._pieces_K = on_device(np.bincount(class_J, minlength=self.classes))
+        blocks = len(whole) * chunk // BLOCK
+        self.per_whole = chunk // BLOCK
+        self.columns_T = on_device(np.concatenate([*(ids for _, ids in whole), rest, np.full(BLOCK, -1)]))
+        """The token of every column, -1 where there is none."""
+        self.begins = on_device(
+            np.concatenate([np.arange(blocks) * BLOCK, len(whole) * chunk + np.arange(0, len(rest), GRAIN)])
+        )
+        """First column of every block that a sample is looked up in."""
+        self.sizes = on_device(np.concatenate([np.full(blocks, BLOCK), np.full(len(rest) // GRAIN, GRAIN)]))
+
+    def over_pieces(self, x_JR: Tensor, reduction: Literal["sum", "max"]) -> Tensor:
+        """[K, R] from pieces in `order_J`."""
+        out: Tensor = torch.segment_reduce(x_JR, reduction, lengths=self._pieces_K, axis=0, unsafe=True)
+        return out
+
+
+class ClassPass:
+    """One pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the factors."""
+
+    @torch.no_grad()
+    def __init__(self, vocabulary: Vocabulary, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> None:
+        """
+        Args:
+            hidden_RD: normed hidden states.
+            temperature_R: above zero, fp32.
+        """
+        self._vocabulary, self._classes, self._hidden_RD = vocabulary, classes, hidden_RD
+        self._inverse_R1 = (1.0 / temperature_R.float())[:, None]
+        self._mixed: dict[int, tuple[Tensor, Tensor]] = {}
+        """By class, of what fills whole chunks: the reference [R, 1] and p @ table relative to it, fp32."""
+        self._held: list[Tensor] = []
+        tops, sums, weighted, tokens, self._sums = [], [], [], [], []
+        for k, ids in classes.whole:
+            table, z = self._scores(ids)
+            top_R1, index_R1 = z.max(dim=-1, keepdim=True)
+            p = z.sub_(top_R1).exp()
+            block_sums = p.unflatten(1, (-1, BLOCK)).sum(dim=-1)
+            self._sums.append(block_sums)
+            tops.append(top_R1)
+            sums.append(block_sums.sum(dim=-1, keepdim=True))
+            weighted.append(z.mul_(p).sum(dim=-1, keepdim=True))
+            tokens.append(ids[index_R1])
+            self._mix(k, top_R1, linear(p.to(table.dtype), table.T).float())
+        for ids, filling, rank in zip(classes.rest, classes.filling, classes.rank, strict=True):
+            _, z = self._scores(ids)
+            z = z.add_(filling).unflatten(1, (GRAIN, -1))
+            top = z.amax(dim=1)
+            z.sub_(top[:, None])
+            tokens.append(len(vocabulary.weight) - z.eq(0).float().mul_(rank).amax(dim=1).long())
+            p = z.exp()
+            tops.append(top)
+            sums.append(p.sum(dim=1))
+            self._sums.append(sums[-1])
+            weighted.append(z.mul_(p).sum(dim=1))
+            self._held.append(p)
+        self._top_RJ = torch.cat(tops, dim=1)
+        self.summary = self._summarise(torch.cat(sums, dim=1), torch.cat(weighted, dim=1), torch.cat(tokens, dim=1))
+
+    def _scores(self, ids_T: Tensor) -> tuple[Tensor, Tensor]:
+        """Their part of the table, and tempered logits [R, T]."""
+        table = self._vocabulary.weight.index_select(0, ids_T)
+        return table, self._vocabulary.cap_(linear(self._hidden_RD, table).float()).mul_(self._inverse_R1)
+
+    def _mix(self, k: int, top_R1: Tensor, mixed_RD: Tensor) -> None:
+        if k in self._mixed:
+            old_R1, before_RD = self._mixed[k]
+            new_R1 = torch.maximum(old_R1, top_R1)
+            mixed_RD = before_RD.mul_((old_R1 - new_R1).exp()).add_(mixed_RD.mul_((top_R1 - new_R1).exp_()))
+            top_R1 = new_R1
+        self._mixed[k] = (top_R1, mixed_RD)
+
+    def _summarise(self, sum_RJ: Tensor, weighted_RJ: Tensor, token_RJ: Tensor) -> Emissions:
+        """From pieces to classes."""
+        classes = self._classes
+        pieces = (x_RJ.T.index_select(0, classes.order_J) for x_RJ in (self._top_RJ, sum_RJ, weighted_RJ, token_RJ))
+        top_JR, sum_JR, weighted_JR, token_JR = pieces
+        best_KR = classes.over_pieces(top_JR, "max")
+        shift_JR = (top_JR - best_KR.index_select(0, classes.class_J[classes.order_J])).double()
+        scale_JR = shift_JR.exp()
+        mass_KR = classes.over_pieces(sum_JR * scale_JR, "sum")
+        log_mass_KR = mass_KR.log()
+        weighted_KR = classes.over_pieces((weighted_JR + sum_JR * shift_JR) * scale_JR, "sum")
+        # The lowest of the tokens that are best, as the highest of their negatives: exact in fp64.
+        token_KR = classes.over_pieces(torch.where(shift_JR == 0, -token_JR.double(), -torch.inf), "max").neg().long()
+        found = (log_mass_KR + best_KR, log_mass_KR - weighted_KR / mass_KR, best_KR, token_KR)
+        return Emissions(*(x_KR.T.contiguous() for x_KR in found))
+
+    @torch.no_grad()
+    def finish(self, factor_RK: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
+        """A sample of every position, int64 [R], and its mixed embedding [R, D], in the table's dtype.
+
+        Args:
+            factor_RK: log of what the scores of a class are multiplied by to be probabilities; -inf is impossible.
+            uniform_R: numbers in [0, 1) that decide the samples by inverse distribution function.
+        """
+        classes, vocabulary = self._classes, self._vocabulary
+        weight_RJ = (factor_RK.index_select(1, classes.class_J) + self._top_RJ).exp_().float()
+        wholes = len(classes.whole)
+        weight_RB = torch.cat(
+            [weight_RJ[:, :wholes].repeat_interleave(classes.per_whole, dim=1), weight_RJ[:, wholes:]], dim=1
+        )
+        mass_RB = torch.cat(self._sums, dim=1) * weight_RB
+        embedding_RD = torch.zeros_like(self._hidden_RD, dtype=torch.float32)
+        for k, (top_R1, mixed_RD) in self._mixed.items():
+            embedding_RD += mixed_RD * (factor_RK[:, k, None] + top_R1).exp().float()
+        begin = wholes
+        for ids, p in zip(classes.rest, self._held, strict=True):
+            shares = p.mul_(weight_RJ[:, None, begin : begin + p.shape[2]]).flatten(1)
+            table = vocabulary.weight.index_select(0, ids)
+            embedding_RD += linear(shares.to(table.dtype), table.T).float()
+            begin += p.shape[2]
+        embedding_RD *= vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
+
+        block_R1, share_R1 = pick_block(mass_RB, uniform_R)
+        inside_W = torch.arange(BLOCK if wholes else GRAIN, device=mass_RB.device)
+        tokens_RW = classes.columns_T[classes.begins[block_R1] + inside_W]
+        inside_RW = (tokens_RW >= 0) & (inside_W < classes.sizes[block_R1])
+        top_R1 = torch.cat(
+            [self._top_RJ[:, :wholes].repeat_interleave(classes.per_whole, dim=1), self._top_RJ[:, wholes:]], dim=1
+        ).gather(1, block_R1)
+        sample_R = pick_token(vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, top_R1, share_R1)
+        return sample_R, embedding_RD.to(vocabulary.weight.dtype)

@@ -1,0 +1,38 @@
+"""Kernels written in Triton for CUDA, each beside the plain computation that it must equal.
+
+Triton comes with PyTorch's CUDA builds and is no dependency: modules of this room import it, so whoever calls them asks
+`usable` first and imports them then.
+"""
+
+import functools
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Walk(NamedTuple):
+    """What one walk over the tempered logits z of N positions yields, all fp32 but the argmax."""
+
+    mass_NB: Tensor
+    """Sum of exp(z - maximum) over every block of tokens."""
+    maximum_N1: Tensor
+    total_N1: Tensor
+    """Sum of exp(z - maximum)."""
+    weighted_N1: Tensor
+    """Sum of (z - maximum) exp(z - maximum)."""
+    argmax_N1: Tensor
+    """The lowest index of equals, int64."""
+    mixed_ND: Tensor
+    """Sum of exp(z - maximum) times the table's rows."""
+
+
+def usable(device: torch.device) -> bool:
+    """Whether kernels run on the device."""
+    return device.type == "cuda" and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

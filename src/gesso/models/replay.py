@@ -1,0 +1,120 @@
+"""Denoising passes that are recorded once and played back: CUDA graphs.
+
+Within a canvas every step's pass is the same kernels over the same memory, behind a cache that does not change; what
+differs is the canvas's tokens and the self-conditioning. Telling a GPU of some thousand kernels takes the host longer
+than the kernels take, playing a recording of them does not.
+
+Life cycle of a recording: the first step of a canvas has no self-conditioning and runs as ever, which also puts the
+cache's buffers in place; the second is recorded; those after it are played. It serves as long as the cache's memory and
+lengths are what they were, so committing a canvas ends it. One recording is held, of one canvas: a batch runs as ever.
+
+Nothing in a pass may wait for the device while it is recorded. What would is the routing of experts, where it goes from
+expert to expert: `cuda_replays` refuses models whose experts are not multiplied in one call.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gesso.errors import OptionError
+from gesso.models.cache import KVCache
+from gesso.nn.experts import Experts, grouped
+
+if TYPE_CHECKING:
+    from gesso.models.diffusion_gemma import DiffusionGemma
+
+Pass = Callable[[Tensor, Tensor], Tensor]
+"""(canvas [N], self-conditioning [N, D]) -> hidden states [N, D]."""
+Recorder = Callable[[Pass, Tensor, Tensor], tuple[Callable[[], None], Tensor]]
+"""A pass and the memory of its inputs -> what plays it, and the memory of its output, which is filled by playing."""
+
+
+class Replays:
+    """The recording of one model's pass."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._key: Hashable = None
+        self._inputs: tuple[Tensor, Tensor] | None = None
+        self._play: Callable[[], None] | None = None
+        self._out: Tensor | None = None
+        self._warm = False
+
+    def run(
+        self, work: Pass, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor, weights: Hashable
+    ) -> Tensor:
+        """`work(canvas, soft)`, played where it is recorded.
+
+        Args:
+            weights: says whether the weights lie where they lay.
+        """
+        if len(widths) != 1 or not self._warm:
+            # What libraries set up when they are first asked must not be set up while recording.
+            self._warm = True
+            return work(canvas_N, soft_ND)
+        key = (*widths, _memory_of(cache), soft_ND.dtype, torch.is_inference_mode_enabled(), weights)
+        if key != self._key:
+            inputs = canvas_N.clone(), soft_ND.clone()
+            # The last recording is let go of when this one stands: they share their memory.
+            self._play, self._out = self._record(work, *inputs)
+            self._inputs, self._key = inputs, key
+        assert self._inputs is not None
+        assert self._play is not None
+        assert self._out is not None
+        for own, given in zip(self._inputs, (canvas_N, soft_ND), strict=True):
+            own.copy_(given)
+        self._play()
+        return self._out.clone()
+
+    def forget(self) -> None:
+        """Other weights compute from here on."""
+        self._key = None
+
+
+def _memory_of(cache: KVCache) -> Hashable:
+    """Where keys and values lie, and how many there are: all that a pass knows of a cache."""
+    return tuple(
+        (row.length, tuple((part.kv.data_ptr(), part.kv.shape, part.start, part.end) for part in row.layers))
+        for row in cache.rows
+    )
+
+
+def cuda_replays(model: "DiffusionGemma") -> Replays:
+    """Recordings as CUDA graphs.
+
+    Raises:
+        OptionError: the model is not on a CUDA device, or its experts need the host.
+    """
+    if model.device.type != "cuda":
+        raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}")
+    for _, _, block in model.blocks():
+        experts = block.experts
+        with torch.no_grad():
+            if not (type(experts) is Experts and grouped(model.vocabulary.weight, *experts.parameters())):
+                raise OptionError(
+                    "cuda_graphs needs experts in bfloat16, not quantized, and a GPU of compute capability 9 or 10"
+                )
+    return Replays(_CudaRecorder(model.device))
+
+
+class _CudaRecorder:
+    """Records on a stream of its own; all recordings share one pool of memory."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(canvas_N.device)
+        self._stream.wait_stream(now)
+        with torch.cuda.stream(self._stream):
+            # Other threads, a server's say, may go on using the device.
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                out = work(canvas_N, soft_ND)
+            finally:
+                graph.capture_end()
+        now.wait_stream(self._stream)
+        return graph.replay, out

@@ -1,0 +1,166 @@
+"""Recorded passes: a trace stands for a CUDA graph here. Like one, it computes what was recorded over the same memory
+whatever the host would do now."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from oracle import Shape, random_model
+from torch import Tensor
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from gesso import load
+from gesso.config import LoraConfig
+from gesso.engine.engine import Engine
+from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
+from gesso.models.adapter_switch import AdapterSwitch
+from gesso.models.adapters import attach, save_adapter
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.replay import Pass, Replays, cuda_replays
+from gesso.nn import experts as experts_module
+from gesso.text.tokenizer import TokenIds
+
+SHAPE = Shape(layers="sf", vocab=150, window=12, canvas=8)
+PROMPT = list(range(3, 20))
+OPTIONS = {"max_new_tokens": 24, "ignore_eos": True, "max_denoising_steps": 6, "confidence_threshold": 0.0}
+
+
+class Tracer:
+    """Records a pass as a trace."""
+
+    def __init__(self) -> None:
+        self.recorded = self.played = 0
+
+    def __call__(self, work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+        trace = make_fx(work)(canvas_N, soft_ND)
+        out = torch.zeros_like(soft_ND)
+        self.recorded += 1
+
+        def play() -> None:
+            self.played += 1
+            out.copy_(trace(canvas_N, soft_ND))
+
+        return play, out
+
+
+@pytest.fixture
+def in_one_call() -> Iterator[None]:
+    """Experts are multiplied in one call, as on a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experts_module, "grouped", lambda *_: True)
+        yield
+
+
+def make_engine() -> Engine:
+    return Engine(random_model(SHAPE), TokenIds(), None, GenerationConfig(eos_token_ids=(1,)))
+
+
+def tokens_of(engine: Engine, **options: object) -> tuple[int, ...]:
+    return engine.generate(PROMPT, **(OPTIONS | options)).token_ids
+
+
+@pytest.mark.usefixtures("in_one_call")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tokens_are_those_of_passes_that_are_run(seed: int) -> None:
+    plain, engine, tracer = make_engine(), make_engine(), Tracer()
+    engine.model.replays = Replays(tracer)
+    assert tokens_of(engine, seed=seed) == tokens_of(plain, seed=seed)
+    assert tracer.recorded == 3, "once for each canvas"
+    assert tracer.played == 3 * 5 - 1, "all steps but the first of each, and the first that could have been"
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_a_batch_runs_as_ever() -> None:
+    plain, engine, tracer = make_engine(), make_engine(), Tracer()
+    engine.model.replays = Replays(tracer)
+    requests = [{"prompt": PROMPT, **OPTIONS, "seed": seed} for seed in (1, 2)]
+    found, expected = (one.generate_batch(requests) for one in (engine, plain))
+    assert [result.token_ids for result in found] == [result.token_ids for result in expected]
+    assert tracer.recorded == 0
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_other_caches_and_other_weights_are_recorded_anew() -> None:
+    model, tracer = random_model(SHAPE), Tracer()
+    expected = random_model(SHAPE)
+    model.replays = Replays(tracer)
+    canvas, soft = torch.arange(8), torch.randn(8, model.config.hidden_size, generator=torch.Generator().manual_seed(1))
+
+    def check(length: int) -> None:
+        caches = [one.new_cache(1, 64, 32) for one in (model, expected)]
+        for one, cache in zip((model, expected), caches, strict=True):
+            one.encode(torch.arange(length)[None] + 2, cache)
+        for _ in range(3):
+            found = model.denoise_flat(canvas, [8], caches[0], soft)
+            torch.testing.assert_close(found, expected.denoise_flat(canvas, [8], caches[1], soft))
+
+    check(5)
+    assert tracer.recorded == 1
+    check(7)
+    assert tracer.recorded == 2
+    for one in (model, expected):
+        one.norm.weight.data.mul_(2.0)
+    assert model.replays is not None
+    model.replays.forget()
+    check(7)
+    assert tracer.recorded == 3
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_an_adapter_that_is_put_on_is_recorded(tmp_path: Path) -> None:
+    made = random_model(SHAPE)
+    attach(made, LoraConfig())
+    for name, parameter in made.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    save_adapter(made, LoraConfig(), tmp_path / "one", base="random")
+    model = random_model(SHAPE)
+    switch = AdapterSwitch(model, {"one": tmp_path / "one"})
+    model.replays = Replays(Tracer())
+    cache, canvas, soft = model.new_cache(1, 64, 32), torch.arange(8), _soft(model)
+    with torch.no_grad():
+        model.encode(torch.arange(5)[None], cache)
+        plain = [model.denoise_flat(canvas, [8], cache, soft) for _ in range(3)]
+        switch.activate("one")
+        adapted = [model.denoise_flat(canvas, [8], cache, soft) for _ in range(2)]
+    assert not torch.allclose(adapted[0], plain[-1])
+    model.replays = None
+    torch.testing.assert_close(adapted[-1], model.denoise_flat(canvas, [8], cache, soft))
+
+
+def _soft(model: DiffusionGemma) -> Tensor:
+    return torch.zeros(8, model.config.hidden_size, dtype=model.dtype)
+
+
+def without_numbers(model: DiffusionGemma) -> None:
+    """A pass over tensors that hold nothing."""
+    cache = model.new_cache(1, 64, 32)
+    model.encode(torch.arange(5)[None], cache)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model.denoise_flat(torch.zeros(8, dtype=torch.int64), [8], cache, _soft(model))
+
+
+def test_only_experts_one_by_one_ask_the_device_for_numbers() -> None:
+    model = random_model(dataclasses.replace(SHAPE, expert_size=16)).to(torch.bfloat16)
+    with pytest.raises(DynamicOutputShapeException):
+        without_numbers(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experts_module, "grouped", lambda *_: True)
+        without_numbers(model)
+
+
+def test_it_is_refused_where_there_is_no_cuda() -> None:
+    with pytest.raises(OptionError, match=r"^cuda_graphs needs a CUDA device, the model is on cpu"):
+        cuda_replays(random_model(SHAPE))
+    with pytest.raises(OptionError, match=r"^cuda_graphs"):
+        load("mini", device="cpu", cuda_graphs=True)
+
+
+def test_it_is_refused_where_experts_need_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
+    with pytest.raises(OptionError, match=r"^cuda_graphs needs experts in bfloat16"):
+        cuda_replays(random_model(SHAPE))

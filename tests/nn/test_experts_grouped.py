@@ -1,0 +1,93 @@
+"""One grouped matmul for all experts against the matmul of each, and when it is used."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from gesso.nn import experts as experts_module
+from gesso.nn.experts import Experts, grouped, mix_experts, mix_grouped
+
+
+def filled(hidden: int, width: int, count: int, seed: int, dtype: torch.dtype = torch.float32) -> Experts:
+    experts = Experts(hidden, width, count).requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in experts.parameters():
+        parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator))
+    return experts.to(dtype)
+
+
+def routed(tokens: int, top_k: int, allowed: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.stack([torch.randperm(allowed, generator=generator)[:top_k] for _ in range(tokens)])
+    return torch.rand(tokens, top_k, generator=generator), numbers
+
+
+def one_by_one(experts: Experts, x: Tensor, weights: Tensor, numbers: Tensor) -> Tensor:
+    return mix_experts(x, weights, numbers, experts.num_experts, experts.projections())
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.data())
+def test_it_equals_the_matmul_of_each(tokens: int, count: int, data: st.DataObject) -> None:
+    top_k = data.draw(st.integers(1, count), label="top_k")
+    allowed = data.draw(st.integers(top_k, count), label="experts that get anything")
+    seed = data.draw(st.integers(0, 999), label="seed")
+    experts = filled(16, 8, count, seed)
+    x, (weights, numbers) = torch.randn(tokens, 16), routed(tokens, top_k, allowed, seed)
+    with torch.no_grad():
+        found = mix_grouped(x, weights, numbers, experts.gate_up_proj, experts.down_proj)
+        torch.testing.assert_close(found, one_by_one(experts, x, weights, numbers), rtol=1e-4, atol=1e-4)
+
+
+def test_in_bfloat16() -> None:
+    experts = filled(32, 24, 6, 1, torch.bfloat16)
+    x, (weights, numbers) = torch.randn(50, 32).bfloat16(), routed(50, 3, 5, 1)
+    with torch.no_grad():
+        found = mix_grouped(x, weights, numbers, experts.gate_up_proj, experts.down_proj)
+        expected = one_by_one(experts, x, weights, numbers)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
+
+
+def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded with one routing and played with another, as a CUDA graph is."""
+    monkeypatch.setattr(experts_module, "grouped", lambda *_: True)
+    experts = filled(16, 8, 6, 2)
+    first, second = routed(20, 2, 3, 0), routed(20, 2, 6, 1)
+    x = torch.randn(20, 16)
+    with torch.no_grad():
+        recorded = make_fx(experts)(x, *first)
+        torch.testing.assert_close(recorded(x, *second), one_by_one(experts, x, *second), rtol=1e-4, atol=1e-4)
+
+
+class Shape:
+    """What `grouped` looks at, of a tensor on a device that is not here."""
+
+    def __init__(self, width: int, dtype: torch.dtype = torch.bfloat16, kind: str = "cuda") -> None:
+        self.shape, self.dtype, self.device, self.itemsize = (4, 8, width), dtype, torch.device(kind), dtype.itemsize
+
+
+@pytest.mark.parametrize(
+    ("operands", "capability", "used"),
+    [
+        ((Shape(64), Shape(64), Shape(32)), (9, 0), True),
+        ((Shape(64), Shape(64), Shape(32)), (10, 3), True),
+        ((Shape(64), Shape(64), Shape(32)), (8, 0), False),
+        ((Shape(64), Shape(64), Shape(32)), (12, 0), False),
+        ((Shape(64), Shape(64), Shape(36)), (9, 0), False),
+        ((Shape(64, torch.float32), Shape(64), Shape(32)), (9, 0), False),
+        ((Shape(64), Shape(64, torch.float16), Shape(32)), (9, 0), False),
+        ((Shape(64, kind="cpu"), Shape(64), Shape(32)), (9, 0), False),
+    ],
+)
+def test_when_it_is_used(
+    operands: tuple[Shape, ...], capability: tuple[int, int], used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    experts_module._device_groups.cache_clear()
+    with torch.no_grad():
+        assert grouped(*operands) == used  # type: ignore[arg-type]
+    assert not grouped(*operands), "a gradient may be wanted"  # type: ignore[arg-type]
+    experts_module._device_groups.cache_clear()
