@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import Block, DiffusionGemma
+from gesso.train.attention import attend_masked
 from gesso.train.batch import IGNORED, Batch
 
 MASKED = -1e9
@@ -86,26 +87,6 @@ def group_rows(lengths: Sequence[int]) -> list[Group]:
         groups.append(Group(slice(row, row + len(sizes)), slice(token, token + sum(sizes)), longest))
         row, token = row + len(sizes), token + sum(sizes)
     return groups
-
-
-def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor | None) -> Tensor:
-    """Grouped attention as two matmuls and a softmax, [B, T, H, K]; `bias` broadcasts over [B, 1, T, S].
-
-    Without a bias every query sees every key, and no fp32 copy of the scores is made.
-
-    On a CPU this trains twice as fast as the fused kernel with a mask.
-    """
-    batch, tokens, heads, dim = q_BTHK.shape
-    groups = k_BSGK.shape[2]
-    q = q_BTHK.view(batch, tokens, groups, heads // groups, dim).permute(0, 2, 3, 1, 4).flatten(2, 3)
-    scores = torch.matmul(q, k_BSGK.permute(0, 2, 3, 1))
-    if bias is None:
-        probs = scores.softmax(dim=-1).to(v_BSGK.dtype)
-    else:
-        scores = scores.unflatten(2, (heads // groups, tokens))
-        probs = (scores.float() + bias[:, :, None]).softmax(dim=-1).to(v_BSGK.dtype).flatten(2, 3)
-    out = torch.matmul(probs, v_BSGK.transpose(1, 2))
-    return out.view(batch, heads, tokens, dim).transpose(1, 2)
 
 
 def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) -> Encoded:

@@ -1,0 +1,82 @@
+"""Training's attention against a plain softmax under autograd, whole and some rows at a time."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gesso.train import attention
+from gesso.train.attention import attend_masked
+
+
+def plain(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    repeat = q.shape[2] // k.shape[2]
+    k, v = (x.repeat_interleave(repeat, dim=2) for x in (k, v))
+    scores = torch.einsum("bthk,bshk->bhts", q, k)
+    return torch.einsum("bhts,bshk->bthk", (scores if bias is None else scores + bias).softmax(dim=-1), v)
+
+
+@given(
+    rows=st.integers(1, 4),
+    tokens=st.integers(1, 9),
+    keys=st.integers(1, 9),
+    groups=st.integers(1, 3),
+    repeat=st.integers(1, 3),
+    mask=st.sampled_from(["none", "rows", "one row", "queries"]),
+    numbers=st.sampled_from([1, 60, 1 << 20]),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=60)
+def test_it_is_the_plain_one(
+    rows: int, tokens: int, keys: int, groups: int, repeat: int, mask: str, numbers: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    shapes = {"rows": (rows, 1, 1, keys), "one row": (1, 1, 1, keys), "queries": (1, 1, tokens, keys)}
+    bias = None
+    if mask != "none":
+        hidden = torch.rand(shapes[mask], generator=generator) < 0.4
+        hidden[..., 0] = False  # every query sees a key
+        bias = torch.where(hidden, -1e9, 0.0)
+    given_ = [draw(rows, tokens, groups * repeat, 8), draw(rows, keys, groups, 8), draw(rows, keys, groups, 8)]
+    weight = draw(rows, tokens, groups * repeat, 8)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "CPU_NUMBERS", numbers)
+        for function in (attend_masked, plain):
+            q, k, v = (x.clone().requires_grad_(True) for x in given_)
+            out = function(q, k, v, bias)
+            (out * weight).sum().backward()
+            found.append((out, q.grad, k.grad, v.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_probabilities_are_not_kept() -> None:
+    """What autograd holds is queries, keys, values and the bias: nothing as large as tokens times keys."""
+    sizes = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    q, k, v = (torch.randn(2, 64, heads, 4, requires_grad=True) for heads in (4, 2, 2))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        attend_masked(q, k, v, torch.zeros(2, 1, 1, 64))
+    assert sizes
+    assert max(sizes) == q.numel() < 2 * 4 * 64 * 64
+
+
+def test_under_autocast_it_is_half_precision() -> None:
+    q, k, v = (torch.randn(2, 6, heads, 8, requires_grad=True) for heads in (4, 2, 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attend_masked(q, k, v, None)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float(), plain(q, k, v, None), atol=3e-2, rtol=3e-2)
+    out.sum().backward()
+    assert q.grad is not None
+    assert q.grad.dtype == torch.float32
