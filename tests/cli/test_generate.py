@@ -67,7 +67,8 @@ def test_every_sampler_setting_reaches_the_engine(gesso: Gesso, monkeypatch: pyt
     monkeypatch.setattr(api, "load", lambda *_, **__: model)
     settings = {
         "--seed": 5, "--max-new-tokens": 16, "--max-denoising-steps": 7, "--entropy-bound": 0.25, "--t-min": 0.3,
-        "--t-max": 0.9, "--stability-threshold": 2, "--confidence-threshold": 0.01,
+        "--t-max": 0.9, "--stability-threshold": 2, "--confidence-threshold": 0.01, "--verify": 3,
+        "--verify-threshold": 1.5,
     }  # fmt: skip
     flat = [part for pair in settings.items() for part in pair]
     stops = ["--stop", "a", "--stop", "b c", "--ignore-eos", "--start-canvas", "1,2, 3"]

@@ -257,6 +257,8 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "mode": [5, "fast", True],
     "canvas_width": [5, "wide"],
     "stop_at_end": [1, "yes"],
+    "verify": [-1, 9, 1.0, "1", True],
+    "verify_threshold": [-0.1, NAN, INFINITE, "3", True, 3.0],  # the last one for want of verify
     "probe": [5, "ab", [5], [[]], [[-1]], [[10**6]], [[5] * (CANVAS + 1)]],
     "strength": [0, 1.5, -1, "a", True],
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],

@@ -22,6 +22,8 @@ def evaluate(
     mode: opt.Mode = None,
     canvas_width: opt.CanvasWidth = None,
     stop_at_end: opt.StopAtEnd = False,
+    verify: opt.Verify = None,
+    verify_threshold: opt.VerifyThreshold = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
     failures: Annotated[int, typer.Option(help="Show so many wrong answers of each task.")] = 0,
     adapter: opt.Adapter = None,
@@ -56,6 +58,8 @@ def evaluate(
         "mode": mode,
         "canvas_width": canvas_width,
         "stop_at_end": stop_at_end or None,
+        "verify": verify,
+        "verify_threshold": verify_threshold,
     }
     scores = []
     for name in names:

@@ -49,6 +49,8 @@ def generate(
     mode: opt.Mode = None,
     canvas_width: opt.CanvasWidth = None,
     stop_at_end: opt.StopAtEnd = False,
+    verify: opt.Verify = None,
+    verify_threshold: opt.VerifyThreshold = None,
     as_json: AsJson = False,
     plain: Plain = False,
     trace: Trace = None,
@@ -84,6 +86,8 @@ def generate(
         mode=mode,
         canvas_width=canvas_width,
         stop_at_end=stop_at_end,
+        verify=verify,
+        verify_threshold=verify_threshold,
     )
     request |= opt.constraint_options(regex, json_schema, choices, grammar)
     text = read_prompt(prompt)

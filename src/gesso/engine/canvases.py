@@ -9,8 +9,10 @@ from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
 from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
-from gesso.engine.constraint import OutputConstraint
+from gesso.engine.constraint import CanvasGuide, OutputConstraint
+from gesso.engine.events import DraftFrame
 from gesso.generation import NARROWEST, GenerationConfig
+from gesso.text.tokenizer import Tokenizer
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
@@ -63,10 +65,32 @@ class Canvases:
             self._generator,
             start or None,
             pins,
-            guide=None if self._constraint is None else self._constraint.guide(left, width, pins),
+            guide=self._guide(left, width, pins),
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
         )
+
+    def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
+        """The same canvas once more, from noise where `pins` leave it free."""
+        guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
+        return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
+
+    def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DraftFrame:
+        """Canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
+        rules, tokens = self.rules, canvas.argmax_C.tolist()
+        return DraftFrame(
+            canvas=number,
+            step=before + canvas.steps,
+            max_denoising_steps=before + rules.max_denoising_steps,
+            temperature=rules.schedule.temperature(rules.max_denoising_steps - canvas.steps + 1),
+            tokens=tuple(tokens),
+            accepted=tuple(canvas.accepted_C.tolist()),
+            entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),
+            pieces=tuple(tokenizer.piece(token) for token in tokens),
+        )
+
+    def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasGuide | None:
+        return None if self._constraint is None else self._constraint.guide(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:
         """Of canvas `number`, when `left` tokens may still be written."""

@@ -108,8 +108,11 @@ class Engine:
     @property
     def filling(self) -> int:
         """The token that the rest of a canvas holds after the end of an answer."""
+        return self._filling(self.defaults)
+
+    def _filling(self, config: GenerationConfig) -> int:
         eos = self.model.config.eos_token_id
-        return eos if eos in self.defaults.eos_token_ids else self.defaults.eos_token_ids[0]
+        return eos if eos in config.eos_token_ids else config.eos_token_ids[0]
 
     def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
         """Generate and return the whole result.
@@ -219,7 +222,7 @@ class Engine:
         """Settings with `mode: auto` settled, and why."""
         if config.mode != "auto":
             return config, ""
-        if config.canvas or config.start_canvas or config.probe:
+        if config.canvas or config.start_canvas or config.probe or config.verify:
             return config.override(mode="canvas"), "what it asks for needs a canvas"
         longest = None if constraint is None else constraint.automaton.longest
         most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)
@@ -236,12 +239,10 @@ class Engine:
         name, special = name or "tool_choice", () if calls is None else SPECIAL
         if missing := [token for token in special if token not in self.tokenizer.special]:
             raise OptionError(f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}")
-        shape = self.model.config
-        ends = config.eos_token_ids
-        fill = shape.eos_token_id if shape.eos_token_id in ends else ends[0]
+        ends, fill, vocab = config.eos_token_ids, self._filling(config), self.model.config.vocab_size
         try:
             expression = constraint_expression(config) if calls is None else calls
-            automaton = compile_constraint(expression, self.tokenizer, ends, fill, shape.vocab_size, special)
+            automaton = compile_constraint(expression, self.tokenizer, ends, fill, vocab, special)
         except UserError as error:
             raise OptionError(f"{name} cannot be used: {error}") from None
         needed = automaton.shortest - 1

@@ -85,8 +85,12 @@ class Loop:
         return self.scheduler.idle
 
     def need(self, sequence: RunningSequence) -> int:
-        """Bytes of its cache."""
-        return cache_bytes(self.model.config, self.model.dtype, sequence.reserve, self._widest(sequence))
+        """Bytes of its cache, and of what is kept beside it."""
+        config, dtype, widest = self.model.config, self.model.dtype, self._widest(sequence)
+        need = cache_bytes(config, dtype, sequence.reserve, widest)
+        if sequence.config.verify:  # a draft that is put off
+            need += cache_bytes(config, dtype, sequence.canvas_length, widest)
+        return need
 
     @torch.inference_mode()
     def step(self) -> Happened:

@@ -35,7 +35,7 @@ class GenerationResult:
     prompt_tokens: int
     completion_tokens: int
     denoising_steps: tuple[int, ...]
-    """Passes of the denoiser, per canvas."""
+    """Passes of the denoiser, per canvas; with `verify` also its causal passes, but for the one that commits."""
     converged: tuple[bool, ...]
     """Whether each canvas was stable and confident before its steps were used up."""
     seed: int
@@ -55,6 +55,10 @@ class GenerationResult:
     mode: Literal["canvas", "ar"] = "canvas"
     decision: str = ""
     """What `mode: auto` reckoned."""
+    verify_rounds: tuple[int, ...] = ()
+    """How often each canvas was denoised again, where the request asked for verification."""
+    disputed_tokens: int = 0
+    """Tokens that were re-noised for it, summed over rounds."""
 
     @property
     def canvases(self) -> int:
@@ -63,7 +67,7 @@ class GenerationResult:
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens generated per pass of the denoiser."""
+        """Tokens generated per pass in `denoising_steps`."""
         return self.completion_tokens / max(1, sum(self.denoising_steps))
 
     @property

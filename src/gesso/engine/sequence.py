@@ -3,26 +3,28 @@
 Life cycle: `pending` tokens (first the prompt) are encoded chunk by chunk (`take_encoded`); then the canvas is
 denoised (`advance` after every step) until it is finished, its block goes to the output and becomes pending in its
 turn. A request that wants log-probabilities shows a block only when it has been encoded: they are read from that pass.
+With verification the same pass judges the block (see `gesso.engine.verify`), which may have to be denoised again.
 """
 
 import secrets
 import time
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, take_step
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, Event, Failed, Finished
 from gesso.engine.logprobs import token_logprobs
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
+from gesso.engine.thoughts import within_budget
+from gesso.engine.verify import Review
 from gesso.generation import GenerationConfig
 from gesso.models.cache import SequenceCache
 from gesso.nn.vocabulary import Vocabulary
-from gesso.text.output import CHANNEL, CHANNEL_END, Delta, OutputParser
+from gesso.text.output import Delta, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
 
@@ -73,6 +75,7 @@ class RunningSequence:
         self._tokenizer = tokenizer
         self._seed = secrets.randbits(31) if config.seed is None else config.seed
         self._canvases = Canvases(config, vocab_size, canvas_length, self._seed, constraint)
+        self._review = Review(config, tokenizer)
         self._parser = OutputParser(tokenizer, config.stop)
         self._pending = [*prompt_ids, *begin]
         self._prompt = tuple(self._pending)
@@ -81,13 +84,17 @@ class RunningSequence:
         self._logprobs: list[TokenLogprob] = []
         self._steps: list[int] = []
         self._converged: list[bool] = []
-        self._hidden_D: Tensor | None = None
         self._unread: list[int] | None = None
         self._started = self._first_block = self._seconds = 0.0
         self.canvas = self._next_canvas()
 
     def _next_canvas(self) -> CanvasState:
-        return self._canvases.make(len(self._steps), max(len(self._tokens), len(self._begin)))
+        return self._canvases.make(len(self._steps), self._written)
+
+    @property
+    def _written(self) -> int:
+        """Tokens of the answer before the canvas at work."""
+        return max(len(self._tokens), len(self._begin))
 
     @property
     def reserve(self) -> int:
@@ -136,27 +143,26 @@ class RunningSequence:
 
     def take_encoded(self, hidden_TD: Tensor, vocabulary: Vocabulary) -> list[Event]:
         """The next tokens are in the cache; events of a block that waited for it."""
-        tokens = self._pending[: len(hidden_TD)]
         del self._pending[: len(hidden_TD)]
         if self.config.mode == "ar":
             return [] if self._pending else self._write_token(hidden_TD[-1:], vocabulary)
-        if self.config.logprobs is None:
-            return []
-        before, self._hidden_D = self._hidden_D, hidden_TD[-1]
-        if self._unread is None:
-            return []
-        assert before is not None
-        hidden_CD = torch.cat((before[None], hidden_TD[:-1]))
-        found = token_logprobs(vocabulary, hidden_CD, tokens, self.config.logprobs, self._tokenizer)
         block, self._unread = self._unread, None
-        return self._show(block, found)
+        found = self._review.read(hidden_TD, block, vocabulary)
+        if block is None:
+            return []
+        pins = self._review.judge(self.canvas, self.config.max_new_tokens - self._written)
+        if pins is None:
+            return self._show(block, found)
+        self._review.begin_round(self.cache, self.canvas.steps)
+        self.canvas = self._canvases.again(self.canvas, pins, self._written)
+        return []
 
     def _write_token(self, hidden_1D: Tensor, vocabulary: Vocabulary) -> list[Event]:
         """The next token as the causal pass has it: a canvas of one position, of which one step is taken."""
         take_step(vocabulary, [self.canvas], [hidden_1D])
         self.canvas.converged = True
         # The surest position of a canvas is always accepted, so what it holds is the sample.
-        block = self._within_budget(self.canvas.canvas_C.tolist())
+        block = self._in_budget(self.canvas.canvas_C.tolist())
         found: list[TokenLogprob] = []
         if self.config.logprobs is not None:
             found = token_logprobs(vocabulary, hidden_1D, block, self.config.logprobs, self._tokenizer)
@@ -165,18 +171,24 @@ class RunningSequence:
 
     def advance(self) -> list[Event]:
         """What the last denoising step means for the request, as events."""
-        events: list[Event] = [self._frame()] if self.drafts and not self.cancelled else []
+        events: list[Event] = []
+        if self.drafts and not self.cancelled:
+            number, before = len(self._steps), self._review.steps
+            events.append(self._canvases.frame(self.canvas, number, before, self._tokenizer))
         if self.canvas.finished:
-            block = self._within_budget(self.canvas.argmax_C.tolist())
+            block = self._in_budget(self.canvas.argmax_C.tolist())
+            found = self._review.settle(block, self.cache)
+            if found is not None:
+                return events + self._show(block, found)
             self._pending = list(block)
-            if self.config.logprobs is None:
+            if not self._review.waits:
                 return events + self._show(block, [])
             self._unread = block
         return events
 
     def cancel(self) -> list[Event]:
         """End with what is committed."""
-        if self.canvas.steps:
+        if self._forwards:
             self._close_canvas()
         self._finish("cancelled")
         return [Finished(self.result())]
@@ -185,21 +197,6 @@ class RunningSequence:
         """End without a result."""
         self.finished = True
         return [event]
-
-    def _frame(self) -> DraftFrame:
-        """The canvas as the last step left it."""
-        canvas, rules = self.canvas, self._canvases.rules
-        tokens = canvas.argmax_C.tolist()
-        return DraftFrame(
-            canvas=len(self._steps),
-            step=canvas.steps,
-            max_denoising_steps=rules.max_denoising_steps,
-            temperature=rules.schedule.temperature(rules.max_denoising_steps - canvas.steps + 1),
-            tokens=tuple(tokens),
-            accepted=tuple(canvas.accepted_C.tolist()),
-            entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),
-            pieces=tuple(self._tokenizer.piece(token) for token in tokens),
-        )
 
     def _show(self, block: list[int], logprobs: list[TokenLogprob]) -> list[Event]:
         """Put a finished canvas into the output; go on to the next one unless the request is finished."""
@@ -210,6 +207,7 @@ class RunningSequence:
             for token in self._begin:
                 self._tokens.append(token)
                 delta += self._take_token(token)
+        logprobs = self._review.asked(logprobs)
         count = 0
         for token in block:
             if self.finished:
@@ -223,7 +221,7 @@ class RunningSequence:
             tokens=tuple(block[:count]),
             text=delta.text,
             reasoning=delta.reasoning,
-            denoising_steps=self.canvas.steps,
+            denoising_steps=self._forwards,
             converged=self.canvas.converged,
             tool_calls=delta.tool_calls,
             logprobs=tuple(logprobs[:count]),
@@ -236,21 +234,8 @@ class RunningSequence:
         self.canvas = self._next_canvas()
         return [event]
 
-    def _within_budget(self, block: list[int]) -> list[int]:
-        """The block, cut where a thought uses up its budget and closed there."""
-        budget, special = self.config.thinking_budget, self._tokenizer.special
-        if budget is None:
-            return block
-        thinking, spent = self._parser.thinking, self._parser.thought_tokens
-        for place, token in enumerate(block):
-            if token in self.config.eos_token_ids or token == special[CHANNEL_END]:
-                thinking = False
-            elif thinking:
-                if spent >= budget:
-                    return [*block[:place], special[CHANNEL_END]]
-                spent += 1
-            thinking = thinking or token == special[CHANNEL]
-        return block
+    def _in_budget(self, block: list[int]) -> list[int]:
+        return within_budget(block, self._parser, self.config, self._tokenizer.special)
 
     def _take_token(self, token: int) -> Delta:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:
@@ -272,13 +257,19 @@ class RunningSequence:
         self._seconds = time.monotonic() - self._started if self._started else 0.0
         self._pending = []
         if self._costs is not None and reason != "cancelled":
-            steps = None if self.config.mode == "ar" else [*self._steps, self.canvas.steps]
+            steps = None if self.config.mode == "ar" else [*self._steps, self._forwards]
             self._costs.learn(steps, len(self._tokens))
         return self._parser.flush()
 
     def _close_canvas(self) -> None:
-        self._steps.append(self.canvas.steps)
+        self._steps.append(self._forwards)
         self._converged.append(self.canvas.converged)
+        self._review.close()
+
+    @property
+    def _forwards(self) -> int:
+        """Passes spent on the canvas at work."""
+        return self.canvas.steps + self._review.passes(self.finished and self.config.logprobs is None)
 
     def result(self) -> GenerationResult:
         """The record of a finished request."""
@@ -303,4 +294,6 @@ class RunningSequence:
             decision=self._decision,
             probe_logprobs=self._canvases.probe.logprobs if self._canvases.probe else (),
             reasoning_tokens=self._parser.thought_tokens,
+            verify_rounds=tuple(self._review.all_rounds) if self.config.verify else (),
+            disputed_tokens=self._review.disputed,
         )

@@ -61,6 +61,14 @@ class LayerCache:
         if self.window is not None:
             self.start = max(self.start, self.end - (self.window - 1))
 
+    def take_back(self, tokens: int) -> Tensor:
+        """Undo the last commit, of so many tokens, which were written at once; returns a copy of them."""
+        taken = self.newest(tokens)
+        self.end -= tokens
+        if self.window is not None:  # what went out of sight is still in the buffer
+            self.start = max(0, self.end - (self.window - 1))
+        return taken
+
     def newest(self, tokens: int) -> Tensor:
         """A copy of the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
         return self.kv[:, :, self.end - tokens : self.end].clone()
@@ -100,6 +108,17 @@ class SequenceCache:
         for layer in self.layers:
             layer.commit(tokens)
         self.length += tokens
+
+    def take_back(self, tokens: int) -> list[Tensor]:
+        """Undo the last `encode`, of so many tokens; what it wrote, by layer, for `put_back`."""
+        self.length -= tokens
+        return [layer.take_back(tokens) for layer in self.layers]
+
+    def put_back(self, taken: Sequence[Tensor]) -> None:
+        """What `take_back` took, where nothing was encoded since."""
+        for layer, part in zip(self.layers, taken, strict=True):
+            layer.write(part[0].transpose(0, 1), part[1].transpose(0, 1), self.reserve, self.widest)
+        self.commit(taken[0].shape[2])
 
     @property
     def bytes(self) -> int:

@@ -1,6 +1,7 @@
 """Parts of answers that both kinds of completion have."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from gesso.engine.events import DraftFrame
 from gesso.engine.result import GenerationResult
@@ -23,9 +24,11 @@ def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1) -> Us
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
     # Only what was left to the engine is told: whoever named a mode knows it.
-    decided = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    told: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    if result.verify_rounds:
+        told |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
     return DiffusionReport(
-        **decided,
+        **told,
         seed=result.seed,
         denoising_steps=list(result.denoising_steps),
         converged=list(result.converged),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from gesso.generation import CanvasWidths, Mode
+from gesso.generation import MOST_ROUNDS, CanvasWidths, Mode
 from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
 
 MAX_MESSAGES = 2048
@@ -36,6 +36,8 @@ class Diffusion(Strict):
     canvas: Annotated[list[TokenId | None], Field(min_length=1)] | None = None
     canvas_width: CanvasWidths | None = None
     stop_at_end: bool | None = None
+    verify: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] | None = None
+    verify_threshold: Annotated[float, Field(ge=0)] | None = None
     mode: Mode | None = None
     ignore_eos: bool | None = None
     draft_frames: bool = False

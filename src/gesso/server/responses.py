@@ -33,6 +33,9 @@ class DiffusionReport(BaseModel):
     mode: str = "canvas"
     decision: str = ""
     """Why `mode: auto` took this mode."""
+    verify_rounds: list[int] | None = None
+    disputed_tokens: int | None = None
+    """Of verification, where it was asked for."""
 
 
 class TopLogprob(BaseModel):

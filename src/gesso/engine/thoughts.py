@@ -1,0 +1,25 @@
+"""Thoughts that use up their budget."""
+
+from collections.abc import Mapping
+
+from gesso.generation import GenerationConfig
+from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
+
+
+def within_budget(
+    block: list[int], parser: OutputParser, config: GenerationConfig, special: Mapping[str, int]
+) -> list[int]:
+    """The block, cut where a thought uses up its budget and closed there; `parser` has read what is before it."""
+    budget = config.thinking_budget
+    if budget is None:
+        return block
+    thinking, spent = parser.thinking, parser.thought_tokens
+    for place, token in enumerate(block):
+        if token in config.eos_token_ids or token == special[CHANNEL_END]:
+            thinking = False
+        elif thinking:
+            if spent >= budget:
+                return [*block[:place], special[CHANNEL_END]]
+            spent += 1
+        thinking = thinking or token == special[CHANNEL]
+    return block
