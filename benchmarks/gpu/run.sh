@@ -4,12 +4,14 @@
 #   benchmarks/gpu/run.sh [OUT]
 #
 # OUT (gpu-results by default) gets a text file of each part; each ends in one JSON line. Options of the second part go
-# into MODEL_ARGS, an interpreter into PYTHON. Ends with 2 where there is no GPU, with 1 where a check fails.
+# into MODEL_ARGS, an interpreter into PYTHON (by default that of .venv, where make has built one). Ends with 2 where there is no GPU, with 1 where a check fails.
 set -euo pipefail
 
 out=${1:-gpu-results}
-python=${PYTHON:-python3}
 here=$(cd "$(dirname "$0")" && pwd)
+own=$here/../../.venv/bin/python
+python=${PYTHON:-$([ -x "$own" ] && echo "$own" || echo python3)}
+"$python" -c 'import gesso' 2>/dev/null || { echo "gesso is not installed for $python: run make run, or set PYTHON" >&2; exit 2; }
 
 "$python" "$here/kernels.py" --probe
 mkdir -p "$out"

@@ -231,7 +231,7 @@ class _CrossEntropy(torch.autograd.Function):
             for begin in range(0, len(hidden_ND), rows):
                 chunk = slice(begin, begin + rows)
                 hidden, targets = hidden_ND[chunk].to(half), targets_N[chunk, None]
-                bent = (hidden @ weight.T).float().div_(softcap).tanh_()
+                bent = (hidden @ weight.T).float().mul_(2 / softcap).sigmoid_().mul_(2).sub_(1)  # tanh, see `cap_`
                 scores = bent * softcap
                 normaliser = scores.logsumexp(dim=-1, keepdim=True)
                 total += (normaliser - scores.gather(1, targets)).sum()

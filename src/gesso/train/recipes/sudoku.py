@@ -47,7 +47,7 @@ def sudoku_2() -> Recipe:
         recipe,
         name="sudoku-2",
         train=dataclasses.replace(
-            recipe.train, steps=4250, warmup_steps=100, evaluate_every=500, optimizer="muon", seed=1
+            recipe.train, steps=4900, warmup_steps=100, evaluate_every=500, optimizer="muon", seed=1
         ),
         data=task_data((Stage(0, {CANVAS: {"sudoku": 1.0}}),), seed=1),
         start=resolve("sudoku"),
