@@ -4,15 +4,25 @@ from pathlib import Path
 import pytest
 import torch
 from engine.tiny import CANVAS
+from oracle import Shape
 
 from gesso.bench import random_weights
 from gesso.bench.cells import Cell
-from gesso.bench.random_weights import needed_bytes, random_engine, read_shape
+from gesso.bench.random_weights import empty_model, needed_bytes, random_engine, read_formats, read_shape
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
-from gesso.models.diffusion_gemma import PREFILL_CHUNK
+from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
+from gesso.nn.linear import Linear
+from gesso.nn.modelopt import FP8
+from gesso.nn.quantized import QuantizedExperts, QuantizedLinear, restore
+from gesso.nn.weight_only import Int4, Int8
 
+FORMS = {"int8": Int8, "int4": Int4, "fp8": FP8}
 CELLS = [Cell(30, CANVAS, 2, "canvas"), Cell(30, CANVAS, 1, "ar")]
+
+
+def bytes_of(model: DiffusionGemma) -> int:
+    return sum(tensor.nbytes for tensor in model.state_dict().values())
 
 
 def test_weights_of_a_config_alone(tiny_folder: Path, tmp_path: Path) -> None:
@@ -35,7 +45,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(
 ) -> None:
     config = read_shape(tiny_folder)
     needed = needed_bytes(config, torch.float32, CELLS)
-    weights = sum(t.nbytes for t in random_engine(config, "x", "cpu", "float32", CELLS).model.parameters())
+    weights = bytes_of(random_engine(config, "x", "cpu", "float32", CELLS).model)
     assert needed == weights + 2 * cache_bytes(config, torch.float32, 30 + CANVAS, PREFILL_CHUNK)
     monkeypatch.setattr(random_weights, "free_bytes", lambda _: needed)
     random_engine(config, "x", "cpu", "float32", CELLS)
@@ -43,6 +53,38 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(
     monkeypatch.setattr(random_weights, "initialise", lambda *_: pytest.fail("allocated"))
     with pytest.raises(OptionError, match=r"--random-weights x: weights and caches take 0\.0 GB, 0\.0 GB are free"):
         random_engine(config, "x", "cpu", "float32", CELLS)
+
+
+@pytest.mark.parametrize("quantize", list(FORMS))
+def test_weights_in_fewer_bits(quantize: str) -> None:
+    config = Shape(hidden=64, mlp=64, heads=4, head_dim=16, expert_size=64, canvas=CANVAS, bias=True).config()
+    chosen = read_formats(quantize)
+    model = random_engine(config, "x", "cpu", "float32", CELLS, chosen).model
+    assert bytes_of(model) == bytes_of(empty_model(config, torch.float32, chosen))
+    assert all(buffer.eq(0).all() for name, buffer in model.named_buffers() if name.endswith(".bias"))
+    whole = random_engine(config, "x", "cpu", "float32", CELLS).model
+    packed = [module for module in model.modules() if isinstance(module, QuantizedLinear | QuantizedExperts)]
+    linear = [name for name, module in whole.named_modules() if isinstance(module, Linear)]
+    assert len(packed) == len(linear), "all but the routers, and as many experts"
+    for module in packed:
+        assert isinstance(module.form, FORMS[quantize])
+        assert all(buffer.float().isfinite().all() for buffer in module.buffers())
+    experts, form = model.layers[0].experts, FORMS[quantize]()
+    (_, _), (rows, columns) = experts.shapes
+    for expert in range(config.num_experts):
+        down = restore(tuple(experts.get_buffer(f"down_{part}")[expert] for part in form.parts), form, torch.float32)
+        assert down.shape == (rows, columns)
+        assert float(down.std()) == pytest.approx(config.initializer_range, rel=0.1)
+    needed = needed_bytes(config, torch.float32, CELLS, chosen)
+    assert needed == bytes_of(model) + 2 * cache_bytes(config, torch.float32, 30 + CANVAS, PREFILL_CHUNK)
+
+
+def test_formats_that_do_not_serve(tiny_folder: Path) -> None:
+    assert read_formats(None) is None
+    with pytest.raises(OptionError, match=r"--quantize: layers\.0\.attention\.q_proj cannot be held in 4 bits"):
+        empty_model(read_shape(tiny_folder), torch.float32, read_formats("int4"))
+    with pytest.raises(OptionError, match="--quantize 'nf4' does not exist; known: int8, int4, fp8"):
+        read_formats("nf4")
 
 
 def test_no_config_of_ours(tmp_path: Path) -> None:

@@ -98,6 +98,34 @@ def test_random_weights(bench: Gesso, bundled: Path) -> None:
     assert "16 steps each: random weights never settle" in " ".join(shown.out.split())
 
 
+def test_random_weights_in_fewer_bits(bench: Gesso, bundled: Path) -> None:
+    shape, small = bundled / "mini" / "config.json", (*SMALL, "--mode", "ar", "--json")
+    whole, packed = (
+        report_of(bench("--random-weights", shape, "--dtype", "bfloat16", *more, *small))
+        for more in ((), ("--quantize", "fp8"))
+    )
+    assert packed["model"]["name"] == f"{shape} in fp8"
+    assert packed["model"]["weights_mb"] < whole["model"]["weights_mb"]
+    assert packed["model"]["parameters"] == whole["model"]["parameters"]
+
+
+def test_bytes_are_counted_without_a_device(bench: Gesso, bundled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gesso.bench.random_weights.initialise", lambda *_: pytest.fail("allocated"))
+    asked = ("--random-weights", bundled / "mini" / "config.json", "--device", "meta", "--prompt", 20, "--output", 8)
+    shown = bench(*asked)
+    assert (shown.code, shown.err) == (0, "")
+    lines = [line.rstrip() for line in shown.out.splitlines()]
+    assert max(map(len, lines[1:])) <= 80
+    assert lines[lines.index("MB on the device") + 2].split()[:3] == ["20+8", "x1", "canvas"]
+    report, packed = (report_of(bench(*asked, *more, "--json")) for more in ((), ("--quantize", "int8")))
+    assert [cell["mode"] for cell in report["cells"]] == ["canvas", "ar"]
+    for cell in report["cells"]:
+        assert cell["total"] == sum(cell[part] for part in ("experts", "dense", "table", "cache", "workspace"))
+    assert report["model"]["dtype"] == "bfloat16"
+    assert packed["cells"][0]["experts"] < 0.7 * report["cells"][0]["experts"]
+    assert packed["cells"][0]["table"] == report["cells"][0]["table"]
+
+
 def test_a_picture(bench: Gesso, tmp_path: Path) -> None:
     assert bench(*SMALL, "--mode", "ar", "--plot", tmp_path / "out.png").code == 0
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
@@ -193,6 +221,19 @@ def test_the_peer_itself(bench: Gesso) -> None:
         (("--random-weights", "x.json"), "--random-weights x.json: there is no such file"),
         (("--random-weights", "x.json", "--steps", "real"), "--steps real needs real weights"),
         (("--random-weights", "x.json", "--peer", "transformers"), "--peer needs a checkpoint"),
+        (("--quantize", "int4"), "--quantize needs --random-weights"),
+        (("--device", "meta"), "--device meta counts the bytes of a shape: it needs --random-weights"),
+        (("--random-weights", "x.json", "--quantize", "nf4", "--device", "meta"), "--random-weights x.json: there is"),
+        *(
+            (("--random-weights", "x.json", "--device", "meta", option, value), f"{option} is for measuring")
+            for option, value in [
+                ("--steps", "3"),
+                ("--repeats", "2"),
+                ("--warmup", "0"),
+                ("--threads", "1"),
+                ("--plot", "p.png"),
+            ]
+        ),
         (("--peer", "vllm"), "--peer 'vllm' does not exist; known: transformers"),
         (("--peer", "transformers", "--mode", "ar"), "--peer transformers writes canvases only"),
         (("--compare", "none.json"), "--compare none.json: No such file"),

@@ -16,9 +16,14 @@ from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
 from gesso.models.hf_config import read_config
 from gesso.models.loading import pick_device, pick_dtype, read_json
+from gesso.models.quantization import Quantization, replace_layers
+from gesso.nn.modelopt import FP8
+from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear
+from gesso.nn.weight_only import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 
 SEED = 0
+FORMATS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "fp8": FP8()}
 
 
 def read_shape(path: Path) -> ModelConfig:
@@ -36,33 +41,96 @@ def read_shape(path: Path) -> ModelConfig:
         raise OptionError(f"--random-weights {path}: {error}") from None
 
 
-def needed_bytes(config: ModelConfig, dtype: torch.dtype, cells: Sequence[Cell]) -> int:
+def read_formats(quantize: str | None) -> Quantization | None:
+    """What `--quantize` says of linear layers and experts; None leaves them as they are.
+
+    Raises:
+        OptionError: a format that does not exist.
+    """
+    if quantize is None:
+        return None
+    if quantize not in FORMATS:
+        raise OptionError(f"--quantize {quantize!r} does not exist; known: {', '.join(FORMATS)}")
+    return Quantization(FORMATS[quantize], FORMATS[quantize])
+
+
+def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | None = None) -> DiffusionGemma:
+    """A model on PyTorch's meta device: shapes without numbers.
+
+    Raises:
+        OptionError: a layer's width cannot be cut into groups.
+    """
+    with torch.device("meta"):
+        model = DiffusionGemma(config).to(dtype)
+    if chosen is not None:
+        try:
+            replace_layers(model, chosen)
+        except OptionError as error:
+            raise OptionError(f"--quantize: {error}") from None
+    return model
+
+
+def needed_bytes(
+    config: ModelConfig, dtype: torch.dtype, cells: Sequence[Cell], chosen: Quantization | None = None
+) -> int:
     """Of the weights, and of keys and values in the largest cell."""
     width = config.canvas_length
     widest = max(PREFILL_CHUNK, width)
     caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), widest) for cell in cells)
-    return parameters(config)[0] * dtype.itemsize + max(caches)
+    weights: int = sum(tensor.nbytes for tensor in empty_model(config, dtype, chosen).state_dict().values())
+    return weights + max(caches)
 
 
-def random_engine(config: ModelConfig, name: str, device: str, dtype: str, cells: Sequence[Cell]) -> Engine:
+def random_engine(
+    config: ModelConfig,
+    name: str,
+    device: str,
+    dtype: str,
+    cells: Sequence[Cell],
+    chosen: Quantization | None = None,
+) -> Engine:
     """An engine over random weights, which takes token ids.
 
     Raises:
-        OptionError: weights and caches do not fit what is free on the device; nothing has been allocated then.
+        OptionError: a layer's width cannot be cut into groups, or weights and caches do not fit what is free on the
+            device; nothing has been allocated then.
     """
     target = pick_device(device)
     kind = pick_dtype(dtype, target, parameters(config)[0])
-    needed, free = needed_bytes(config, kind, cells), free_bytes(target)
+    needed, free = needed_bytes(config, kind, cells, chosen), free_bytes(target)
     if needed > free:
         raise OptionError(
             f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
         )
-    with torch.device("meta"):
-        model = DiffusionGemma(config).to(kind)
-    model = model.to_empty(device=target)
+    model = empty_model(config, kind, chosen).to_empty(device=target)
     with torch.no_grad():
-        for buffer in model.buffers():  # the layers' scalars
-            buffer.fill_(1.0)
+        for label, buffer in model.named_buffers():
+            if label.endswith("_scalar"):
+                buffer.fill_(1.0)
     initialise(model, SEED)
+    _draw_packed(model)
     defaults = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
     return Engine(model.eval().requires_grad_(False), TokenIds(), None, defaults, name)
+
+
+@torch.no_grad()
+def _draw_packed(model: DiffusionGemma) -> None:
+    """Random weights of what is in few bits, packed a matrix at a time; biases are zero, as `initialise` has them."""
+    generator = torch.Generator(device=model.device).manual_seed(SEED)
+
+    def fill(module: torch.nn.Module, prefix: str, form: Format, shape: tuple[int, int], expert: int | None) -> None:
+        weight = torch.empty(shape, device=model.device)
+        weight.normal_(0.0, model.config.initializer_range, generator=generator)
+        for part, made in zip(form.parts, form.quantize(weight), strict=True):
+            buffer = module.get_buffer(prefix + part)
+            (buffer if expert is None else buffer[expert]).copy_(made)
+
+    for module in model.modules():
+        if isinstance(module, QuantizedLinear):
+            fill(module, "", module.form, (module.out_features, module.in_features), None)
+            if module.bias is not None:
+                module.bias.zero_()
+        elif isinstance(module, QuantizedExperts):
+            for expert in range(module.num_experts):
+                for prefix, shape in zip(("gate_up_", "down_"), module.shapes, strict=True):
+                    fill(module, prefix, module.form, shape, expert)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gesso.bench.report import Report
     from gesso.engine.engine import Engine
 
+REPEATS, WARMUP = 3, 1
+
 Name = Annotated[str | None, typer.Argument(help="Bundled name, folder or Hugging Face id; mini without it.")]
 Prompt = Annotated[str, typer.Option(help="Tokens of the prompt; several lengths separated by commas.")]
 Output = Annotated[str, typer.Option(help="Tokens of the answer; likewise.")]
@@ -30,6 +32,12 @@ Compare = Annotated[Path | None, typer.Option(help="Show what changed since a li
 RandomWeights = Annotated[
     Path | None, typer.Option(metavar="CONFIG", help="Measure a config.json without its weights.")
 ]
+Quantize = Annotated[
+    str | None, typer.Option(help="int8, int4 or fp8: hold random linear layers and experts in fewer bits.")
+]
+DeviceOrMeta = Annotated[
+    str, typer.Option(help="auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.")
+]
 Peer = Annotated[str | None, typer.Option(help="transformers: measure the same weights there, too.")]
 
 
@@ -40,15 +48,16 @@ def bench(
     batch: Batch = "1",
     mode: Modes = "canvas,ar",
     steps: Steps = None,
-    repeats: Repeats = 3,
-    warmup: Warmup = 1,
+    repeats: Repeats = REPEATS,
+    warmup: Warmup = WARMUP,
     as_json: AsJson = False,
     plot: Plot = None,
     compare: Compare = None,
     random_weights: RandomWeights = None,
+    quantize: Quantize = None,
     peer: Peer = None,
     threads: opt.Threads = None,
-    device: opt.Device = "auto",
+    device: DeviceOrMeta = "auto",
     dtype: opt.Dtype = "auto",
     offline: opt.Offline = False,
 ) -> int:
@@ -63,14 +72,22 @@ def bench(
         raise OptionError(f"--random-weights and {model} contradict: it has weights of its own")
     if random_weights is not None and peer is not None:
         raise OptionError("--peer needs a checkpoint: random weights are never on disk")
+    if random_weights is None and quantize is not None:
+        raise OptionError("--quantize needs --random-weights: a checkpoint is measured as gesso quantize wrote it")
+    if random_weights is None and device == "meta":
+        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights")
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
+    if random_weights is not None and device == "meta":
+        measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
+        measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
+        return _count(random_weights, cells, quantize, dtype, measuring, as_json=as_json)
     settings = _settings(steps, repeats, warmup, modes, random=random_weights is not None)
     _check_plot(plot)
     before = None if compare is None else read_report(compare)
     _use_threads(threads)
     if random_weights is not None:
-        report = _run_random(random_weights, cells, settings, device, dtype)
+        report = _run_random(random_weights, quantize, cells, settings, device, dtype)
     else:
         report = _run(model or opt.DEFAULT_MODEL, cells, settings, device, dtype, offline=offline, peer=peer)
     if before is not None:
@@ -92,15 +109,55 @@ def bench(
     return 0 if report["complete"] else 130
 
 
-def _run_random(path: Path, cells: "list[Cell]", settings: "Settings", device: str, dtype: str) -> "Report":
+def _count(
+    path: Path, cells: "list[Cell]", quantize: str | None, dtype: str, measuring: dict[str, object], *, as_json: bool
+) -> int:
+    """Bytes instead of measurements.
+
+    Args:
+        measuring: options that say how to measure, and what they were given; None for nothing.
+
+    Raises:
+        OptionError: one of them was given, or the shape cannot be what it is asked to be.
+    """
+    import json
+
+    from gesso.bench.account import META, account_report
+    from gesso.bench.cells import check_lengths
+    from gesso.bench.random_weights import read_formats, read_shape
+    from gesso.cli.bench_tables import show_account
+    from gesso.errors import OptionError
+    from gesso.models.loading import pick_dtype
+
+    for option, given in measuring.items():
+        if given is not None:
+            raise OptionError(f"{option} is for measuring: --device meta counts bytes alone")
+    config, chosen = read_shape(path), read_formats(quantize)
+    check_lengths(cells, config)
+    with _telling("counting"):
+        report = account_report(config, _name(path, quantize), pick_dtype(dtype, META), cells, chosen)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+    else:
+        show_account(report)
+    return 0
+
+
+def _name(path: Path, quantize: str | None) -> str:
+    return str(path) if quantize is None else f"{path} in {quantize}"
+
+
+def _run_random(
+    path: Path, quantize: str | None, cells: "list[Cell]", settings: "Settings", device: str, dtype: str
+) -> "Report":
     """Over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
-    from gesso.bench.random_weights import random_engine, read_shape
+    from gesso.bench.random_weights import random_engine, read_formats, read_shape
 
-    config = read_shape(path)
+    config, chosen = read_shape(path), read_formats(quantize)
     check_lengths(cells, config)
     with _telling("drawing the weights"):
-        engine = random_engine(config, str(path), device, dtype, cells)
+        engine = random_engine(config, _name(path, quantize), device, dtype, cells, chosen)
     return _measure(engine, cells, settings, random=True)
 
 

@@ -36,6 +36,22 @@ def show_report(report: Report) -> None:
         console.print("interrupted: this is what was measured so far", style="bold")
 
 
+def show_account(report: Report) -> None:
+    """The bytes of every cell, in GB, or in MB where none has a GB."""
+    console = Console(highlight=False, soft_wrap=False)
+    model, cells = report["model"], report["cells"]
+    console.print(
+        f"{model['name']}: {model['parameters'] / 1e6:,.1f} million parameters, {model['dtype']}", style="bold"
+    )
+    console.print(f"counted, not measured: nothing was allocated; canvases of {model['canvas_length']}")
+    unit, size = ("GB", 1e9) if max(cell["total"] for cell in cells) >= 1e9 else ("MB", 1e6)
+    parts = ("experts", "dense", "table", "cache", "workspace", "total")
+    table = _table(f"\n{unit} on the device", *parts)
+    for cell in cells:
+        table.add_row(label(cell), cell["mode"], *(f"{cell[part] / size:,.2f}" for part in parts))
+    console.print(table)
+
+
 def _told_of_steps(report: Report) -> str:
     told = f"{report['repeats']} repeats after {report['warmup']} to warm up, canvases of "
     told += f"{report['model']['canvas_length']}, "

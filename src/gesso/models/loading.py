@@ -26,8 +26,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization import QLORA, Quantization, read_quantization, refuse_quantized, replace_layers
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
-from gesso.nn.modelopt import NVFP4
-from gesso.nn.quantized import Format, QuantizedExperts, quantized_tensors
+from gesso.nn.quantized import Format, quantized_tensors
 
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -65,8 +64,12 @@ def stored_quantization(folder: Path) -> Quantization | None:
         CheckpointError: in a way that is not understood.
     """
     if (folder / modelopt.FILE).exists():
-        return modelopt.read_modelopt(read_json(folder / modelopt.FILE))
-    return read_quantization(read_json(folder / "config.json"))
+        return modelopt.read_modelopt(read_json(folder / modelopt.FILE).get("quantization"))
+    raw = read_json(folder / "config.json")
+    found = hf_config.quantization_of(raw)
+    if found is not None and found["quant_method"] == hf_config.MODELOPT:
+        return modelopt.read_modelopt(found, modelopt.CONFIG)
+    return read_quantization(raw)
 
 
 def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
@@ -124,20 +127,20 @@ def load_folder(
     with torch.device("meta"):
         model = DiffusionGemma(config)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
-    packed: set[str] = set()
-    if stored is not None:
+    files, packed, apart = weight_files(folder), set[str](), dict[str, modelopt.Packed]()
+    if stored is not None and isinstance(stored.experts, modelopt.FORMATS):
+        forms = replace_layers(model, stored, modelopt.packed_layers(model, files))
+        packed = packed_names(model, forms)
+        apart = {name: module for name, module in model.named_modules() if isinstance(module, modelopt.Packed)}
+    elif stored is not None:
         packed = packed_names(model, replace_layers(model, stored))
-    files, wanted = weight_files(folder), model.state_dict()
+    wanted = {name: tensor for name, tensor in model.state_dict().items() if not apart or name not in packed}
     layers = {} if quantize is None else replace_layers(model, QLORA)
     loaded: dict[str, Tensor] = {}
-    apart: dict[str, QuantizedExperts] = {}
-    if stored is not None and isinstance(stored.experts, NVFP4):
-        apart = {name: module for name, module in model.named_modules() if isinstance(module, QuantizedExperts)}
-        wanted = {name: tensor for name, tensor in wanted.items() if name not in packed}
-    for name, tensor in _tensors(folder, files, wanted, target, kind, packed, modelopt.expert_names(apart)):
+    for name, tensor in _tensors(folder, files, wanted, target, kind, packed, modelopt.stored_names(apart, files)):
         form = layers.get(name.rpartition(".")[0])
         loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
-    loaded |= modelopt.expert_tensors(files, apart, target)
+    loaded |= modelopt.layer_tensors(files, apart, target)
     model.load_state_dict(loaded, strict=True, assign=True)
     return model.eval().requires_grad_(False)
 

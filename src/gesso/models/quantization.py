@@ -7,7 +7,7 @@
 A part that is not named stays as it was. Embedding table, norms and routers always do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,13 @@ class Quantization:
 QLORA = Quantization(NF4(), NF4())
 
 
-def replace_layers(model: DiffusionGemma, chosen: Quantization) -> dict[str, Format]:
+def replace_layers(
+    model: DiffusionGemma, chosen: Quantization, only: Container[str] | None = None
+) -> dict[str, Format]:
     """Put empty layers in few bits in the place of those that `chosen` names; returns their names and formats.
+
+    Args:
+        only: names of the layers that may be replaced; None for all.
 
     Raises:
         OptionError: a layer's width cannot be cut into groups.
@@ -42,7 +47,7 @@ def replace_layers(model: DiffusionGemma, chosen: Quantization) -> dict[str, For
     replaced: dict[str, Format] = {}
     for name, module in list(model.named_modules()):
         form = chosen.experts if isinstance(module, Experts) else chosen.dense
-        if form is None or name.endswith("router.proj"):
+        if form is None or name.endswith("router.proj") or (only is not None and name not in only):
             continue
         try:
             with torch.device("meta"):
@@ -85,10 +90,6 @@ def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
     found = quantization_of(raw)
     if found is None:
         return None
-    if found["quant_method"] != QUANT_METHOD:
-        raise CheckpointError(
-            f"config.json: quantized with {found['quant_method']!r}, whose settings file is not there"
-        )
     for key in found:
         if key not in ("quant_method", "dense", "experts"):
             raise CheckpointError(f"config.json: quantization_config: unknown key {key!r}")
