@@ -13,7 +13,7 @@ import gesso
 from gesso.cli.render import draw_canvas, legend, summary
 
 PROMPT = "Write a Python function find_four that returns 12 if its argument is equal to 4, otherwise its argument."
-SEED = 1
+SEED = 2
 PANELS = 3
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from gesso.errors import OptionError
 
 Mode = Literal["canvas", "ar", "auto"]
+Verify = int | Literal["auto"]
 CanvasWidths = Literal["full", "need", "auto"]
 NARROWEST = 8
 """Tokens of the narrowest canvas that `canvas_width` chooses."""
@@ -53,9 +54,10 @@ class GenerationConfig:
     or `auto`, which also starts with an eighth and doubles from canvas to canvas. Never below `NARROWEST`."""
     stop_at_end: bool = False
     """Once a canvas holds the end of the answer, only what stands up to it counts for stopping."""
-    verify: int = 0
+    verify: Verify = 0
     """Rounds of self-verification a canvas may take: a finished canvas is read by the causal pass of the same weights,
-    and tokens that it disputes are re-noised and denoised again before the canvas is committed."""
+    and tokens that it disputes are re-noised and denoised again before the canvas is committed. `auto` is one round,
+    and none for what is over within its first canvas, whose pass would come on top, nor for a given canvas."""
     verify_threshold: float | None = None
     """Nats: a token is disputed where the causal pass finds another one likelier by more than so much. None takes
     `VERIFY_THRESHOLD`."""
@@ -146,12 +148,15 @@ class GenerationConfig:
         _check(self.mode in get_args(Mode), "mode", f"one of {', '.join(get_args(Mode))}", self.mode)
         widths = get_args(CanvasWidths)
         _check(self.canvas_width in widths, "canvas_width", f"one of {', '.join(widths)}", self.canvas_width)
-        _check_int("verify", self.verify, 0)
-        _check(self.verify <= MOST_ROUNDS, "verify", f"at most {MOST_ROUNDS}", self.verify)
-        _check(not self.verify or self.mode != "ar", "verify", "left out with mode ar", self.verify)
+        if isinstance(self.verify, str):
+            _check(self.verify == "auto", "verify", f"auto or a number of rounds up to {MOST_ROUNDS}", self.verify)
+        else:
+            _check_int("verify", self.verify, 0)
+            _check(self.verify <= MOST_ROUNDS, "verify", f"at most {MOST_ROUNDS}", self.verify)
+            _check(not self.verify or self.mode != "ar", "verify", "left out with mode ar", self.verify)
         if self.verify_threshold is not None:
             _check_number("verify_threshold", self.verify_threshold)
-            _check(self.verify > 0, "verify_threshold", "left out without verify", self.verify_threshold)
+            _check(self.verify != 0, "verify_threshold", "left out without verify", self.verify_threshold)
         if self.start_canvas is not None:
             _check(_parts(self.start_canvas) != (), "start_canvas", "a list of token ids, not empty", self.start_canvas)
             object.__setattr__(self, "start_canvas", _token_ids("start_canvas", self.start_canvas))

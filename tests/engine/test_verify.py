@@ -150,6 +150,36 @@ def test_off_is_the_default(tiny: Engine) -> None:
     assert (plain.verify_rounds, plain.disputed_tokens) == ((), 0)
 
 
+def test_auto_leaves_what_is_over_in_its_first_canvas_alone() -> None:
+    engine, _ = slipping(1, " grape")
+    plain, auto = (engine.generate("hi", seed=1, verify=rounds) for rounds in (0, "auto"))
+    assert (auto.token_ids, auto.denoising_steps) == (plain.token_ids, plain.denoising_steps)
+    assert auto.verify_rounds == ()
+
+
+def test_auto_is_one_round_for_longer_answers(tiny: Engine) -> None:
+    options = {"seed": 2, "max_new_tokens": 3 * CANVAS, "ignore_eos": True, "verify_threshold": 0.2}
+    one, auto = (tiny.generate("hi", verify=rounds, **options) for rounds in (1, "auto"))
+    assert sum(one.verify_rounds) > 0
+    assert (auto.token_ids, auto.denoising_steps, auto.verify_rounds) == (
+        one.token_ids, one.denoising_steps, one.verify_rounds
+    )  # fmt: skip
+    short = options | {"max_new_tokens": CANVAS}
+    plain, auto = (tiny.generate("hi", **short | {"verify": "auto"} | more) for more in ({"verify_threshold": 1e9}, {}))
+    assert (auto.token_ids, auto.denoising_steps) == (plain.token_ids, plain.denoising_steps)
+    assert auto.verify_rounds == ()
+
+
+def test_auto_goes_with_any_mode_and_leaves_a_given_canvas_alone(tiny: Engine) -> None:
+    plain, auto = (tiny.generate("hi", seed=1, mode="ar", max_new_tokens=4, verify=rounds) for rounds in (0, "auto"))
+    assert auto.token_ids == plain.token_ids
+    result = tiny.generate("hi", seed=1, mode="auto", max_new_tokens=4, verify="auto")
+    assert result.decision != "what it asks for needs a canvas"
+    given = {"seed": 1, "max_new_tokens": 2 * CANVAS, "ignore_eos": True, "start_canvas": (5,) * 2 * CANVAS}
+    plain, auto = (tiny.generate("hi", verify=rounds, **given) for rounds in (0, "auto"))
+    assert (auto.token_ids, auto.denoising_steps) == (plain.token_ids, plain.denoising_steps)
+
+
 def test_neighbours_change_nothing(tiny: Engine) -> None:
     def told(result: GenerationResult) -> tuple[Any, ...]:
         return result.token_ids, result.denoising_steps, result.verify_rounds, result.logprobs
@@ -240,6 +270,7 @@ def test_auto_takes_a_canvas(tiny: Engine) -> None:
         ({"verify": -1}, "verify must be an integer of at least 0"),
         ({"verify": 9}, "verify must be at most 8, got 9"),
         ({"verify": True}, "verify must be an integer"),
+        ({"verify": "two"}, "verify must be auto or a number of rounds up to 8, got 'two'"),
         ({"verify": 1, "mode": "ar"}, "verify must be left out with mode ar, got 1"),
         ({"verify_threshold": 2.0}, "verify_threshold must be left out without verify, got 2.0"),
         ({"verify": 1, "verify_threshold": -1.0}, "verify_threshold must be a number of at least 0"),

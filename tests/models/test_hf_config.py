@@ -5,18 +5,20 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import SHAPES, Pair, variant
+from oracle import SHAPES, Pair, Shape, random_model, variant
 
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
-from gesso.errors import CheckpointError, ConfigError, UserError
+from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 from gesso.generation import GenerationConfig
 from gesso.models.hf_config import read_config, write_config
 from gesso.models.hf_generation_config import read_generation_config, write_generation_config
+from gesso.models.loading import read_generation_defaults, save_folder
 
 Make = Callable[[str], Pair]
 PLAIN = SHAPES["plain"].config()
@@ -337,3 +339,20 @@ def test_layers_of_one_kind_may_differ_in_heads_only() -> None:
 
 def test_variant_changes_only_what_is_named() -> None:
     assert variant(SHAPES["plain"], window=3).config() == replace(PLAIN, sliding_window=3)
+
+
+def test_our_own_defaults_stand_in_a_file_beside_the_published_one(tmp_path: Path) -> None:
+    model = random_model(Shape())
+    ours = GenerationConfig(verify="auto", t_max=0.7)
+    save_folder(model, tmp_path, generation=ours)
+    assert json.loads((tmp_path / "gesso.json").read_text("utf-8")) == {"verify": "auto"}
+    assert "verify" not in (tmp_path / "generation_config.json").read_text("utf-8"), "transformers would refuse it"
+    assert read_generation_defaults(tmp_path, model.config).verify == "auto"
+    save_folder(model, tmp_path, generation=GenerationConfig())
+    assert not (tmp_path / "gesso.json").exists()
+    (tmp_path / "gesso.json").write_text('{"seed": 3}', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"gesso\.json: unknown key 'seed'"):
+        read_generation_defaults(tmp_path, model.config)
+    (tmp_path / "gesso.json").write_text('{"verify": "never"}', encoding="utf-8")
+    with pytest.raises(OptionError, match="verify must be auto or a number"):
+        read_generation_defaults(tmp_path, model.config)

@@ -23,7 +23,10 @@ TopK = Annotated[int | None, typer.Option(help="Draw from so many likeliest toke
 CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the model's without it.")]
 CanvasWidth = Annotated[str | None, typer.Option(help="full, need (what is left to write) or auto (grows).")]
 StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Only what stands before the answer's end must settle.")]
-Verify = Annotated[int | None, typer.Option(help="Rounds in which tokens that the causal pass disputes are redone.")]
+Verify = Annotated[
+    str | None,
+    typer.Option(help="Rounds in which tokens that the causal pass disputes are redone; auto: one, past canvas 1."),
+]
 VerifyThreshold = Annotated[float | None, typer.Option(help="Nats by which it must find another token likelier.")]
 Mode = Annotated[str | None, typer.Option(help="canvas, ar (token by token, same weights), or auto: the quicker.")]
 ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
@@ -110,7 +113,7 @@ def generation_options(
     canvas_width: str | None = None,
     stop_at_end: bool = False,
     mode: str | None = None,
-    verify: int | None = None,
+    verify: str | None = None,
     verify_threshold: float | None = None,
 ) -> dict[str, Any]:
     """Options of a request; what was not given is left to the checkpoint's defaults.
@@ -146,6 +149,6 @@ def generation_options(
         "canvas_width": canvas_width,
         "stop_at_end": stop_at_end or None,
         "mode": mode,
-        "verify": verify,
+        "verify": int(verify) if verify is not None and verify.removeprefix("-").isdecimal() else verify,
         "verify_threshold": verify_threshold,
     }

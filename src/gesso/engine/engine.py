@@ -222,7 +222,7 @@ class Engine:
         """Settings with `mode: auto` settled, and why."""
         if config.mode != "auto":
             return config, ""
-        if config.canvas or config.start_canvas or config.probe or config.verify:
+        if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):
             return config.override(mode="canvas"), "what it asks for needs a canvas"
         longest = None if constraint is None else constraint.automaton.longest
         most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)

@@ -181,7 +181,7 @@ class RunningSequence:
             if found is not None:
                 return events + self._show(block, found)
             self._pending = list(block)
-            if not self._review.waits:
+            if not self._review.waits(block):
                 return events + self._show(block, [])
             self._unread = block
         return events
@@ -294,6 +294,6 @@ class RunningSequence:
             decision=self._decision,
             probe_logprobs=self._canvases.probe.logprobs if self._canvases.probe else (),
             reasoning_tokens=self._parser.thought_tokens,
-            verify_rounds=tuple(self._review.all_rounds) if self.config.verify else (),
+            verify_rounds=self._review.told,
             disputed_tokens=self._review.disputed,
         )

@@ -41,6 +41,10 @@ class Review:
         self._tokenizer = tokenizer
         self._threshold = VERIFY_THRESHOLD if config.verify_threshold is None else config.verify_threshold
         self._ends = () if config.ignore_eos else config.eos_token_ids
+        given = config.canvas or config.start_canvas or config.probe
+        self._auto = config.verify == "auto"
+        self._most = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
+        """Rounds of a canvas."""
         self._hidden_D: Tensor | None = None
         self.disputed = 0
         """Tokens re-noised so far."""
@@ -58,25 +62,26 @@ class Review:
         self._passes = 0
         self._stands = False
 
-    @property
-    def _judges(self) -> bool:
-        return self.rounds < self._config.verify
+    def _judges(self, block: Sequence[int]) -> bool:
+        over = len(block) >= self._config.max_new_tokens or not set(self._ends).isdisjoint(block)
+        if self._auto and not self.all_rounds and over:
+            return False
+        return self.rounds < self._most
 
-    @property
-    def waits(self) -> bool:
+    def waits(self, block: Sequence[int]) -> bool:
         """Whether the next block is shown only when it has been read."""
-        return self._judges or self._config.logprobs is not None
+        return self._judges(block) or self._config.logprobs is not None
 
     def read(self, hidden_TD: Tensor, block: list[int] | None, vocabulary: Vocabulary) -> list[TokenLogprob]:
         """Follow the causal pass: tokens are in the cache. Log-probabilities, where they are a block that waited."""
-        if self._config.logprobs is None and not self._config.verify:
+        if self._config.logprobs is None and not self._most:
             return []
         before_D, self._hidden_D = self._hidden_D, hidden_TD[-1]
         if block is None:
             return []
         assert before_D is not None
         hidden_CD = torch.cat((before_D[None], hidden_TD[:-1]))
-        top = max(self._config.logprobs or 0, 1 if self._judges else 0)
+        top = max(self._config.logprobs or 0, 1 if self._judges(block) else 0)
         found = token_logprobs(vocabulary, hidden_CD, block, top, self._tokenizer)
         self._draft = Draft(block, found, before_D, self._hidden_D)
         return found
@@ -93,7 +98,7 @@ class Review:
             left: tokens that may still be written.
         """
         assert self._draft is not None
-        if not self._judges:
+        if not self._judges(self._draft.tokens):
             return None
         self._passes += 1
         block, own = self._draft.tokens, canvas.pins
@@ -142,6 +147,11 @@ class Review:
             last: without verification there would be no causal pass over it.
         """
         return self.steps + self._passes - (self._stands and not last)
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Rounds of each canvas, where there might have been some."""
+        return tuple(self.all_rounds) if self._most and not (self._auto and len(self.all_rounds) == 1) else ()
 
     def close(self) -> None:
         """The canvas is done."""

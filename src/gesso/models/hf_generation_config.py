@@ -1,4 +1,4 @@
-"""Hugging Face's `generation_config.json`, both ways. Unknown keys are refused by name."""
+"""Hugging Face's `generation_config.json` and our `gesso.json`, both ways. Unknown keys are refused by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +32,9 @@ _GENERATION_IGNORED = {
 }
 """Keys of the reference's caches and of left-to-right sampling, which have no meaning for a canvas."""
 
+OWN_KEYS = ("verify",)
+"""Settings that a checkpoint may have in `gesso.json`."""
+
 
 def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> GenerationConfig:
     """Defaults of a checkpoint; what it leaves out or sets to null is the published default."""
@@ -55,6 +58,19 @@ def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> Gener
         else:
             raise ConfigError(f"generation_config.json: unknown key {key!r}")
     return GenerationConfig().override(**changes)
+
+
+def read_own_defaults(raw: Mapping[str, Any], generation: GenerationConfig) -> GenerationConfig:
+    """The defaults with those of `gesso.json`, which holds what the reference has no name for and would refuse."""
+    if unknown := sorted(set(raw) - set(OWN_KEYS)):
+        raise ConfigError(f"gesso.json: unknown key {unknown[0]!r}")
+    return generation.override(**raw)
+
+
+def write_own_defaults(generation: GenerationConfig) -> dict[str, Any]:
+    """The content of a `gesso.json`; empty where there is nothing to say."""
+    usual = GenerationConfig()
+    return {key: getattr(generation, key) for key in OWN_KEYS if getattr(generation, key) != getattr(usual, key)}
 
 
 def write_generation_config(generation: GenerationConfig, config: ModelConfig) -> dict[str, Any]:

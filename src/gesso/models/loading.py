@@ -28,6 +28,7 @@ from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
 from gesso.nn.quantized import Format, quantized_tensors
 
+OWN_DEFAULTS = "gesso.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHARD_BYTES = 5 * 10**9
@@ -73,8 +74,11 @@ def stored_quantization(folder: Path) -> Quantization | None:
 
 
 def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
-    path = folder / "generation_config.json"
-    return hf_generation_config.read_generation_config(read_json(path) if path.exists() else {}, config)
+    published, own = (
+        read_json(path) if path.exists() else {} for path in (folder / "generation_config.json", folder / OWN_DEFAULTS)
+    )
+    defaults = hf_generation_config.read_generation_config(published, config)
+    return hf_generation_config.read_own_defaults(own, defaults)
 
 
 def pick_device(name: str) -> torch.device:
@@ -222,6 +226,9 @@ def save_folder(
         stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
         settings = hf_generation_config.write_generation_config(generation or stops, config)
         write_json(folder / "generation_config.json", settings)
+        (folder / OWN_DEFAULTS).unlink(missing_ok=True)
+        if own := hf_generation_config.write_own_defaults(generation or stops):
+            write_json(folder / OWN_DEFAULTS, own)
         if source is not None:
             copy_text_files(source, folder)
     tensors = model.state_dict()

@@ -18,6 +18,7 @@ from torch import Tensor
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
+    OWN_DEFAULTS,
     copy_text_files,
     packed_names,
     read_json,
@@ -114,8 +115,9 @@ def quantize_folder(
         after = sum((partial / file).stat().st_size for file in shards)
         write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": dict(sorted(weight_map.items()))})
         copy_text_files(source, partial)
-        if (source / "generation_config.json").exists():
-            shutil.copy(source / "generation_config.json", partial)
+        for name in ("generation_config.json", OWN_DEFAULTS):
+            if (source / name).exists():
+                shutil.copy(source / name, partial)
         raw = read_json(source / "config.json") | {"quantization_config": write_quantization(chosen)}
         write_json(partial / "config.json", raw)
         os.replace(partial, out)

@@ -36,7 +36,7 @@ class Diffusion(Strict):
     canvas: Annotated[list[TokenId | None], Field(min_length=1)] | None = None
     canvas_width: CanvasWidths | None = None
     stop_at_end: bool | None = None
-    verify: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] | None = None
+    verify: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] | Literal["auto"] | None = None
     verify_threshold: Annotated[float, Field(ge=0)] | None = None
     mode: Mode | None = None
     ignore_eos: bool | None = None

@@ -138,7 +138,7 @@ def mini() -> Recipe:
     return Recipe(
         name="mini",
         model=model,
-        generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"]),
+        generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"], verify="auto"),
         train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
         text=NewText(build_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
         data=task_data((FIRST, SECOND), seed=0),
