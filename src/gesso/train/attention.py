@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CPU_NUMBERS, NUMBERS = 1 << 20, 1 << 26
+CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
 """Probabilities that are there at a time, on a CPU and elsewhere; at least a row's."""
 
 
