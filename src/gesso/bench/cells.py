@@ -50,7 +50,7 @@ class Settings:
 
     def options(self, cell: Cell) -> Mapping[str, Any]:
         """Of a request of the cell: exactly so many tokens, and so many steps where they are given."""
-        options: dict[str, Any] = {"mode": cell.mode, "max_new_tokens": cell.output, "ignore_eos": True}
+        options: dict[str, Any] = {"mode": cell.mode, "max_new_tokens": cell.output, "ignore_eos": True, "verify": 0}
         if cell.mode == "canvas" and self.steps is not None:
             # No mean entropy is below 0, so no canvas stops early.
             options |= {"max_denoising_steps": self.steps, "confidence_threshold": 0.0}

@@ -15,7 +15,7 @@ _ONEDNN = (
     else None
 )
 
-SMALL = 1 << 16
+SMALL = 1 << 15
 """Weights of fewer numbers stay with PyTorch: there a call costs more than its arithmetic."""
 
 
