@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gesso.errors import GessoError, UserError
     from gesso.generation import GenerationConfig
     from gesso.models.diffusion_gemma import DiffusionGemma
-    from gesso.models.loading import save_folder as save_model
+    from gesso.models.saving import save_folder as save_model
 
 __version__ = "0.1.0"
 
@@ -46,7 +46,7 @@ _HOMES = {
     "GessoError": "gesso.errors",
     "UserError": "gesso.errors",
     "DiffusionGemma": "gesso.models.diffusion_gemma",
-    "save_model": "gesso.models.loading",
+    "save_model": "gesso.models.saving",
 }
 
 __all__ = [

@@ -7,7 +7,7 @@ import pytest
 from oracle import Shape, random_model
 
 from cli.conftest import Gesso
-from gesso.models.loading import save_folder
+from gesso.models.saving import save_folder
 
 
 @pytest.fixture

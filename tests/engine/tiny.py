@@ -16,7 +16,7 @@ from gesso.engine.engine import Engine
 from gesso.generation import GenerationConfig
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import save_folder
+from gesso.models.saving import save_folder
 from gesso.nn.vocabulary import VocabularyPass
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate

@@ -26,7 +26,8 @@ from gesso.models.adapters import (
     targets,
 )
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
+from gesso.models.saving import save_folder
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear, dequantize
 
 WIDE = variant(SHAPES["plain"], mlp=48, expert_size=16)

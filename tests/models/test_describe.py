@@ -7,7 +7,7 @@ from oracle import SHAPES, random_model
 
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.models.describe import describe, folder_bytes, parameters
-from gesso.models.loading import save_folder
+from gesso.models.saving import save_folder
 
 SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
 FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)

@@ -18,7 +18,8 @@ from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 from gesso.generation import GenerationConfig
 from gesso.models.hf_config import read_config, write_config
 from gesso.models.hf_generation_config import read_generation_config, write_generation_config
-from gesso.models.loading import read_generation_defaults, save_folder
+from gesso.models.loading import read_generation_defaults
+from gesso.models.saving import save_folder
 
 Make = Callable[[str], Pair]
 PLAIN = SHAPES["plain"].config()

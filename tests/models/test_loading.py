@@ -18,16 +18,10 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 from gesso.generation import GenerationConfig
-from gesso.models import loading
+from gesso.models import loading, saving
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import (
-    load_folder,
-    pick_dtype,
-    read_generation_defaults,
-    read_model_config,
-    save_folder,
-    weight_files,
-)
+from gesso.models.loading import load_folder, pick_dtype, read_generation_defaults, read_model_config, weight_files
+from gesso.models.saving import save_folder
 from gesso.models.state_dict_adapter import to_hf
 
 Make = Callable[[str], Pair]
@@ -345,7 +339,7 @@ def test_saved_in_bfloat16(tmp_path: Path) -> None:
 
 
 def test_saved_in_several_files(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "SHARD_BYTES", 30_000)
+    monkeypatch.setattr(saving, "SHARD_BYTES", 30_000)
     model = load_folder(folder, "cpu")
     save_folder(model, tmp_path / "out", source=folder)
     files = set(weight_files(tmp_path / "out").values())
@@ -361,7 +355,7 @@ def test_saving_over_an_older_checkpoint_leaves_none_of_it(
 ) -> None:
     model = load_folder(folder, "cpu")
     with monkeypatch.context() as patched:
-        patched.setattr(loading, "SHARD_BYTES", 30_000)
+        patched.setattr(saving, "SHARD_BYTES", 30_000)
         save_folder(model, tmp_path / "out", source=folder)
     new = random_model(SHAPES["plain"], seed=99)
     save_folder(new, tmp_path / "out")
@@ -531,7 +525,7 @@ def test_what_safetensors_cannot_write_is_an_os_error(tmp_path: Path, monkeypatc
     def fail(*args: object, **kwargs: object) -> None:
         raise SafetensorError("No space left on device")
 
-    monkeypatch.setattr(loading, "save_file", fail)
+    monkeypatch.setattr(saving, "save_file", fail)
     with pytest.raises(OSError, match="No space left on device") as caught:
-        loading.write_safetensors({}, tmp_path / "model.safetensors")
+        saving.write_safetensors({}, tmp_path / "model.safetensors")
     assert caught.value.filename == str(tmp_path / "model.safetensors")

@@ -14,9 +14,10 @@ from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
 from gesso.models.quantization import Quantization
 from gesso.models.quantize import quantize_folder
+from gesso.models.saving import save_folder
 from gesso.nn.weight_only import Int8
 
 SHAPE = Shape("sf", hidden=32, expert_size=16)
@@ -34,6 +35,19 @@ def slowly(packed: Tensor, scales: Tensor, factor: float) -> Tensor:
             code = byte >> 4 if column % 2 else byte & 15
             out[row, column] = E2M1[code] * float(scales[row, column // 16]) * factor
     return out
+
+
+def refuses_changed(source: Path, tmp_path: Path, name: str, tensor: Tensor | None, message: str) -> None:
+    """A copy of the checkpoint in which one tensor is another, or missing, is refused."""
+    folder = Path(shutil.copytree(source, tmp_path / "copy"))
+    tensors = load_file(folder / "model.safetensors")
+    if tensor is None:
+        del tensors[name]
+    else:
+        tensors[name] = tensor
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=message):
+        load_folder(folder, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +143,7 @@ def test_other_settings_are_refused(
 def test_tensors_that_do_not_fit_are_refused(
     made: tuple[Path, Path], tmp_path: Path, name: str, tensor: Tensor | None, message: str
 ) -> None:
-    folder = Path(shutil.copytree(made[0], tmp_path / "copy"))
-    tensors = load_file(folder / "model.safetensors")
-    if tensor is None:
-        del tensors[name]
-    else:
-        tensors[name] = tensor
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=message):
-        load_folder(folder, "cpu")
+    refuses_changed(made[0], tmp_path, name, tensor, message)
 
 
 def test_what_it_cannot_do_is_refused(made: tuple[Path, Path], tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gesso.errors import CheckpointError, OptionError
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
 from gesso.models.modelopt import read_modelopt
+from gesso.models.saving import save_folder
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
-from models.test_modelopt import outputs
+from models.test_modelopt import outputs, refuses_changed
 
 SHAPE = Shape("sf", hidden=32, expert_size=16)
 SETTINGS = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "*router*"]}
@@ -183,15 +184,7 @@ def test_settings_that_are_none(found: object) -> None:
 def test_tensors_that_do_not_fit_are_refused(
     by_matrix: Path, tmp_path: Path, name: str, tensor: Tensor | None, message: str
 ) -> None:
-    folder = Path(shutil.copytree(by_matrix, tmp_path / "copy"))
-    tensors = load_file(folder / "model.safetensors")
-    if tensor is None:
-        del tensors[name]
-    else:
-        tensors[name] = tensor
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=message):
-        load_folder(folder, "cpu")
+    refuses_changed(by_matrix, tmp_path, name, tensor, message)
 
 
 def test_a_file_cut_short_is_refused(by_matrix: Path, tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.models import quantize
 from gesso.models.adapters import attach, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import INDEX, load_folder, save_folder, weight_files
+from gesso.models.loading import INDEX, load_folder, weight_files
 from gesso.models.quantization import Quantization, replace_layers
 from gesso.models.quantize import quantize_folder
+from gesso.models.saving import save_folder
 from gesso.models.state_dict_adapter import to_hf
 from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear, quantized_tensors, restore
 from gesso.nn.weight_only import Int4, Int8

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from gesso.config import LoraConfig
 from gesso.generation import GenerationConfig
-from gesso.models.loading import save_folder
+from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER

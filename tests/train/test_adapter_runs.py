@@ -16,7 +16,8 @@ from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapters import load_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
+from gesso.models.saving import save_folder
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE

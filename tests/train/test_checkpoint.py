@@ -17,7 +17,8 @@ from oracle import random_model
 from safetensors.torch import load_file, save_file
 
 from gesso.errors import CheckpointError, ConfigError, TrainingError
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
+from gesso.models.saving import save_folder
 from gesso.train import checkpoint, step
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
 from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train

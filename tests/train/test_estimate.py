@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_leaves
 from gesso.config import LoraConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
+from gesso.models.saving import save_folder
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracle import random_model
 from safetensors.torch import load_file
 
-from gesso.errors import ConfigError
+from gesso.errors import CheckpointError, ConfigError
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import TrainConfig
 from gesso.train.muon import ADAMW_SIZE, Muon, orthogonal
@@ -86,6 +86,12 @@ def test_a_run_resumes_exactly(tmp_path: Path) -> None:
     last = train(muon, tmp_path / "parts", device="cpu")
     assert same_files(whole, last)
     assert losses_of(tmp_path / "parts") == losses_of(tmp_path / "whole")
+
+
+def test_another_momentum_is_refused_on_the_way(tmp_path: Path) -> None:
+    train(recipe(steps=4, checkpoint_every=2, optimizer="muon"), tmp_path, device="cpu", stop_at=2)
+    with pytest.raises(CheckpointError, match=r"momentum 0\.95, now 0\.8"):
+        train(recipe(steps=4, checkpoint_every=2, optimizer="muon", momentum=0.8), tmp_path, device="cpu")
 
 
 def test_an_adapter_takes_adamw(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from oracle import random_model
 from safetensors.torch import load_file
 
 from gesso.errors import TrainingError
-from gesso.models.loading import load_folder, save_folder
+from gesso.models.loading import load_folder
+from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import checkpoints

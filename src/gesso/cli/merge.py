@@ -23,7 +23,8 @@ def merge(
     from gesso.models.adapters import load_adapter
     from gesso.models.adapters import merge as fold
     from gesso.models.hub import resolve
-    from gesso.models.loading import DTYPES, load_folder, read_generation_defaults, save_folder
+    from gesso.models.loading import DTYPES, load_folder, read_generation_defaults
+    from gesso.models.saving import save_folder
 
     if dtype not in DTYPES:
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}")

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import read_json, write_safetensors
+from gesso.models.loading import read_json
+from gesso.models.saving import write_safetensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear

@@ -1,21 +1,15 @@
-"""A checkpoint folder into a model, and back.
+"""A checkpoint folder into a model; `gesso.models.saving` has the way back.
 
 Weights come from safetensors only, memory-mapped, tensor by tensor straight to the target device and dtype, so
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
 """
 
-import errno
 import json
-import os
-import re
-import shutil
-from collections.abc import Callable, Container, Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from gesso.config import ModelConfig
@@ -23,17 +17,15 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config, modelopt
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import QLORA, Quantization, read_quantization, refuse_quantized, replace_layers
-from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
+from gesso.models.quantization import QLORA, Quantization, read_quantization, replace_layers
+from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
 from gesso.nn.quantized import Format, quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-SHARD_BYTES = 5 * 10**9
 CPU_FLOAT32_BYTES = 4 * 10**9
-_OWN_FILE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -196,127 +188,3 @@ def _tensors(
             tensor = file.get_tensor(hf_name)
             yield name, tensor if name in packed else tensor.to(dtype)
     check_copies(files, {to_hf(name) for name in wanted}, dtype)
-
-
-def save_folder(
-    model: DiffusionGemma,
-    folder: Path,
-    *,
-    dtype: str = "float32",
-    generation: GenerationConfig | None = None,
-    source: Path | None = None,
-    gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
-    writes: bool = True,
-) -> None:
-    """Write a checkpoint that gesso and `transformers` load.
-
-    Args:
-        source: the folder the model came from: its vision weights, tokenizer and template are carried over.
-        gather: what makes a whole tensor of one that lies in parts on several processes. All of them call this
-            function, with the same model; only one `writes`.
-
-    Raises:
-        OptionError: the model is quantized.
-    """
-    refuse_quantized(model, "writing a checkpoint")
-    config, kind = model.config, DTYPES[dtype]
-    if writes:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", hf_config.write_config(config, dtype))
-        stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
-        settings = hf_generation_config.write_generation_config(generation or stops, config)
-        write_json(folder / "generation_config.json", settings)
-        (folder / OWN_DEFAULTS).unlink(missing_ok=True)
-        if own := hf_generation_config.write_own_defaults(generation or stops):
-            write_json(folder / OWN_DEFAULTS, own)
-        if source is not None:
-            copy_text_files(source, folder)
-    tensors = model.state_dict()
-    shards = _shards(tensors, kind)
-    vision = dict(_vision(source)) if source is not None and writes else {}
-    count = len(shards) + bool(vision)
-    files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
-    for file, shard in zip(files, shards, strict=False):
-        part: dict[str, Tensor] = {}
-        for name in shard:
-            whole = gather(tensors[name])
-            if writes:
-                for hf_name in _hf_names(name):
-                    part[hf_name] = whole.to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
-        if writes:
-            write_tensors(folder / file, part)
-    if not writes:
-        return
-    if vision:
-        write_tensors(folder / files[-1], vision)
-    if count > 1:
-        names = {hf_name: files[i] for i, shard in enumerate(shards) for name in shard for hf_name in _hf_names(name)}
-        names |= dict.fromkeys(vision, files[-1])
-        total = sum((folder / file).stat().st_size for file in files)
-        write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
-    _remove_stale(folder, files)
-
-
-def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
-    """Names of the tensors of each file, at most `SHARD_BYTES` a file where one tensor is not more already."""
-    shards: list[list[str]] = []
-    size = SHARD_BYTES
-    for name, tensor in tensors.items():
-        bytes_ = tensor.numel() * dtype.itemsize
-        if size + bytes_ > SHARD_BYTES:
-            shards.append([])
-            size = 0
-        shards[-1].append(name)
-        size += bytes_
-    return shards
-
-
-def copy_text_files(source: Path, folder: Path) -> None:
-    """Copy tokenizer, chat template and processor settings."""
-    for path in source.iterdir():
-        known = path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor"))
-        if known and path.resolve() != (folder / path.name).resolve():
-            shutil.copy(path, folder / path.name)
-
-
-def _remove_stale(folder: Path, files: list[str]) -> None:
-    """Take away what an earlier checkpoint left here: it would be read instead of `files`."""
-    if len(files) == 1:
-        (folder / INDEX).unlink(missing_ok=True)
-    for path in folder.iterdir():
-        if _OWN_FILE.fullmatch(path.name) and path.name not in files:
-            path.unlink()
-
-
-def _hf_names(name: str) -> list[str]:
-    copy = encoder_copy(name)
-    return [to_hf(name)] if copy is None else [to_hf(name), copy]
-
-
-def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:
-    for name, path in weight_files(source).items():
-        if name.startswith(VISION_PREFIXES):
-            with open_file(path) as file:
-                yield name, file.get_tensor(name)
-
-
-def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a file; what cannot be written, for want of space say, is an `OSError`, as for other files."""
-    try:
-        save_file(tensors, path, metadata={"format": "pt"})
-    except SafetensorError as error:
-        raise OSError(errno.EIO, str(error), str(path)) from error
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_suffix(".partial")
-    write_safetensors(tensors, partial)
-    os.replace(partial, path)
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a file whole or not at all."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)

@@ -19,16 +19,14 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
     OWN_DEFAULTS,
-    copy_text_files,
     packed_names,
     read_json,
     read_model_config,
     stored_quantization,
     weight_files,
-    write_json,
-    write_tensors,
 )
 from gesso.models.quantization import Quantization, replace_layers, write_quantization
+from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
 from gesso.nn.quantized import Format, part_names, restore

@@ -19,7 +19,8 @@ from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapters import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, read_generation_defaults, read_json, save_folder, write_safetensors
+from gesso.models.loading import load_folder, read_generation_defaults, read_json
+from gesso.models.saving import save_folder, write_safetensors
 from gesso.train.config import Recipe
 from gesso.train.distributed import Team, like, whole
 from gesso.train.optimizer import load_state_tensors, state_tensors
@@ -162,6 +163,7 @@ def _identity(recipe: Recipe) -> dict[str, object]:
         "base": recipe.base,
         "data": recipe.data.fingerprint,
         "optimizer": train.optimizer,
+        "momentum": train.momentum,
         "batch_size": train.batch_size,
         "seed": train.seed,
     }

@@ -11,7 +11,7 @@ import tokenizers
 from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import ConfigError
 from gesso.generation import GenerationConfig
-from gesso.models.loading import copy_text_files
+from gesso.models.saving import copy_text_files
 from gesso.train.batch import Conversation
 
 Precision = Literal["auto", "float32", "bfloat16"]
