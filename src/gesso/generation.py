@@ -209,7 +209,6 @@ class GenerationConfig:
             object.__setattr__(self, "choices", options)
         if given:
             _check(not self.ignore_eos, "ignore_eos", f"left out beside {given[0]}", self.ignore_eos)
-            _check(self.thinking_budget is None, "thinking_budget", f"left out beside {given[0]}", self.thinking_budget)
 
     def override(self, **changes: Any) -> "GenerationConfig":
         """A copy with the changes that are not None.

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import re
 import signal
 import sys
 import threading
@@ -99,6 +100,50 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     ]
 
 
+# What the answer must be
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        (["--regex", "[a-c]{2,4}"], "[a-c]{2,4}"),
+        (["--choices", "yes,no"], "yes|no"),
+        (["--choice", "Oslo, Norway", "--choice", "Lima"], "Oslo, Norway|Lima"),
+        (["--choices", "a,b", "--choice", "c,d"], "a|b|c,d"),
+        (["--json-object"], r"\{[\s\S]*\}"),
+        (["--begin", "pear "], "pear [\\s\\S]*"),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_constraint_holds(gesso: Gesso, options: list[str], pattern: str, seed: int) -> None:
+    told = json.loads(gesso("generate", PROMPT, "--seed", seed, "--max-new-tokens", 30, "--json", *options).out)
+    assert re.fullmatch(pattern, told["text"])
+
+
+def test_files_say_what_the_answer_must_be(gesso: Gesso, tmp_path: Path) -> None:
+    schema, grammar = tmp_path / "schema.json", tmp_path / "rules.lark"
+    schema.write_text('{"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}')
+    grammar.write_text('start: "pear" | "fig"')
+    assert gesso("generate", PROMPT, "--seed", 1, "--grammar", grammar).out in {"pear\n", "fig\n"}
+    array = json.loads(gesso("generate", PROMPT, "--seed", 1, "--json-schema", schema).out)
+    assert array
+    assert all(isinstance(item, bool) for item in array)
+    schema.write_text("{")
+    for option, path, problem in (
+        ("--json-schema", schema, "no JSON"),
+        ("--json-schema", tmp_path / "none", "No such file"),
+        ("--grammar", tmp_path, "Is a directory"),
+    ):
+        outcome = gesso("generate", "x", option, path)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert f"{option} {path}: {problem}" in outcome.err
+
+
+def test_pinned_tokens_are_where_they_were_put(gesso: Gesso) -> None:
+    told = json.loads(gesso("generate", PROMPT, "--seed", 1, "--canvas", "_, 300,_,301", "--json").out)
+    assert (told["token_ids"][1], told["token_ids"][3]) == (300, 301)
+
+
 # Where the prompt comes from
 
 
@@ -157,6 +202,12 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--start-canvas", "1,b"], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", ""], "--start-canvas takes token ids separated by commas"),
     (["generate", "x", "--start-canvas", "1,2,3,4,5,6,7,9999"], "outside the vocabulary"),
+    (["generate", "x", "--canvas", "1,,2"], "--canvas takes token ids separated by commas, such as 5,_,204"),
+    (["generate", "x", "--canvas", "_,9999"], "canvas has token id 9999"),
+    (["generate", "x", "--choices", ""], "choices must be a sequence of strings that are not empty"),
+    (["generate", "x", "--regex", "(?=a)"], "look"),
+    (["generate", "x", "--json-object", "--regex", "a"], "regex and json_object contradict"),
+    (["generate", "x", "--begin", "a", "--regex", "a"], "begin does not go with regex"),
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
     (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
     (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),

@@ -93,12 +93,35 @@ def test_constrained_requests_run_beside_others(tiny: Engine) -> None:
     assert together == [tiny.generate_batch([request])[0].token_ids for request in requests]
 
 
+@pytest.mark.parametrize("budget", [None, 1, 10])
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_what_follows_a_thought_is_constrained(tiny: Engine, budget: int | None, mode: str) -> None:
+    opened = tiny.tokenizer.special["<|channel>"]
+    options: dict[str, Any] = {"max_new_tokens": 6 * CANVAS, "thinking": True, "mode": mode, "max_denoising_steps": 4}
+    # Random weights think for once: the token that opens a thought is made likely, and the one that closes it rare.
+    bias = {opened: 60, tiny.tokenizer.special["<channel|>"]: -40}
+    for seed in SEEDS:
+        result = tiny.generate("hi", seed=seed, regex="[a-c]{2,9}x", thinking_budget=budget, logit_bias=bias, **options)
+        assert re.fullmatch("[a-c]{2,9}x", result.text)
+        assert result.token_ids[0] == opened
+        assert result.reasoning or budget == 1  # the header is one token
+        assert result.finish_reason == "stop"
+        answer = tiny.tokenizer.encode(result.text)
+        # A budget is used up to the end of a header or character; without one the answer gets what it needs.
+        assert budget is None or result.completion_tokens <= budget + len("thought\n") + 12 + len(answer)
+
+
+def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
+    never = {tiny.tokenizer.special["<|channel>"]: -100}
+    result = tiny.generate("hi", seed=1, choices=["a", "b"], thinking=True, max_new_tokens=9, logit_bias=never)
+    assert (result.text in "ab", result.reasoning) == (True, "")
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
-        ({"regex": "a", "thinking": True}, "thinking does not go with regex"),
         ({"regex": "a", "begin": "x"}, "begin does not go with regex"),
         ({"json_schema": {"properties": {"a": {"not": {}}}}}, "#/properties/a/not"),
         ({"json_schema": False}, "json_schema false allows nothing"),

@@ -39,7 +39,7 @@ def choose(
 
     if raw and system is not None:
         raise OptionError("--raw takes the prompt as it is; --system needs the chat template")
-    answers = [*(options.split(",") if options is not None else ()), *(option or ())]
+    answers = opt.split_answers(options, option)
     if not answers:
         raise OptionError("give the answers, as in --options yes,no,unsure")
     text = read_prompt(prompt)

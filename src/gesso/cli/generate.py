@@ -39,10 +39,14 @@ def generate(
     stop: opt.Stop = None,
     regex: opt.Regex = None,
     json_schema: opt.JsonSchema = None,
+    json_object: opt.JsonObject = False,
     choices: opt.Choices = None,
+    choice: opt.Choice = None,
     grammar: opt.Grammar = None,
     ignore_eos: opt.IgnoreEos = False,
     start_canvas: opt.StartCanvas = None,
+    canvas: opt.Canvas = None,
+    begin: opt.Begin = None,
     raw: Raw = False,
     thinking: opt.Thinking = False,
     thinking_budget: opt.ThinkingBudget = None,
@@ -88,8 +92,10 @@ def generate(
         stop_at_end=stop_at_end,
         verify=verify,
         verify_threshold=verify_threshold,
+        canvas=canvas,
+        begin=begin,
     )
-    request |= opt.constraint_options(regex, json_schema, choices, grammar)
+    request |= opt.constraint_options(regex, json_schema, json_object, choices, choice, grammar)
     text = read_prompt(prompt)
     from gesso.api import load
     from gesso.cli.interrupt import first_interrupt

@@ -35,10 +35,14 @@ Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help
 Regex = Annotated[str | None, typer.Option(help="The whole answer matches this regular expression.")]
 JsonSchema = Annotated[Path | None, typer.Option(help="The answer is JSON, valid under this file's schema.")]
 Choices = Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")]
+Choice = Annotated[list[str] | None, typer.Option("--choice", help="One such answer, commas and all; may be repeated.")]
+JsonObject = Annotated[bool, typer.Option("--json-object", help="The answer is a JSON object.")]
 Grammar = Annotated[Path | None, typer.Option(help="The answer follows the grammar in this file.")]
 Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
 IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
 StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
+Canvas = Annotated[str | None, typer.Option(help="Tokens that the answer holds, by place: ids, _ where it is free.")]
+Begin = Annotated[str | None, typer.Option(help="What the answer is made to begin with.")]
 Thinking = Annotated[bool, typer.Option("--thinking", help="Let the model think before it answers.")]
 Server = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, to use its model.")]
 ApiKey = Annotated[str | None, typer.Option(envvar="GESSO_API_KEY", help="The key that the server asks for.")]
@@ -57,7 +61,12 @@ Adapter = Annotated[str | None, typer.Option(help="Folder of a LoRA adapter, in 
 
 
 def constraint_options(
-    regex: str | None, json_schema: Path | None, choices: str | None, grammar: Path | None
+    regex: str | None,
+    json_schema: Path | None,
+    json_object: bool,
+    choices: str | None,
+    choice: list[str] | None,
+    grammar: Path | None,
 ) -> dict[str, Any]:
     """The constraint of a request, its files read.
 
@@ -87,9 +96,30 @@ def constraint_options(
     return {
         "regex": regex,
         "json_schema": schema,
-        "choices": tuple(choices.split(",")) if choices is not None else None,
+        "json_object": json_object or None,
+        "choices": split_answers(choices, choice) or None,
         "grammar": read("--grammar", grammar) if grammar is not None else None,
     }
+
+
+def split_answers(joined: str | None, single: list[str] | None) -> tuple[str, ...]:
+    """Answers given as one text with commas, and one by one."""
+    return *(joined.split(",") if joined is not None else ()), *(single or ())
+
+
+def _token_ids(option: str, text: str, free: str | None = None) -> tuple[int | None, ...]:
+    """Numbers with commas between them; None for `free`.
+
+    Raises:
+        OptionError: anything else.
+    """
+    from gesso.errors import OptionError
+
+    try:
+        return tuple(None if part.strip() == free else int(part) for part in text.split(","))
+    except ValueError:
+        example = "5,17,204" if free is None else f"5,{free},204"
+        raise OptionError(f"{option} takes token ids separated by commas, such as {example}") from None
 
 
 def generation_options(
@@ -115,20 +145,14 @@ def generation_options(
     mode: str | None = None,
     verify: str | None = None,
     verify_threshold: float | None = None,
+    canvas: str | None = None,
+    begin: str | None = None,
 ) -> dict[str, Any]:
     """Options of a request; what was not given is left to the checkpoint's defaults.
 
     Raises:
-        OptionError: a start canvas that is no list of token ids.
+        OptionError: a canvas that is no list of token ids.
     """
-    from gesso.errors import OptionError
-
-    canvas = None
-    if start_canvas is not None:
-        try:
-            canvas = tuple(int(part) for part in start_canvas.split(","))
-        except ValueError:
-            raise OptionError("--start-canvas takes token ids separated by commas, such as 5,17,204") from None
     return {
         "seed": seed,
         "max_new_tokens": max_new_tokens,
@@ -140,7 +164,8 @@ def generation_options(
         "confidence_threshold": confidence_threshold,
         "stop": tuple(stop) if stop else None,
         "ignore_eos": ignore_eos or None,
-        "start_canvas": canvas,
+        "start_canvas": None if start_canvas is None else _token_ids("--start-canvas", start_canvas),
+        "canvas": None if canvas is None else _token_ids("--canvas", canvas, free="_"),
         "temperature": temperature,
         "top_p": top_p,
         "top_k": top_k,
@@ -151,4 +176,5 @@ def generation_options(
         "mode": mode,
         "verify": int(verify) if verify is not None and verify.removeprefix("-").isdecimal() else verify,
         "verify_threshold": verify_threshold,
+        **({} if begin is None else {"begin": begin}),
     }

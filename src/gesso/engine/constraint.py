@@ -101,6 +101,10 @@ class OutputConstraint:
     def automaton(self) -> TokenAutomaton:
         return self._lattice.automaton
 
+    def allows(self, tokens: Sequence[int]) -> bool:
+        """Whether these tokens may come next."""
+        return self.automaton.advance(self._state, tokens) >= 0
+
     def take(self, tokens: list[int]) -> None:
         """These tokens are part of the output now; they were allowed."""
         self._state = self.automaton.advance(self._state, tokens)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gesso.constraints import thoughts, tool_calls
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
-from gesso.constraints.tool_calls import SPECIAL
 from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
 from gesso.engine.cost import CostModel
 from gesso.engine.events import Event
@@ -189,11 +189,10 @@ class Engine:
             config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
         if pinned > config.max_new_tokens:
             raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
-        constraint = self._constraint(config, calls)
-        if constraint is not None and (text.get("thinking") or begin):
-            other = "thinking" if text.get("thinking") else "begin"
+        constraint = self._constraint(config, calls, thinking=text.get("thinking", False))
+        if constraint is not None and begin:
             what = config.constraint or "tool_choice"
-            raise OptionError(f"{other} does not go with {what}: the whole answer is constrained")
+            raise OptionError(f"begin does not go with {what}: the whole answer is constrained")
         config, decision = self._decide(config, width, constraint)
         sequence = RunningSequence(
             ids,
@@ -229,19 +228,23 @@ class Engine:
         decision = self.costs.choose(width, most)
         return config.override(mode=decision.mode), decision.reason
 
-    def _constraint(self, config: GenerationConfig, calls: Expression | None) -> OutputConstraint | None:
+    def _constraint(
+        self, config: GenerationConfig, calls: Expression | None, *, thinking: bool
+    ) -> OutputConstraint | None:
         """The constraint of a request, compiled, or found where the same was compiled before."""
         name = config.constraint
         if name is None and calls is None:
             return None
         if name is not None and calls is not None:
             raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer")
-        name, special = name or "tool_choice", () if calls is None else SPECIAL
+        name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
         if missing := [token for token in special if token not in self.tokenizer.special]:
             raise OptionError(f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}")
         ends, fill, vocab = config.eos_token_ids, self._filling(config), self.model.config.vocab_size
         try:
             expression = constraint_expression(config) if calls is None else calls
+            if thinking and all(token in self.tokenizer.special for token in thoughts.SPECIAL):
+                expression, special = thoughts.after_thought(expression, len(special)), (*special, *thoughts.SPECIAL)
             automaton = compile_constraint(expression, self.tokenizer, ends, fill, vocab, special)
         except UserError as error:
             raise OptionError(f"{name} cannot be used: {error}") from None

@@ -235,7 +235,7 @@ class RunningSequence:
         return [event]
 
     def _in_budget(self, block: list[int]) -> list[int]:
-        return within_budget(block, self._parser, self.config, self._tokenizer.special)
+        return within_budget(block, self._parser, self.config, self._tokenizer.special, self._constraint)
 
     def _take_token(self, token: int) -> Delta:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:

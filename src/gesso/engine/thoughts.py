@@ -2,14 +2,22 @@
 
 from collections.abc import Mapping
 
+from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
 
 
 def within_budget(
-    block: list[int], parser: OutputParser, config: GenerationConfig, special: Mapping[str, int]
+    block: list[int],
+    parser: OutputParser,
+    config: GenerationConfig,
+    special: Mapping[str, int],
+    constraint: OutputConstraint | None = None,
 ) -> list[int]:
-    """The block, cut where a thought uses up its budget and closed there; `parser` has read what is before it."""
+    """The block, cut where a thought uses up its budget and closed there; `parser` has read what is before it.
+
+    Under a constraint it is the next place where a thought may be closed: not within its header or a character.
+    """
     budget = config.thinking_budget
     if budget is None:
         return block
@@ -18,8 +26,9 @@ def within_budget(
         if token in config.eos_token_ids or token == special[CHANNEL_END]:
             thinking = False
         elif thinking:
-            if spent >= budget:
-                return [*block[:place], special[CHANNEL_END]]
+            closed = [*block[:place], special[CHANNEL_END]]
+            if spent >= budget and (constraint is None or constraint.allows(closed)):
+                return closed
             spent += 1
         thinking = thinking or token == special[CHANNEL]
     return block

@@ -115,9 +115,6 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
     if request.tools and request.tool_choice != "none":
         options["tools"] = [tool.model_dump(exclude_none=True) for tool in request.tools]
         if request.tool_choice not in (None, "auto"):
-            if thinking:
-                message = "a call at once leaves no room for thoughts: turn thinking off, or use auto"
-                raise ApiError(400, f"tool_choice: {message}", param="tool_choice", code="unsupported_value")
             choice = request.tool_choice
             options["tool_choice"] = choice.model_dump() if isinstance(choice, NamedTool) else choice
         if request.parallel_tool_calls is False:
