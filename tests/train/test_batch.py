@@ -1,6 +1,7 @@
 """Batches: which canvas, what it may see, what is supervised, and how it is corrupted."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 import torch
@@ -110,6 +111,13 @@ def test_times_are_uniform_and_never_at_the_ends() -> None:
     assert times.var() == pytest.approx(1 / 12, abs=0.005)
 
 
+@pytest.mark.parametrize(("exponent", "mean"), [(1.0, 1 / 2), (0.5, 2 / 3), (0.0, 1.0)])
+def test_an_exponent_below_1_favours_noise(exponent: float, mean: float) -> None:
+    times = draw_times(20_000, torch.Generator().manual_seed(0), exponent)
+    assert times.max() < 1
+    assert times.mean() == pytest.approx(mean, abs=0.01)
+
+
 @pytest.mark.parametrize("time", [1e-4, 0.3, 0.7, 1 - 1e-4])
 def test_corruption_keeps_or_replaces_uniformly(time: float) -> None:
     vocab, clean = 10, torch.full((100, 500), 4)
@@ -142,7 +150,7 @@ def test_examples_without_prompt_or_answer_are_refused(prompt: list[int], answer
         Conversation(prompt, answer)
 
 
-def many(conversations: list[Conversation], count: int, seed: int = 0, **options: bool) -> Batch:
+def many(conversations: list[Conversation], count: int, seed: int = 0, **options: Any) -> Batch:
     return make_batch(
         conversations,
         canvas_length=8,
@@ -179,7 +187,8 @@ def test_several_canvases_of_an_example_are_spread_over_its_answer(
 
 @given(conversations(), st.integers(1, 8), st.integers(1, 3))
 def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts: int, count: int) -> None:
-    batch = many(given_, count)
+    batch = many(given_, count, own_drafts=(0.5, 2))
+    assert batch.own_drafts is not None
     split = batch.split(parts)
     assert len(split) == min(parts, len(given_))
     assert sum(part.canvas_tokens for part in split) == batch.canvas_tokens
@@ -191,6 +200,9 @@ def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts
         mine, theirs = slice(place * count, (place + 1) * count), slice(i * count, (i + 1) * count)
         for name in ("starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B"):
             assert torch.equal(getattr(part, name)[mine], getattr(batch, name)[theirs]), name
+        assert part.own_drafts is not None
+        assert torch.equal(part.own_drafts.rounds_B[mine], batch.own_drafts.rounds_B[theirs])
+        assert torch.equal(part.own_drafts.noise_RBC[:, mine], batch.own_drafts.noise_RBC[:, theirs])
 
 
 def test_the_prompt_is_trained_on_by_choice() -> None:

@@ -6,9 +6,9 @@ from torch import Tensor
 T_EPSILON = 1e-4
 
 
-def draw_times(batch: int, generator: torch.Generator) -> Tensor:
-    """t ~ U(1e-4, 1 - 1e-4), one per example, [B]."""
-    return T_EPSILON + (1 - 2 * T_EPSILON) * torch.rand(batch, generator=generator)
+def draw_times(batch: int, generator: torch.Generator, exponent: float = 1.0) -> Tensor:
+    """t ~ U(1e-4, 1 - 1e-4), one per example, [B]; an exponent below 1, of the uniform number, favours noise."""
+    return T_EPSILON + (1 - 2 * T_EPSILON) * torch.rand(batch, generator=generator) ** exponent
 
 
 def corrupt(canvas_BC: Tensor, times_B: Tensor, vocab_size: int, generator: torch.Generator) -> Tensor:

@@ -11,12 +11,15 @@ from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision
 from gesso.tasks.sql import Sql
-from gesso.tasks.sudoku import Sudoku
+from gesso.tasks.sudoku import SPARSE, Sudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
 TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Revision(), Sudoku(), Sql())}
+
+TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE)}
+"""And those that differ in what training draws alone."""
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 

@@ -25,6 +25,11 @@ BANDS: Mapping[str, range] = {"easy": range(40, 51), "medium": range(30, 40), "h
 _BAND_SHARES = {"easy": 170, "medium": 170, "hard": 160}
 _CYCLE = sum(_BAND_SHARES.values())
 _UNIFORM = dict.fromkeys(range(MIN_CLUES, BANDS["easy"].stop), 1.0)
+_SPARSE_SHARES = {"easy": 0.15, "medium": 0.4, "hard": 0.45}
+SPARSE: Mapping[int, float] = {
+    clues: share / len(BANDS[band]) for band, share in _SPARSE_SHARES.items() for clues in BANDS[band]
+}
+"""Weights of numbers of clues for a model that knows the game: mostly the puzzles it cannot solve yet."""
 _DIGITS = "123456789"
 
 

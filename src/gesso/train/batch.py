@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
+from gesso.train.own_drafts import OwnDrafts
 
 IGNORED = -100
 """Target of a position that is not trained on."""
@@ -59,11 +60,15 @@ class Batch:
     """Next token of each encoder position inside the answer (or anywhere, by choice), `IGNORED` elsewhere."""
     canvases_per_example: int = 1
     """Canvases of one example are neighbours: canvas b belongs to example b // canvases_per_example."""
+    own_drafts: OwnDrafts | None = None
+    """Which of the self-conditioned canvases the model drafts itself."""
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch with its tensors on `device`."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        moved: dict[str, Any] = {name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor)}
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor | OwnDrafts)
+        }
         return dataclasses.replace(self, **moved)
 
     @property
@@ -96,6 +101,7 @@ class Batch:
                     self_conditioned_B=self.self_conditioned_B[canvases],
                     targets_N=torch.cat([rows[i][1] for i in mine]),
                     canvases_per_example=per,
+                    own_drafts=None if self.own_drafts is None else self.own_drafts.rows(canvases),
                 )
             )
         return batches
@@ -112,12 +118,15 @@ def make_batch(
     canvases_per_example: int = 1,
     prompt_loss: bool = False,
     encoder_loss: bool = True,
+    time_exponent: float = 1.0,
+    own_drafts: tuple[float, int] = (0.0, 1),
 ) -> Batch:
     """Draw canvases, times, noise and self-conditioning, all from `generator`.
 
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
-    over the prompt as well; without `encoder_loss` the encoder reads no further than the canvases can see.
+    over the prompt as well; without `encoder_loss` the encoder reads no further than the canvases can see. `own_drafts`
+    are the probability of `OwnDrafts` and its most rounds.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
@@ -148,8 +157,8 @@ def make_batch(
             targets += [IGNORED] * len(row)
         lengths.append(len(row))
     canvas_BC = torch.tensor(canvases)
-    times = draw_times(len(canvases), generator)
-    return Batch(
+    times = draw_times(len(canvases), generator, time_exponent)
+    batch = Batch(
         tokens_N=torch.tensor(tokens),
         lengths=tuple(lengths),
         starts_B=torch.tensor(starts),
@@ -159,6 +168,11 @@ def make_batch(
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,
     )
+    probability, rounds = own_drafts
+    if not probability:
+        return batch
+    drafts = OwnDrafts.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
+    return dataclasses.replace(batch, own_drafts=drafts)
 
 
 def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:

@@ -109,7 +109,13 @@ class TrainConfig:
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
+    time_exponent: float = 1.0
+    """Of the uniform number that says how much of a canvas is noise: 1 as released, less for more of it."""
     self_conditioning_probability: float = 0.5
+    own_draft_probability: float = 0.0
+    """Of the self-conditioned canvases, the share that goes on from the model's own first pass (see `own_drafts`)."""
+    own_draft_rounds: int = 1
+    """At most so many times."""
     precision: Precision = "auto"
     """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
@@ -130,7 +136,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         least_one = ("steps", "batch_size", "canvases_per_example", "checkpoint_every", "keep_checkpoints", "log_every")
-        for name in (*least_one, "evaluation_examples", "micro_batch_size"):
+        for name in (*least_one, "evaluation_examples", "micro_batch_size", "own_draft_rounds"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
         for name in ("learning_rate", "evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
@@ -144,7 +150,7 @@ class TrainConfig:
                 raise ConfigError(f"{name} {getattr(self, name)!r} does not exist; known: {known}")
         if sum(width.share for width in self.narrow) > 1:
             raise ConfigError("the shares of narrow canvases sum to more than 1")
-        for name in ("self_conditioning_probability", "momentum"):
+        for name in ("time_exponent", "self_conditioning_probability", "own_draft_probability", "momentum"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.patience and not self.evaluate_every:

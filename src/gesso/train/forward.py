@@ -208,7 +208,8 @@ def losses(
     """The released two-pass loss.
 
     A pass without self-conditioning and without gradient is run for the canvases that drew it; its belief, or
-    exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean alike.
+    exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean alike. Where
+    the batch says so that pass reads the draft that the first one makes (see `own_drafts`), not in the released loss.
 
     Args:
         encoder: False leaves out the next-token loss, which is then zero.
@@ -217,19 +218,8 @@ def losses(
     encoded = encode(model, batch, checkpointing=checkpointing)
     hidden_ND = encoded.hidden_ND
     encoded = encoded.repeat(batch.canvases_per_example)
-    count, width = batch.noisy_BC.shape
-    soft = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
-    chosen = batch.self_conditioned_B
-    if uniform and not chosen.any():
-        with torch.no_grad():
-            denoise(model, batch.noisy_BC, batch.starts_B, encoded, None)
-    if chosen.any():
-        with torch.no_grad():
-            first = denoise(model, batch.noisy_BC[chosen], batch.starts_B[chosen], encoded.take(chosen), None)
-            soft[chosen] = _beliefs(model, first).view(-1, width, soft.shape[2]).to(soft.dtype)
-        # Copies of weights that autocast made without a gradient must not serve the pass that has one.
-        torch.clear_autocast_cache()
-    hidden = denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft.flatten(0, 1), checkpointing=checkpointing)
+    noisy_BC, soft_BCD = _first_passes(model, batch, encoded, uniform=uniform)
+    hidden = denoise(model, noisy_BC, batch.starts_B, encoded, soft_BCD.flatten(0, 1), checkpointing=checkpointing)
     denoiser = model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten())
     inside = batch.targets_N != IGNORED
     if encoder and inside.any():
@@ -238,6 +228,36 @@ def losses(
         # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
         denoiser = denoiser + 0.0 * hidden_ND.sum()
     return Losses(denoiser, torch.zeros((), device=model.device))
+
+
+@torch.no_grad()
+def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
+    """What the trained pass reads, [B, C], and the belief it is conditioned on, [B, C, D], zeros where it has none."""
+    noisy_BC, drafts = batch.noisy_BC, batch.own_drafts
+    count, width = noisy_BC.shape
+    soft_BCD = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
+    for round_ in range(1 if drafts is None else drafts.most):
+        going = batch.self_conditioned_B
+        if round_ and drafts is not None:
+            going = going & (drafts.rounds_B > round_)
+        if not going.any():
+            if uniform:
+                denoise(model, noisy_BC, batch.starts_B, encoded, None)
+            continue
+        soft = soft_BCD[going].flatten(0, 1) if round_ else None
+        hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), soft)
+        if drafts is None:
+            belief = _beliefs(model, hidden)
+        else:
+            own = drafts.rows(going)
+            seen = model.vocabulary.predict(hidden, torch.ones_like(hidden[:, 0]), own.uniform_RBC[round_].flatten())
+            sample, entropy = (part.view(-1, width) for part in (seen.sample_N, seen.entropy_N))
+            noisy_BC = noisy_BC.index_put((going,), own.canvas(round_, noisy_BC[going], sample, entropy))
+            belief = seen.embedding_ND
+        soft_BCD[going] = belief.view(-1, width, soft_BCD.shape[2]).to(soft_BCD.dtype)
+    # Copies of weights that autocast made without a gradient must not serve the pass that has one.
+    torch.clear_autocast_cache()
+    return noisy_BC, soft_BCD
 
 
 def _rows_at_a_time(model: DiffusionGemma) -> int:

@@ -99,4 +99,6 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         canvases_per_example=width.canvases_per_example,
         prompt_loss=config.prompt_loss,
         encoder_loss=config.encoder_loss_weight > 0,
+        time_exponent=config.time_exponent,
+        own_drafts=(config.own_draft_probability, config.own_draft_rounds),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gesso.tasks.base import Task, held_out
-from gesso.tasks.registry import TASKS
+from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
@@ -45,7 +45,7 @@ class TaskData:
         stage = [stage for stage in self._stages if stage.start <= step][-1]
         mixture = stage.mixtures[canvas_length]
         names = rng.choices(list(mixture), list(mixture.values()), k=size)
-        return [self._draw(TASKS[name], rng) for name in names]
+        return [self._draw(TRAINING_TASKS[name], rng) for name in names]
 
     def evaluation(self, limit: int) -> list[Conversation]:
         """`limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
@@ -53,7 +53,7 @@ class TaskData:
         mixtures = self._stages[-1].mixtures
         mixture = mixtures[max(mixtures)]
         names = rng.choices(list(mixture), list(mixture.values()), k=limit)
-        return [self._draw(TASKS[name], rng, evaluation=True) for name in names]
+        return [self._draw(TRAINING_TASKS[name], rng, evaluation=True) for name in names]
 
     def _draw(self, task: Task, rng: random.Random, *, evaluation: bool = False) -> Conversation:
         example = task.sample(rng)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku, sudoku_2
+from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
@@ -14,8 +14,10 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini-3": mini_3,
     "mini-4": mini_4,
     "mini-5": mini_5,
+    "mini-6": mini_6,
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
+    "sudoku-3": sudoku_3,
     "sql": sql,
 }
 

@@ -53,3 +53,19 @@ def sudoku_2() -> Recipe:
         data=task_data((Stage(0, {CANVAS: {"sudoku": 1.0}}),), seed=1),
         start=resolve("sudoku"),
     )
+
+
+def sudoku_3() -> Recipe:
+    """The bundled `sudoku` taught further: puzzles of fewer clues, noisier canvases, and drafts of its own."""
+    recipe = sudoku_2()
+    train = dataclasses.replace(
+        recipe.train,
+        steps=4500,
+        time_exponent=0.5,
+        self_conditioning_probability=0.75,
+        own_draft_probability=0.67,
+        own_draft_rounds=3,
+        seed=2,
+    )
+    data = task_data((Stage(0, {CANVAS: {"sudoku-sparse": 1.0}}),), seed=2)
+    return dataclasses.replace(recipe, name="sudoku-3", train=train, data=data)
