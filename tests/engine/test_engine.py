@@ -13,9 +13,10 @@ import torch
 import gesso
 from engine.tiny import CANVAS, CONTEXT, reciter
 from gesso.engine import engine as engine_module
-from gesso.engine.engine import LEAST_CANVAS, MAX_BATCH, Engine, Request
+from gesso.engine.engine import MAX_BATCH, Engine, Request
 from gesso.engine.events import BlockCommitted, DraftFrame
 from gesso.engine.result import GenerationResult
+from gesso.engine.settings import LEAST_CANVAS
 from gesso.errors import OptionError, TextError
 from gesso.generation import GenerationConfig
 

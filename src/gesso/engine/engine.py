@@ -19,18 +19,17 @@ from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
 from gesso.engine.result import GenerationResult
 from gesso.engine.sequence import RunningSequence
+from gesso.engine.settings import check_settings
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.chat_template import ChatTemplate
-from gesso.text.output import CHANNEL, CHANNEL_END
 from gesso.text.tokenizer import Tokenizer
 
 MAX_BATCH = 8
 """Requests of `generate_batch` that run at once; the rest wait."""
 CPU_CHUNK, CHUNK = 128, 512
 """Prompt tokens encoded at a time, on a CPU and elsewhere."""
-LEAST_CANVAS = 4
 END_OF_TURN = "<turn|>"
 """As the Gemma chat format writes it."""
 
@@ -177,7 +176,7 @@ class Engine:
             tools=(tools or ()) if choice != "none" else (),
             **text,
         )
-        self._check(config)
+        check_settings(config, shape, self.tokenizer.special)
         limit, holder = shape.max_position_embeddings, "the model's"
         if max_length is not None and max_length < limit:
             limit, holder = max_length, "this server's"
@@ -254,34 +253,6 @@ class Engine:
                 f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}"
             )
         return OutputConstraint(lattice_of(automaton, self.model.device))
-
-    def _check(self, config: GenerationConfig) -> None:
-        """Settings against this model."""
-        shape = self.model.config
-        width = config.canvas_length or shape.canvas_length
-        if width > shape.canvas_length:
-            raise OptionError(f"canvas_length {width} is more than the model's {shape.canvas_length}")
-        if width < LEAST_CANVAS and width < shape.canvas_length:
-            raise OptionError(f"canvas_length must be at least {LEAST_CANVAS}, got {width}")
-        start = config.start_canvas
-        if start is not None and len(start) % width:
-            raise OptionError(f"start_canvas has {len(start)} tokens, no whole number of canvases of {width}")
-        if start is not None and not all(0 <= token < shape.vocab_size for token in start):
-            raise OptionError(f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}")
-        for part in config.canvas or ():
-            if part is not None and part >= shape.vocab_size:
-                raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}")
-        for sequence in config.probe or ():
-            if len(sequence) > width:
-                raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}")
-            if max(sequence) >= shape.vocab_size:
-                raise OptionError(f"probe has token id {max(sequence)}, the vocabulary has {shape.vocab_size}")
-        for token in config.logit_bias:
-            if token >= shape.vocab_size:
-                raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")
-        known = self.tokenizer.special
-        if config.thinking_budget is not None and not (CHANNEL in known and CHANNEL_END in known):
-            raise OptionError("thinking_budget: this checkpoint has no tokens that open and close a thought")
 
     def _run(self, sequences: Sequence[RunningSequence]) -> Iterator[tuple[RunningSequence, Event]]:
         loop = Loop(self.model, max_running=MAX_BATCH, chunk=self.chunk)

@@ -235,7 +235,8 @@ class RunningSequence:
         return [event]
 
     def _in_budget(self, block: list[int]) -> list[int]:
-        return within_budget(block, self._parser, self.config, self._tokenizer.special, self._constraint)
+        begin = self._begin if not self._steps else ()
+        return within_budget(block, self._parser, self.config, self._tokenizer.special, self._constraint, begin)
 
     def _take_token(self, token: int) -> Delta:
         if token in self.config.eos_token_ids and not self.config.ignore_eos:

@@ -1,6 +1,6 @@
 """Thoughts that use up their budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig
@@ -13,21 +13,25 @@ def within_budget(
     config: GenerationConfig,
     special: Mapping[str, int],
     constraint: OutputConstraint | None = None,
+    begin: Sequence[int] = (),
 ) -> list[int]:
-    """The block, cut where a thought uses up its budget and closed there; `parser` has read what is before it.
+    """The block, cut where a thought uses up its budget and closed there.
 
     Under a constraint it is the next place where a thought may be closed: not within its header or a character.
+
+    Args:
+        parser: has read what is before the block, but for `begin`, which is never cut.
     """
     budget = config.thinking_budget
     if budget is None:
         return block
     thinking, spent = parser.thinking, parser.thought_tokens
-    for place, token in enumerate(block):
+    for place, token in enumerate((*begin, *block), start=-len(begin)):
         if token in config.eos_token_ids or token == special[CHANNEL_END]:
             thinking = False
         elif thinking:
-            closed = [*block[:place], special[CHANNEL_END]]
-            if spent >= budget and (constraint is None or constraint.allows(closed)):
+            closed = [*block[: max(0, place)], special[CHANNEL_END]]
+            if place >= 0 and spent >= budget and (constraint is None or constraint.allows(closed)):
                 return closed
             spent += 1
         thinking = thinking or token == special[CHANNEL]

@@ -1,0 +1,50 @@
+"""A thought's budget, counted over canvases and over what an answer is made to begin with."""
+
+import pytest
+
+from gesso.engine.engine import Engine
+from gesso.engine.thoughts import within_budget
+from gesso.generation import GenerationConfig
+from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
+
+WORD = 300
+
+
+@pytest.mark.parametrize(
+    ("read", "begin", "block", "kept", "closed"),
+    [
+        ("", "", "<..........", 6, True),  # the budget is 5
+        ("", "", "<.....>..", 9, False),
+        ("", "", "..........", 10, False),
+        ("", "", "<..>.<.......", 9, True),  # two thoughts have one budget
+        ("<...", "", "......", 2, True),
+        ("<.....", "", "...", 0, True),
+        ("<..>", "", "......", 6, False),
+        ("", "<..", "......", 3, True),
+        ("", "<........", "...", 0, True),
+        ("", "<..>", "......", 6, False),
+        ("", "..", "<......", 6, True),
+    ],
+)
+def test_a_thought_is_closed_where_its_budget_is_used_up(
+    tiny: Engine, read: str, begin: str, block: str, kept: int, closed: bool
+) -> None:
+    special = tiny.tokenizer.special
+    tokens = {"<": special[CHANNEL], ">": special[CHANNEL_END], ".": WORD}
+    parser = OutputParser(tiny.tokenizer)
+    for mark in read:
+        parser.feed(tokens[mark])
+    config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5)
+    given = [tokens[mark] for mark in block]
+    found = within_budget(given, parser, config, special, begin=[tokens[mark] for mark in begin])
+    assert found == given[:kept] + [special[CHANNEL_END]] * closed
+
+
+def test_a_thought_that_the_answer_begins_with_counts(tiny: Engine) -> None:
+    never = {tiny.tokenizer.special[name]: -100 for name in (CHANNEL_END, "<eos>", "<turn|>")}
+    result = tiny.generate(
+        "hi", seed=1, begin=f"{CHANNEL}thought\npear fig", thinking_budget=6, max_new_tokens=24, logit_bias=never
+    )
+    assert result.reasoning_tokens == 6
+    assert result.reasoning.startswith("pear fig")
+    assert result.text
