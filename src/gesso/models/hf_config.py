@@ -10,104 +10,18 @@ from typing import Any
 
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError
+from gesso.models.hf_config_keys import FIXED, GENERIC, ROPE_KEYS, TEXT_KEYS, TOP_KEYS
 
 MODEL_TYPE = "diffusion_gemma"
 QUANT_METHOD, MODELOPT = "gesso", "modelopt"
 
-_GENERIC = {
-    "_name_or_path",
-    "add_cross_attention",
-    "architectures",
-    "auto_map",
-    "bad_words_ids",
-    "chunk_size_feed_forward",
-    "dtype",
-    "finetuning_task",
-    "id2label",
-    "initializer_range",
-    "is_encoder_decoder",
-    "label2id",
-    "output_attentions",
-    "output_hidden_states",
-    "prefix",
-    "problem_type",
-    "return_dict",
-    "task_specific_params",
-    "tokenizer_class",
-    "torch_dtype",
-    "transformers_version",
-    "use_cache",
-}
-"""Keys every Hugging Face config may carry that change nothing we compute."""
-
-_FIXED: dict[str, tuple[Any, ...]] = {
-    "hidden_activation": ("gelu_pytorch_tanh",),
-    "hidden_act": ("gelu_pytorch_tanh",),
-    "tie_word_embeddings": (True,),
-    "use_bidirectional_attention": (None, "vision"),
-    "attention_k_eq_v": (True,),
-    "enable_moe_block": (True,),
-    "hidden_size_per_layer_input": (0, None),
-    "num_kv_shared_layers": (0, None),
-    "use_double_wide_mlp": (False, None),
-    "attn_logit_softcapping": (None,),
-    "audio_config": (None,),
-    "rope_scaling": (None,),
-    "is_decoder": (False, True, None),
-    "cross_attention_hidden_size": (None,),
-}
-"""Keys that may stand in a config only with a value that means what we compute."""
-
-_TEXT_KEYS = {
-    "attention_bias",
-    "attention_dropout",
-    "bos_token_id",
-    "eos_token_id",
-    "final_logit_softcapping",
-    "global_head_dim",
-    "head_dim",
-    "hidden_size",
-    "intermediate_size",
-    "layer_types",
-    "max_position_embeddings",
-    "model_type",
-    "moe_intermediate_size",
-    "num_attention_heads",
-    "num_experts",
-    "num_global_key_value_heads",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "pad_token_id",
-    "per_layer_config",
-    "rms_norm_eps",
-    "rope_parameters",
-    "sliding_window",
-    "top_k_experts",
-    "vocab_size",
-    "vocab_size_per_layer_input",
-}
-_TOP_KEYS = {
-    "boi_token_id",
-    "canvas_length",
-    "eoi_token_id",
-    "eos_token_id",
-    "image_token_id",
-    "model_type",
-    "pad_token_id",
-    "bos_token_id",
-    "quantization_config",
-    "text_config",
-    "vision_config",
-}
-_ROPE_KEYS = {"rope_type", "rope_theta", "partial_rotary_factor", "factor"}
-
 
 def _refuse_unknown(section: str, raw: Mapping[str, Any], known: set[str]) -> None:
     for key, value in raw.items():
-        if key in _FIXED:
-            if value not in _FIXED[key]:
+        if key in FIXED:
+            if value not in FIXED[key]:
                 raise ConfigError(f"{section}: {key} = {value!r} is not supported")
-        elif key not in known and key not in _GENERIC:
+        elif key not in known and key not in GENERIC:
             raise ConfigError(f"{section}: unknown key {key!r} may change the model; it is not supported")
 
 
@@ -143,11 +57,11 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
     if found != MODEL_TYPE:
         raise CheckpointError(f"config.json: model_type is {found!r}; gesso reads {MODEL_TYPE!r}")
     quantization_of(raw)
-    _refuse_unknown("config.json", raw, _TOP_KEYS)
+    _refuse_unknown("config.json", raw, TOP_KEYS)
     text = raw.get("text_config")
     if not isinstance(text, Mapping):
         raise ConfigError("config.json: text_config is missing")
-    _refuse_unknown("config.json: text_config", text, _TEXT_KEYS)
+    _refuse_unknown("config.json: text_config", text, TEXT_KEYS)
     ropes = text.get("rope_parameters")
     if ropes is None:
         ropes = {
@@ -263,7 +177,7 @@ def _rope(ropes: Mapping[str, Any], kind: str) -> RopeConfig:
     if not isinstance(raw, Mapping):
         raise ConfigError(f"config.json: rope_parameters has no {kind}")
     for key in raw:
-        if key not in _ROPE_KEYS:
+        if key not in ROPE_KEYS:
             raise ConfigError(f"config.json: rope_parameters.{kind}: unknown key {key!r}")
     rope_type = raw.get("rope_type", "default")
     fraction, factor = _number(raw, "partial_rotary_factor", 1.0), _number(raw, "factor", 1.0)

@@ -11,8 +11,8 @@ from gesso.control.choose import MOST_OPTIONS, choose
 from gesso.engine.prompt import Prompt
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
+from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
-from gesso.server.requests import Messages
 from gesso.server.schema import Strict, contradiction
 
 

@@ -6,16 +6,8 @@ from typing import Any, Protocol
 from pydantic_core import from_json
 
 from gesso.server.errors import ApiError
-from gesso.server.requests import (
-    AssistantMessage,
-    ChatRequest,
-    Diffusion,
-    Message,
-    NamedTool,
-    ObjectFormat,
-    Sampling,
-    SchemaFormat,
-)
+from gesso.server.message_models import AssistantMessage, Message, NamedTool
+from gesso.server.requests import ChatRequest, Diffusion, ObjectFormat, Sampling, SchemaFormat
 
 TOOL_CALL = "<|tool_call>"
 EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}

@@ -1,0 +1,90 @@
+"""The keys of Hugging Face's `config.json` that are understood."""
+
+from typing import Any
+
+GENERIC = {
+    "_name_or_path",
+    "add_cross_attention",
+    "architectures",
+    "auto_map",
+    "bad_words_ids",
+    "chunk_size_feed_forward",
+    "dtype",
+    "finetuning_task",
+    "id2label",
+    "initializer_range",
+    "is_encoder_decoder",
+    "label2id",
+    "output_attentions",
+    "output_hidden_states",
+    "prefix",
+    "problem_type",
+    "return_dict",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+}
+"""Keys every Hugging Face config may carry that change nothing we compute."""
+
+FIXED: dict[str, tuple[Any, ...]] = {
+    "hidden_activation": ("gelu_pytorch_tanh",),
+    "hidden_act": ("gelu_pytorch_tanh",),
+    "tie_word_embeddings": (True,),
+    "use_bidirectional_attention": (None, "vision"),
+    "attention_k_eq_v": (True,),
+    "enable_moe_block": (True,),
+    "hidden_size_per_layer_input": (0, None),
+    "num_kv_shared_layers": (0, None),
+    "use_double_wide_mlp": (False, None),
+    "attn_logit_softcapping": (None,),
+    "audio_config": (None,),
+    "rope_scaling": (None,),
+    "is_decoder": (False, True, None),
+    "cross_attention_hidden_size": (None,),
+}
+"""Keys that may stand in a config only with a value that means what we compute."""
+
+TEXT_KEYS = {
+    "attention_bias",
+    "attention_dropout",
+    "bos_token_id",
+    "eos_token_id",
+    "final_logit_softcapping",
+    "global_head_dim",
+    "head_dim",
+    "hidden_size",
+    "intermediate_size",
+    "layer_types",
+    "max_position_embeddings",
+    "model_type",
+    "moe_intermediate_size",
+    "num_attention_heads",
+    "num_experts",
+    "num_global_key_value_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "pad_token_id",
+    "per_layer_config",
+    "rms_norm_eps",
+    "rope_parameters",
+    "sliding_window",
+    "top_k_experts",
+    "vocab_size",
+    "vocab_size_per_layer_input",
+}
+TOP_KEYS = {
+    "boi_token_id",
+    "canvas_length",
+    "eoi_token_id",
+    "eos_token_id",
+    "image_token_id",
+    "model_type",
+    "pad_token_id",
+    "bos_token_id",
+    "quantization_config",
+    "text_config",
+    "vision_config",
+}
+ROPE_KEYS = {"rope_type", "rope_theta", "partial_rotary_factor", "factor"}
