@@ -205,6 +205,22 @@ def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts
         assert torch.equal(part.own_drafts.noise_RBC[:, mine], batch.own_drafts.noise_RBC[:, theirs])
 
 
+def test_an_edit_starts_from_the_text_that_it_changes() -> None:
+    """Its noise is laid over that text, cut and filled up as the answer is; what is to be found is the answer."""
+    changed = Conversation([100], [5] * 12, source=[6] * 3)
+    batch = many([changed, Conversation([101], [5] * 12)], 200, source_probability=0.5)
+    where = batch.starts_B // 9  # 0 for the first canvas, 1 for the second
+    started = [(batch.noisy_BC[:200] == 6).any(dim=1), (batch.noisy_BC[200:] == 6).sum(dim=1) > 2]
+    assert 0.3 < started[0][where[:200] == 0].double().mean() < 0.55
+    assert not started[1].any(), "an answer that changes no text starts from itself"
+    for row, block in zip(batch.noisy_BC[:200][started[0]], where[:200][started[0]], strict=True):
+        if block == 0:
+            assert (row == 5).sum() <= 1, "nothing of the answer is left, but for a token of noise"
+    assert set(batch.canvas_BC.flatten().tolist()) == {5, EOS}
+    plain = many([changed], 200)
+    assert torch.equal(plain.noisy_BC, many([Conversation([100], [5] * 12)], 200).noisy_BC)
+
+
 def test_the_prompt_is_trained_on_by_choice() -> None:
     batch = many([Conversation([100, 101, 102], [5, 6])], 1, prompt_loss=True)
     assert batch.targets_N.tolist() == [101, 102, 5, 6, IGNORED]

@@ -152,6 +152,7 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
         ({"own_draft_probability": -0.1}, "own_draft_probability"),
         ({"own_draft_rounds": 0}, "own_draft_rounds"),
         ({"time_exponent": 2}, "time_exponent"),
+        ({"source_probability": 2}, "source_probability"),
     ],
 )
 def test_impossible_settings_are_refused(changes: dict[str, Any], name: str) -> None:

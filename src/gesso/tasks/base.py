@@ -23,6 +23,8 @@ class Example:
     task: str
     prompt: str
     answer: str
+    source: str = ""
+    """The text that the answer changes a little, where there is one."""
 
 
 class Task(Protocol):

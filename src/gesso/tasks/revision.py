@@ -32,7 +32,7 @@ class Revision(Task):
         if _COMPARISON.search(source):
             changes.append(_invert)
         instruction, answer = rng.choice(changes)(source, rng)
-        return Example(self.name, f"{instruction}\n\n{source}", answer)
+        return Example(self.name, f"{instruction}\n\n{source}", answer, source)
 
     def grade(self, example: Example, text: str) -> bool:
         """Accept the changed function only, to the letter; white space at the end aside."""

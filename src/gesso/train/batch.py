@@ -31,6 +31,8 @@ class Conversation:
     answer: Sequence[int]
     ends: bool = True
     """False where the text goes on after the answer: only full canvases are cut from it, none is filled up."""
+    source: Sequence[int] = ()
+    """The text that the answer changes, with an end-of-turn token; empty where it changes none."""
 
     def __post_init__(self) -> None:
         if not self.prompt or not self.answer:
@@ -119,21 +121,23 @@ def make_batch(
     prompt_loss: bool = False,
     encoder_loss: bool = True,
     time_exponent: float = 1.0,
+    source_probability: float = 0.0,
     own_drafts: tuple[float, int] = (0.0, 1),
 ) -> Batch:
     """Draw canvases, times, noise and self-conditioning, all from `generator`.
 
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
-    over the prompt as well; without `encoder_loss` the encoder reads no further than the canvases can see. `own_drafts`
-    are the probability of `OwnDrafts` and its most rounds.
+    over the prompt as well; with `source_probability` some canvases are corrupted from the text that the answer
+    changes, as an edit starts; without `encoder_loss` the encoder reads no further than the canvases can see.
+    `own_drafts` are the probability of `OwnDrafts` and its most rounds.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
     """
     tokens: list[int] = []
     targets: list[int] = []
-    lengths, starts, canvases = [], [], []
+    lengths, starts, canvases, sources = [], [], [], []
     drawn = []
     for conversation in conversations:
         blocks = conversation.canvases(canvas_length)
@@ -143,9 +147,11 @@ def make_batch(
     drawn.sort(key=lambda pair: _row_length(pair[0], (max(pair[1]) + encoder_loss) * canvas_length))
     for conversation, picks in drawn:
         prompt, answer = list(conversation.prompt), list(conversation.answer)
+        source = list(conversation.source) if source_probability else []
         for begin in (block * canvas_length for block in picks):
-            canvas = answer[begin : begin + canvas_length]
-            canvases.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))
+            for text, rows in ((answer, canvases), (source or answer, sources)):
+                canvas = text[begin : begin + canvas_length]
+                rows.append(canvas + [eos_token_id] * (canvas_length - len(canvas)))
             starts.append(len(prompt) + begin)
         end = (max(picks) + encoder_loss) * canvas_length
         row = prompt + answer[:end]
@@ -156,14 +162,17 @@ def make_batch(
         else:
             targets += [IGNORED] * len(row)
         lengths.append(len(row))
-    canvas_BC = torch.tensor(canvases)
+    canvas_BC = from_BC = torch.tensor(canvases)
+    if source_probability:
+        changed_B = torch.rand(len(canvases), generator=generator) < source_probability
+        from_BC = torch.where(changed_B[:, None], torch.tensor(sources), canvas_BC)
     times = draw_times(len(canvases), generator, time_exponent)
     batch = Batch(
         tokens_N=torch.tensor(tokens),
         lengths=tuple(lengths),
         starts_B=torch.tensor(starts),
         canvas_BC=canvas_BC,
-        noisy_BC=corrupt(canvas_BC, times, vocab_size, generator),
+        noisy_BC=corrupt(from_BC, times, vocab_size, generator),
         self_conditioned_B=torch.rand(len(canvases), generator=generator) < self_conditioning_probability,
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,

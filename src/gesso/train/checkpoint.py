@@ -165,6 +165,7 @@ def _identity(recipe: Recipe) -> dict[str, object]:
         "optimizer": train.optimizer,
         "momentum": train.momentum,
         "noise": [train.time_exponent, train.self_conditioning_probability, train.own_draft_probability],
+        "source_probability": train.source_probability,
         "own_draft_rounds": train.own_draft_rounds,
         "batch_size": train.batch_size,
         "seed": train.seed,

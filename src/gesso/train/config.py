@@ -111,6 +111,8 @@ class TrainConfig:
     """Take the encoder's loss over the prompt as well as the answer."""
     time_exponent: float = 1.0
     """Of the uniform number that says how much of a canvas is noise: 1 as released, less for more of it."""
+    source_probability: float = 0.0
+    """Of the canvases of an answer that changes a text, the share that starts from that text, not from the answer."""
     self_conditioning_probability: float = 0.5
     own_draft_probability: float = 0.0
     """Of the self-conditioned canvases, the share that goes on from the model's own first pass (see `own_drafts`)."""
@@ -150,7 +152,13 @@ class TrainConfig:
                 raise ConfigError(f"{name} {getattr(self, name)!r} does not exist; known: {known}")
         if sum(width.share for width in self.narrow) > 1:
             raise ConfigError("the shares of narrow canvases sum to more than 1")
-        for name in ("time_exponent", "self_conditioning_probability", "own_draft_probability", "momentum"):
+        for name in (
+            "time_exponent",
+            "source_probability",
+            "self_conditioning_probability",
+            "own_draft_probability",
+            "momentum",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.patience and not self.evaluate_every:

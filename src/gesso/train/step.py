@@ -100,5 +100,6 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         prompt_loss=config.prompt_loss,
         encoder_loss=config.encoder_loss_weight > 0,
         time_exponent=config.time_exponent,
+        source_probability=config.source_probability,
         own_drafts=(config.own_draft_probability, config.own_draft_rounds),
     )

@@ -60,5 +60,7 @@ class TaskData:
         while held_out(example.prompt) != evaluation:
             example = task.sample(rng)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
-        answer = self._tokenizer.encode(example.answer)
-        return Conversation(self._tokenizer.encode(prompt), [*answer, self._end_of_turn])
+        answer, source = (
+            [*self._tokenizer.encode(text), self._end_of_turn] for text in (example.answer, example.source)
+        )
+        return Conversation(self._tokenizer.encode(prompt), answer, source=source if example.source else ())
