@@ -1,6 +1,7 @@
 """What fewer bits cost and what they save: size, logits, exact answers, and the time of a step.
 
-    python benchmarks/quantize.py [--examples 20] [--steps 5] [--tokens 8] [--threads N] [--json]
+    python benchmarks/quantize.py [--formats whole,int8,int4] [--examples 20] [--steps 5] [--tokens 8] [--threads N]
+        [--json]
 
 Quality, on the bundled model: relative error of the logits of a denoising pass against the checkpoint's own weights in
 fp32, and answers exactly right on the model's tasks. Speed, on the random model `wide` of `_shapes.py`, batch 1: a
@@ -35,16 +36,24 @@ from gesso.nn.weight_only import Int4, Int8
 from gesso.tasks.registry import TASKS, default_tasks
 from gesso.train.evaluate import evaluate_task
 
-FORMS = {"int8": Quantization(Int8(), Int8()), "int4": Quantization(Int4(), Int4())}
+FORMS = {
+    "whole": Quantization(),
+    "int8": Quantization(Int8(), Int8()),
+    "int4": Quantization(Int4(), Int4()),
+    "table-int8": Quantization(embedding=Int8()),
+    "table-int4": Quantization(embedding=Int4()),
+    "int4-table-int8": Quantization(Int4(), Int4(), Int8()),
+}
 STREAM_BYTES = 1 << 28
 
 
-def make(source: Path, folder: Path) -> dict[str, Path]:
-    """The checkpoint and its quantized copies, by name."""
-    made = {"whole": source}
-    for name, chosen in FORMS.items():
-        quantize_folder(source, folder / name, chosen)
-        made[name] = folder / name
+def make(source: Path, folder: Path, names: list[str]) -> dict[str, Path]:
+    """The checkpoint in the formats that are asked for."""
+    made = {}
+    for name in names:
+        made[name] = source if name == "whole" else folder / name
+        if name != "whole":
+            quantize_folder(source, made[name], FORMS[name])
     return made
 
 
@@ -81,11 +90,11 @@ def logits(model: DiffusionGemma, seed: int = 0) -> torch.Tensor:
     return model.denoise(tokens[:, 64:], cache)
 
 
-def quality(examples: int, folder: Path) -> dict[str, Any]:
+def quality(names: list[str], examples: int, folder: Path) -> dict[str, Any]:
     """Size, error of the logits and exact answers of the bundled model in each format and dtype."""
     found: dict[str, Any] = {}
     exact = logits(load_model("mini", "cpu", "float32"))
-    for form, place in make(resolve("mini"), folder).items():
+    for form, place in make(resolve("mini"), folder, names).items():
         for dtype in ("float32", "bfloat16"):
             engine = load(place, "cpu", dtype)
             error = (logits(load_model(place, "cpu", dtype)) - exact).norm() / exact.norm()
@@ -100,12 +109,12 @@ def quality(examples: int, folder: Path) -> dict[str, Any]:
     return found
 
 
-def speed(steps: int, tokens: int, folder: Path) -> dict[str, Any]:
+def speed(names: list[str], steps: int, tokens: int, folder: Path) -> dict[str, Any]:
     """Milliseconds of a denoising step and of a token in each format and dtype; one engine is held at a time."""
     write_checkpoint(SHAPES["wide"], folder / "wide")
     rate = bandwidth()
     found: dict[str, Any] = {}
-    for form, place in make(folder / "wide", folder).items():
+    for form, place in make(folder / "wide", folder, names).items():
         for dtype in ("float32", "bfloat16"):
             found[f"{form} {dtype}"] = {
                 "bytes": size(place),
@@ -153,23 +162,27 @@ def show(console: Console, title: str, rows: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--formats", default="whole,int8,int4", help=f"of {', '.join(FORMS)}")
     parser.add_argument("--examples", type=int, default=20, help="prompts of each task; 0 leaves quality out")
     parser.add_argument("--steps", type=int, default=5, help="denoising steps that are timed; 0 leaves speed out")
     parser.add_argument("--tokens", type=int, default=8, help="tokens that are timed")
     parser.add_argument("--threads", type=int, help="CPU threads; all without it")
     parser.add_argument("--json", action="store_true", help="print the JSON line alone")
     options = parser.parse_args()
+    names = options.formats.split(",")
+    if unknown := [name for name in names if name not in FORMS]:
+        parser.error(f"--formats: {unknown[0]!r} does not exist; known: {', '.join(FORMS)}")
     if options.threads:
         torch.set_num_threads(options.threads)
     console = Console(file=sys.stderr if options.json else sys.stdout, highlight=False)
     result: dict[str, Any] = {"threads": torch.get_num_threads(), "torch": torch.__version__}
     with tempfile.TemporaryDirectory(prefix="gesso-bench-") as folder, torch.no_grad():
         if options.examples:
-            result["quality"] = quality(options.examples, Path(folder) / "mini")
+            result["quality"] = quality(names, options.examples, Path(folder) / "mini")
             show(console, "mini", result["quality"])
         if options.steps:
             (Path(folder) / "speed").mkdir()
-            result["speed"] = speed(options.steps, options.tokens, Path(folder) / "speed")
+            result["speed"] = speed(names, options.steps, options.tokens, Path(folder) / "speed")
             console.print(f"bandwidth {result['speed']['bandwidth'] / 1e9:.1f} GB/s")
             show(console, "wide", result["speed"]["formats"])
     print(json.dumps(result))

@@ -12,7 +12,7 @@ from gesso.bench.measure import prompt_tokens
 from gesso.bench.random_weights import random_engine, read_formats
 from gesso.engine.engine import CPU_CHUNK, Request
 from gesso.models.cache import cache_bytes
-from gesso.nn import quantized, vocabulary
+from gesso.nn import quantized, quantized_vocabulary, vocabulary
 
 SHAPE = Shape(
     layers="ssfssf",
@@ -33,16 +33,17 @@ SHAPE = Shape(
 def as_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count with the sizes of slabs and chunks that a CPU has: that is where the run is."""
     monkeypatch.setattr(vocabulary, "GPU_CHUNK", vocabulary.CPU_CHUNK)
+    monkeypatch.setattr(quantized_vocabulary, "GPU_CHUNK", vocabulary.CPU_CHUNK)
     monkeypatch.setattr(quantized, "GPU_SLAB", quantized.CPU_SLAB)
 
 
 @pytest.mark.usefixtures("as_cpu")
-@pytest.mark.parametrize("quantize", [None, "int4", "fp8"])
+@pytest.mark.parametrize("quantize", [(None,), ("int4",), ("fp8",), ("int4", "int8"), (None, "int4")], ids=str)
 @pytest.mark.parametrize(
     "cell", [Cell(300, 64, 1, "canvas"), Cell(40, 32, 3, "canvas"), Cell(300, 4, 1, "ar")], ids=str
 )
-def test_it_is_near_what_is_held(cell: Cell, quantize: str | None) -> None:
-    config, chosen = SHAPE.config(), read_formats(quantize)
+def test_it_is_near_what_is_held(cell: Cell, quantize: tuple[str | None, ...]) -> None:
+    config, chosen = SHAPE.config(), read_formats(*quantize)
     found = account(config, torch.float32, cell, chosen, chunk=CPU_CHUNK)
     engine = random_engine(config, "x", "cpu", "float32", [cell], chosen)
     prompts = [prompt_tokens(engine, cell.prompt, row) for row in range(cell.batch)]
@@ -79,6 +80,10 @@ def test_the_26b_in_4_bits_fits_18_gb() -> None:
     assert four.cache == cache_bytes(PUBLISHED, torch.bfloat16, 8192 + 256, 512)
     sliding = 25 * 2 * 8 * 256 * (1023 + 512)
     assert four.cache == 2 * (sliding + 5 * 2 * 2 * 512 * (8192 + 256))
+    table = account(PUBLISHED, torch.bfloat16, cell, read_formats("int4", "int8"))
+    assert table.table == 262_144 * (2816 + 4)
+    assert table.total < 16.6e9
+    assert (table.experts, table.dense, table.cache) == (four.experts, four.dense, four.cache)
 
 
 def test_nothing_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:

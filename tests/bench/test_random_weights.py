@@ -12,6 +12,7 @@ from gesso.bench.random_weights import empty_model, needed_bytes, random_engine,
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
+from gesso.models.quantization import Quantization
 from gesso.nn.linear import Linear
 from gesso.nn.modelopt import FP8
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear, restore
@@ -80,11 +81,33 @@ def test_weights_in_fewer_bits(quantize: str) -> None:
 
 
 def test_formats_that_do_not_serve(tiny_folder: Path) -> None:
-    assert read_formats(None) is None
+    assert read_formats(None) == Quantization()
     with pytest.raises(OptionError, match=r"--quantize: layers\.0\.attention\.q_proj cannot be held in 4 bits"):
         empty_model(read_shape(tiny_folder), torch.float32, read_formats("int4"))
     with pytest.raises(OptionError, match="--quantize 'nf4' does not exist; known: int8, int4, fp8"):
         read_formats("nf4")
+    with pytest.raises(OptionError, match=r"--quantize-embedding 'fp8' does not exist; known: int8, int4$"):
+        read_formats("fp8", "fp8")
+    with pytest.raises(OptionError, match="--quantize-embedding: vocabulary cannot be held in 4 bits"):
+        empty_model(read_shape(tiny_folder), torch.float32, read_formats("int8", "int4"))
+
+
+@pytest.mark.parametrize("embedding", ["int8", "int4"])
+def test_a_table_in_fewer_bits(embedding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_weights, "TABLE_ROWS", 50)
+    config = Shape(hidden=64, canvas=CANVAS).config()
+    chosen = read_formats(None, embedding)
+    model = random_engine(config, "x", "cpu", "bfloat16", CELLS, chosen).model
+    whole = random_engine(config, "x", "cpu", "bfloat16", CELLS).model
+    assert {name for name, _ in model.named_parameters()} == {n for n, _ in whole.named_parameters()} - {
+        "vocabulary.weight"
+    }
+    assert model.vocabulary.dtype == torch.bfloat16
+    table = model.vocabulary.slab(0, config.vocab_size).float()
+    assert table.shape == whole.vocabulary.weight.shape
+    assert float(table.std()) == pytest.approx(float(whole.vocabulary.weight.float().std()), rel=0.05)
+    assert len({row.tobytes() for row in table.numpy()}) == config.vocab_size, "no slab is another's"
+    assert bytes_of(model) == bytes_of(empty_model(config, torch.bfloat16, chosen)) < bytes_of(whole)
 
 
 def test_no_config_of_ours(tmp_path: Path) -> None:

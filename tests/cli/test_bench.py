@@ -117,13 +117,19 @@ def test_bytes_are_counted_without_a_device(bench: Gesso, bundled: Path, monkeyp
     lines = [line.rstrip() for line in shown.out.splitlines()]
     assert max(map(len, lines[1:])) <= 80
     assert lines[lines.index("MB on the device") + 2].split()[:3] == ["20+8", "x1", "canvas"]
-    report, packed = (report_of(bench(*asked, *more, "--json")) for more in ((), ("--quantize", "int8")))
+    report, packed, table = (
+        report_of(bench(*asked, *more, "--json"))
+        for more in ((), ("--quantize", "int8"), ("--quantize", "int8", "--quantize-embedding", "int8"))
+    )
     assert [cell["mode"] for cell in report["cells"]] == ["canvas", "ar"]
     for cell in report["cells"]:
         assert cell["total"] == sum(cell[part] for part in ("experts", "dense", "table", "cache", "workspace"))
     assert report["model"]["dtype"] == "bfloat16"
     assert packed["cells"][0]["experts"] < 0.7 * report["cells"][0]["experts"]
     assert packed["cells"][0]["table"] == report["cells"][0]["table"]
+    assert table["cells"][0]["table"] < 0.7 * report["cells"][0]["table"]
+    assert table["cells"][0]["experts"] == packed["cells"][0]["experts"]
+    assert table["model"]["name"] == f"{asked[1]} in int8, table in int8"
 
 
 def test_a_picture(bench: Gesso, tmp_path: Path) -> None:
@@ -222,6 +228,7 @@ def test_the_peer_itself(bench: Gesso) -> None:
         (("--random-weights", "x.json", "--steps", "real"), "--steps real needs real weights"),
         (("--random-weights", "x.json", "--peer", "transformers"), "--peer needs a checkpoint"),
         (("--quantize", "int4"), "--quantize needs --random-weights"),
+        (("--quantize-embedding", "int4"), "--quantize-embedding needs --random-weights"),
         (("--device", "meta"), "--device meta counts the bytes of a shape: it needs --random-weights"),
         (("--random-weights", "x.json", "--quantize", "nf4", "--device", "meta"), "--random-weights x.json: there is"),
         *(

@@ -47,6 +47,14 @@ def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -
         "dense": {"bits": 8},
         "experts": {"bits": 4, "group_size": 64},
     }
+    assert written("--to", "int8", "--embedding", "int4", "--group-size", 32) == {
+        "dense": {"bits": 8},
+        "experts": {"bits": 8},
+        "embedding": {"bits": 4, "group_size": 32},
+    }
+    assert written("--to", "int4", "--dense", "none", "--experts", "none", "--embedding", "int8") == {
+        "embedding": {"bits": 8}
+    }
 
 
 @pytest.mark.parametrize(
@@ -58,7 +66,14 @@ def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -
         (("--to", "int8", "--experts", "nf4"), "--experts 'nf4' does not exist"),
         (("--to", "int4", "--group-size", 48), "--group-size must be one of 32, 64, 128, got 48"),
         (("--to", "int8", "--group-size", 64), "--group-size is of int4"),
-        (("--to", "int8", "--dense", "none", "--experts", "none"), "--dense and --experts are both none"),
+        (("--to", "int8", "--dense", "none", "--experts", "none"), "--dense, --experts and --embedding are all none"),
+        (("--to", "int8", "--embedding", "fp8"), "--embedding 'fp8' does not exist; known: int8, int4, none"),
+        (("--to", "int8", "--embedding", ""), "--embedding '' does not exist"),
+        (
+            ("--to", "int8", "--embedding", "int4", "--group-size", 48),
+            "--group-size must be one of 32, 64, 128, got 48",
+        ),
+        (("--to", "int8", "--embedding", "int4"), "vocabulary cannot be held in 4 bits: 24 input features"),
         (("--to", "int4"), "cannot be held in 4 bits: 24 input features"),
     ],
 )
@@ -68,6 +83,29 @@ def test_mistakes_get_one_line(gesso: Gesso, tmp_path: Path, options: tuple[obje
     assert outcome.err.startswith("gesso: ")
     assert message in outcome.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_table_in_int8_is_used_and_trained_around(gesso: Gesso, tmp_path: Path) -> None:
+    out, data = tmp_path / "small", tmp_path / "data.jsonl"
+    alone = ("--dense", "none", "--experts", "none", "--embedding", "int8")
+    assert gesso("quantize", "mini", "--to", "int8", *alone, "--out", out).code == 0
+    for constraint in (), ("--regex", "[a-z ]+"):
+        said = gesso("generate", "-m", out, "--seed", 1, "--plain", *constraint, "one plus one")
+        assert (said.code, said.err) == (0, "")
+    assert json.loads(gesso("models", "show", out, "--json").out)["weights_bytes"] == sum(
+        path.stat().st_size for path in out.glob("*.safetensors")
+    )
+    data.write_text('{"prompt": "one plus one", "completion": "two"}\n' * 8, "utf-8")
+    train = ("finetune", data, "--model", out, "--batch-size", 2, "--steps", 1, "--max-length", 64, "--held-out", 0)
+    full = gesso(*train, "--out", tmp_path / "full", "--method", "full")
+    assert full.code == 2
+    assert "training all weights needs whole weights, and vocabulary is quantized" in full.err
+    assert gesso(*train, "--out", tmp_path / "lora", "--method", "lora").code == 0
+    adapter = next(tmp_path.glob("lora/**/adapter_config.json")).parent
+    merged = gesso("merge", adapter, "--model", out, "--out", tmp_path / "merged")
+    assert merged.code == 2
+    assert "writing a checkpoint needs whole weights, and vocabulary is quantized" in merged.err
+    assert not (tmp_path / "merged").exists()
 
 
 def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ from gesso.constraints.segments import Segments
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.shaping import Shaping, shaped_pass
 from gesso.engine.constraint import CanvasGuide
+from gesso.nn.quantized import Format, restore
+from gesso.nn.quantized_vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import Vocabulary
+from gesso.nn.weight_only import Int4, Int8
 
 WIDTH, ROWS = 24, 7
 CPU = torch.device("cpu")
@@ -89,6 +92,27 @@ def test_of_equal_tokens_the_lowest_stands_for_its_class() -> None:
     class_V = np.arange(400) % 3
     made = ClassPass(vocabulary, TokenClasses(class_V, CPU, 64), torch.randn(4, WIDTH), torch.ones(4))
     assert made.summary.token.tolist() == [[0, 1, 2]] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("form", [Int8(), Int4(32)], ids=str)
+def test_a_table_in_few_bits_is_read_as_what_its_bits_stand_for(form: Format, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(3)
+    parts = form.quantize(torch.randn(400, 32, generator=generator))
+    packed = QuantizedVocabulary(400, 32, 30.0, form, dtype)
+    packed.load_state_dict(dict(zip(form.parts, parts, strict=True)))
+    plain = Vocabulary(400, 32, 30.0).to(dtype)
+    plain.weight.data = restore(parts, form, dtype)
+    hidden, uniform = torch.randn(ROWS, 32, generator=generator).to(dtype), torch.rand(ROWS, generator=generator)
+    layout = TokenClasses(make_classes(400, 5, 3), CPU, 64)
+    passes = [ClassPass(table, layout, hidden, torch.full((ROWS,), 0.7)) for table in (packed, plain)]
+    for name in ("total", "entropy", "best", "token"):
+        assert torch.equal(*(getattr(one.summary, name) for one in passes)), name
+    factors = -passes[0].summary.total.logsumexp(dim=-1, keepdim=True).expand(-1, 5)
+    (sample, embedding), (expected, mixed) = (one.finish(factors.clone(), uniform) for one in passes)
+    assert torch.equal(sample, expected)
+    assert torch.equal(embedding, mixed)
+    assert embedding.dtype == dtype
 
 
 NEVER = [-1] * 9

@@ -1,9 +1,11 @@
 """A model of any published size without its weights: drawn on the device, never on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from gesso.bench.cells import Cell
 from gesso.bench.machine import free_bytes
@@ -19,11 +21,16 @@ from gesso.models.loading import pick_device, pick_dtype, read_json
 from gesso.models.quantization import Quantization, replace_layers
 from gesso.nn.modelopt import FP8
 from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear
+from gesso.nn.quantized_vocabulary import QuantizedVocabulary
 from gesso.nn.weight_only import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 
 SEED = 0
 FORMATS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "fp8": FP8()}
+EMBEDDING_FORMATS: dict[str, Format] = {"int8": Int8(), "int4": Int4()}
+"""Those that a checkpoint's table may have."""
+TABLE_ROWS = 1 << 12
+"""Of the table, drawn and packed at a time."""
 
 
 def read_shape(path: Path) -> ModelConfig:
@@ -41,17 +48,21 @@ def read_shape(path: Path) -> ModelConfig:
         raise OptionError(f"--random-weights {path}: {error}") from None
 
 
-def read_formats(quantize: str | None) -> Quantization | None:
-    """What `--quantize` says of linear layers and experts; None leaves them as they are.
+def read_formats(quantize: str | None, embedding: str | None = None) -> Quantization:
+    """What `--quantize` says of linear layers and experts, and `--quantize-embedding` of the table; None leaves them
+    as they are.
 
     Raises:
         OptionError: a format that does not exist.
     """
-    if quantize is None:
-        return None
-    if quantize not in FORMATS:
-        raise OptionError(f"--quantize {quantize!r} does not exist; known: {', '.join(FORMATS)}")
-    return Quantization(FORMATS[quantize], FORMATS[quantize])
+    form = _format("--quantize", quantize, FORMATS)
+    return Quantization(form, form, _format("--quantize-embedding", embedding, EMBEDDING_FORMATS))
+
+
+def _format(option: str, name: str | None, known: dict[str, Format]) -> Format | None:
+    if name is not None and name not in known:
+        raise OptionError(f"{option} {name!r} does not exist; known: {', '.join(known)}")
+    return None if name is None else known[name]
 
 
 def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | None = None) -> DiffusionGemma:
@@ -62,11 +73,13 @@ def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | 
     """
     with torch.device("meta"):
         model = DiffusionGemma(config).to(dtype)
-    if chosen is not None:
+    chosen = chosen or Quantization()
+    table = Quantization(embedding=chosen.embedding)
+    for option, part in {"--quantize": replace(chosen, embedding=None), "--quantize-embedding": table}.items():
         try:
-            replace_layers(model, chosen)
+            replace_layers(model, part)
         except OptionError as error:
-            raise OptionError(f"--quantize: {error}") from None
+            raise OptionError(f"{option}: {error}") from None
     return model
 
 
@@ -115,22 +128,26 @@ def random_engine(
 
 @torch.no_grad()
 def _draw_packed(model: DiffusionGemma) -> None:
-    """Random weights of what is in few bits, packed a matrix at a time; biases are zero, as `initialise` has them."""
+    """Random weights of what is in few bits, packed a matrix at a time, the table a slab at a time; deviations and
+    biases are as `initialise` has them."""
     generator = torch.Generator(device=model.device).manual_seed(SEED)
+    usual = model.config.initializer_range
 
-    def fill(module: torch.nn.Module, prefix: str, form: Format, shape: tuple[int, int], expert: int | None) -> None:
-        weight = torch.empty(shape, device=model.device)
-        weight.normal_(0.0, model.config.initializer_range, generator=generator)
-        for part, made in zip(form.parts, form.quantize(weight), strict=True):
-            buffer = module.get_buffer(prefix + part)
-            (buffer if expert is None else buffer[expert]).copy_(made)
+    def fill(parts: Iterable[Tensor], form: Format, shape: tuple[int, int], deviation: float = usual) -> None:
+        weight = torch.empty(shape, device=model.device).normal_(0.0, deviation, generator=generator)
+        for part, made in zip(parts, form.quantize(weight), strict=True):
+            part.copy_(made)
 
     for module in model.modules():
         if isinstance(module, QuantizedLinear):
-            fill(module, "", module.form, (module.out_features, module.in_features), None)
+            parts = [module.get_buffer(name) for name in module.form.parts]
+            fill(parts, module.form, (module.out_features, module.in_features))
             if module.bias is not None:
                 module.bias.zero_()
         elif isinstance(module, QuantizedExperts):
             for expert in range(module.num_experts):
                 for prefix, shape in zip(("gate_up_", "down_"), module.shapes, strict=True):
-                    fill(module, prefix, module.form, shape, expert)
+                    fill([module.get_buffer(prefix + name)[expert] for name in module.form.parts], module.form, shape)
+        elif isinstance(module, QuantizedVocabulary):
+            for slabs in zip(*(part.split(TABLE_ROWS) for part in module.parts), strict=True):
+                fill(slabs, module.form, (len(slabs[0]), module.width), module.width**-0.5)

@@ -35,6 +35,7 @@ RandomWeights = Annotated[
 Quantize = Annotated[
     str | None, typer.Option(help="int8, int4 or fp8: hold random linear layers and experts in fewer bits.")
 ]
+QuantizeEmbedding = Annotated[str | None, typer.Option(help="int8 or int4: hold the random embedding table so.")]
 DeviceOrMeta = Annotated[
     str, typer.Option(help="auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.")
 ]
@@ -55,6 +56,7 @@ def bench(
     compare: Compare = None,
     random_weights: RandomWeights = None,
     quantize: Quantize = None,
+    quantize_embedding: QuantizeEmbedding = None,
     peer: Peer = None,
     threads: opt.Threads = None,
     device: DeviceOrMeta = "auto",
@@ -72,8 +74,9 @@ def bench(
         raise OptionError(f"--random-weights and {model} contradict: it has weights of its own")
     if random_weights is not None and peer is not None:
         raise OptionError("--peer needs a checkpoint: random weights are never on disk")
-    if random_weights is None and quantize is not None:
-        raise OptionError("--quantize needs --random-weights: a checkpoint is measured as gesso quantize wrote it")
+    formats = {"--quantize": quantize, "--quantize-embedding": quantize_embedding}
+    if random_weights is None and (option := next((name for name, form in formats.items() if form is not None), None)):
+        raise OptionError(f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it")
     if random_weights is None and device == "meta":
         raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights")
     modes = [part.strip() for part in mode.split(",") if part.strip()]
@@ -81,13 +84,13 @@ def bench(
     if random_weights is not None and device == "meta":
         measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
         measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
-        return _count(random_weights, cells, quantize, dtype, measuring, as_json=as_json)
+        return _count(random_weights, cells, [*formats.values()], dtype, measuring, as_json=as_json)
     settings = _settings(steps, repeats, warmup, modes, random=random_weights is not None)
     _check_plot(plot)
     before = None if compare is None else read_report(compare)
     _use_threads(threads)
     if random_weights is not None:
-        report = _run_random(random_weights, quantize, cells, settings, device, dtype)
+        report = _run_random(random_weights, [*formats.values()], cells, settings, device, dtype)
     else:
         report = _run(model or opt.DEFAULT_MODEL, cells, settings, device, dtype, offline=offline, peer=peer)
     if before is not None:
@@ -110,11 +113,18 @@ def bench(
 
 
 def _count(
-    path: Path, cells: "list[Cell]", quantize: str | None, dtype: str, measuring: dict[str, object], *, as_json: bool
+    path: Path,
+    cells: "list[Cell]",
+    formats: list[str | None],
+    dtype: str,
+    measuring: dict[str, object],
+    *,
+    as_json: bool,
 ) -> int:
     """Bytes instead of measurements.
 
     Args:
+        formats: what `--quantize` and `--quantize-embedding` say.
         measuring: options that say how to measure, and what they were given; None for nothing.
 
     Raises:
@@ -132,10 +142,10 @@ def _count(
     for option, given in measuring.items():
         if given is not None:
             raise OptionError(f"{option} is for measuring: --device meta counts bytes alone")
-    config, chosen = read_shape(path), read_formats(quantize)
+    config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
     with _telling("counting"):
-        report = account_report(config, _name(path, quantize), pick_dtype(dtype, META), cells, chosen)
+        report = account_report(config, _name(path, *formats), pick_dtype(dtype, META), cells, chosen)
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
     else:
@@ -143,21 +153,23 @@ def _count(
     return 0
 
 
-def _name(path: Path, quantize: str | None) -> str:
-    return str(path) if quantize is None else f"{path} in {quantize}"
+def _name(path: Path, quantize: str | None, embedding: str | None) -> str:
+    packed = [f"in {quantize}"] if quantize is not None else []
+    packed += [f"table in {embedding}"] if embedding is not None else []
+    return " ".join([str(path), ", ".join(packed)]).rstrip()
 
 
 def _run_random(
-    path: Path, quantize: str | None, cells: "list[Cell]", settings: "Settings", device: str, dtype: str
+    path: Path, formats: list[str | None], cells: "list[Cell]", settings: "Settings", device: str, dtype: str
 ) -> "Report":
     """Over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.random_weights import random_engine, read_formats, read_shape
 
-    config, chosen = read_shape(path), read_formats(quantize)
+    config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
     with _telling("drawing the weights"):
-        engine = random_engine(config, _name(path, quantize), device, dtype, cells, chosen)
+        engine = random_engine(config, _name(path, *formats), device, dtype, cells, chosen)
     return _measure(engine, cells, settings, random=True)
 
 

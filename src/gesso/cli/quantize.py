@@ -17,6 +17,13 @@ To = Annotated[str, typer.Option(help="int8 (a scale for each row) or int4 (a sc
 Out = Annotated[Path, typer.Option(help="Folder of the new checkpoint, empty or not there yet.")]
 GroupSize = Annotated[int | None, typer.Option(help="Weights of a group of int4: 32, 64 or 128; 64 without it.")]
 Part = Annotated[str | None, typer.Option(help="int8, int4 or none for this part; as --to without it.")]
+Embedding = Annotated[
+    str,
+    typer.Option(
+        help="int8, int4 or none (as it is) for the embedding table. --to leaves it alone: it is embedding, head and "
+        "self-conditioning at once."
+    ),
+]
 
 
 def quantize(
@@ -26,6 +33,7 @@ def quantize(
     group_size: GroupSize = None,
     dense: Part = None,
     experts: Part = None,
+    embedding: Embedding = "none",
     offline: opt.Offline = False,
 ) -> int:
     """Write a smaller checkpoint, its weights in 8 or 4 bits; gesso alone loads it."""
@@ -37,9 +45,13 @@ def quantize(
     from gesso.models.quantize import quantize_folder
 
     _format("--to", to, group_size)
-    parts = {"--dense": to if dense is None else dense, "--experts": to if experts is None else experts}
+    parts = {
+        "--dense": to if dense is None else dense,
+        "--experts": to if experts is None else experts,
+        "--embedding": embedding,
+    }
     if group_size is not None and "int4" not in parts.values():
-        raise OptionError("--group-size is of int4, which neither --dense nor --experts is")
+        raise OptionError("--group-size is of int4, which none of --dense, --experts and --embedding is")
     chosen = Quantization(
         *(None if kind == "none" else _format(option, kind, group_size) for option, kind in parts.items())
     )

@@ -112,7 +112,7 @@ class ClassPass:
             z = z.add_(filling).unflatten(1, (GRAIN, -1))
             top = z.amax(dim=1)
             z.sub_(top[:, None])
-            tokens.append(len(vocabulary.weight) - z.eq(0).float().mul_(rank).amax(dim=1).long())
+            tokens.append(vocabulary.size - z.eq(0).float().mul_(rank).amax(dim=1).long())
             p = z.exp()
             tops.append(top)
             sums.append(p.sum(dim=1))
@@ -124,7 +124,7 @@ class ClassPass:
 
     def _scores(self, ids_T: Tensor) -> tuple[Tensor, Tensor]:
         """Their part of the table, and tempered logits [R, T]."""
-        table = self._vocabulary.weight.index_select(0, ids_T)
+        table = self._vocabulary.rows(ids_T)
         return table, self._vocabulary.cap_(linear(self._hidden_RD, table).float()).mul_(self._inverse_R1)
 
     def _mix(self, k: int, top_R1: Tensor, mixed_RD: Tensor) -> None:
@@ -153,7 +153,7 @@ class ClassPass:
 
     @torch.no_grad()
     def finish(self, factor_RK: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
-        """A sample of every position, int64 [R], and its mixed embedding [R, D], in the table's dtype.
+        """A sample of every position, int64 [R], and its mixed embedding [R, D], in the vocabulary's dtype.
 
         Args:
             factor_RK: log of what the scores of a class are multiplied by to be probabilities; -inf is impossible.
@@ -172,7 +172,7 @@ class ClassPass:
         begin = wholes
         for ids, p in zip(classes.rest, self._held, strict=True):
             shares = p.mul_(weight_RJ[:, None, begin : begin + p.shape[2]]).flatten(1)
-            table = vocabulary.weight.index_select(0, ids)
+            table = vocabulary.rows(ids)
             embedding_RD += linear(shares.to(table.dtype), table.T).float()
             begin += p.shape[2]
         embedding_RD *= vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
@@ -185,4 +185,4 @@ class ClassPass:
             [self._top_RJ[:, :wholes].repeat_interleave(classes.per_whole, dim=1), self._top_RJ[:, wholes:]], dim=1
         ).gather(1, block_R1)
         sample_R = pick_token(vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, top_R1, share_R1)
-        return sample_R, embedding_RD.to(vocabulary.weight.dtype)
+        return sample_R, embedding_RD.to(vocabulary.dtype)

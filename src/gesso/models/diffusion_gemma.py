@@ -90,12 +90,18 @@ class DiffusionGemma(nn.Module):
         """Plays denoising passes back instead of telling the device of every kernel; None runs them all."""
 
     @property
+    def anchor(self) -> Tensor:
+        """A weight that is never packed: it has the type of the activations, and lies where all others lie."""
+        assert self.norm.weight is not None
+        return self.norm.weight
+
+    @property
     def device(self) -> torch.device:
-        return self.vocabulary.weight.device
+        return self.anchor.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.vocabulary.weight.dtype
+        return self.anchor.dtype
 
     def new_cache(self, batch_size: int = 1, reserve: int = 0, widest: int = 0) -> KVCache:
         """An empty cache.
@@ -155,8 +161,7 @@ class DiffusionGemma(nn.Module):
 
         if self.replays is None or soft_ND is None:
             return work(canvas_N, soft_ND)
-        weights = self.vocabulary.weight.data_ptr()
-        return self.replays.run(work, canvas_N.to(self.device), widths, cache, soft_ND, weights)
+        return self.replays.run(work, canvas_N.to(self.device), widths, cache, soft_ND, self.anchor.data_ptr())
 
     def _layers(
         self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, soft_ND: Tensor | None, *, causal: bool

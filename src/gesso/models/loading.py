@@ -123,6 +123,7 @@ def load_folder(
     with torch.device("meta"):
         model = DiffusionGemma(config)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
+    model.to(kind)  # which a packed table reads its rows back to
     files, packed, apart = weight_files(folder), set[str](), dict[str, modelopt.Packed]()
     if stored is not None and isinstance(stored.experts, modelopt.FORMATS):
         forms = replace_layers(model, stored, modelopt.packed_layers(model, files))

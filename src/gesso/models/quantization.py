@@ -2,34 +2,51 @@
 
 `quantization_config` of a checkpoint that gesso wrote:
 
-    {"quant_method": "gesso", "dense": {"bits": 8}, "experts": {"bits": 4, "group_size": 64}}
+    {
+        "quant_method": "gesso",
+        "dense": {"bits": 8},
+        "experts": {"bits": 4, "group_size": 64},
+        "embedding": {"bits": 8}
+    }
 
-A part that is not named stays as it was. Embedding table, norms and routers always do.
+A part that is not named stays as it was. Norms and routers always do.
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
+from torch import nn
 
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import QUANT_METHOD, quantization_of
 from gesso.nn.experts import Experts
 from gesso.nn.quantized import NF4, Format, QuantizedExperts, QuantizedLinear, quantized_like
+from gesso.nn.quantized_vocabulary import QuantizedVocabulary
+from gesso.nn.vocabulary import Vocabulary
 from gesso.nn.weight_only import GROUP_SIZES, Int4, Int8
 
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Formats of the two parts of a model; None leaves a part as it is."""
+    """Formats of the parts of a model; None leaves a part as it is."""
 
     dense: Format | None = None
     """Of linear layers but routers."""
     experts: Format | None = None
+    embedding: Format | None = None
+    """Of the tied table: embedding, head and self-conditioning at once."""
+
+    def of(self, module: nn.Module) -> Format | None:
+        """The format of a layer, where it is one that can be packed."""
+        if isinstance(module, Vocabulary):
+            return self.embedding
+        return self.experts if isinstance(module, Experts) else self.dense
 
 
+PARTS = tuple(field.name for field in fields(Quantization))
 QLORA = Quantization(NF4(), NF4())
 
 
@@ -46,12 +63,12 @@ def replace_layers(
     """
     replaced: dict[str, Format] = {}
     for name, module in list(model.named_modules()):
-        form = chosen.experts if isinstance(module, Experts) else chosen.dense
+        form = chosen.of(module)
         if form is None or name.endswith("router.proj") or (only is not None and name not in only):
             continue
         try:
             with torch.device("meta"):
-                new = quantized_like(module, form)
+                new = _packed_like(module, form)
         except ValueError as error:
             raise OptionError(f"{name} cannot be held in 4 bits: {error}") from None
         if new is not None:
@@ -61,16 +78,20 @@ def replace_layers(
     return replaced
 
 
-def refuse_quantized(model: torch.nn.Module, doing: str) -> None:
+def _packed_like(module: nn.Module, form: Format) -> nn.Module | None:
+    return QuantizedVocabulary.like(module, form) if isinstance(module, Vocabulary) else quantized_like(module, form)
+
+
+def refuse_quantized(model: nn.Module, doing: str) -> None:
     """Raises OptionError where a layer is held in few bits: what is being done needs whole weights."""
     for name, module in model.named_modules():
-        if isinstance(module, QuantizedLinear | QuantizedExperts):
+        if isinstance(module, QuantizedLinear | QuantizedExperts | QuantizedVocabulary):
             raise OptionError(f"{doing} needs whole weights, and {name} is quantized: use the model it was made from")
 
 
 def write_quantization(chosen: Quantization) -> dict[str, Any]:
     """The `quantization_config` that says what `chosen` says."""
-    parts = {"dense": chosen.dense, "experts": chosen.experts}
+    parts = {name: getattr(chosen, name) for name in PARTS}
     return {"quant_method": QUANT_METHOD, **{name: _write(form) for name, form in parts.items() if form is not None}}
 
 
@@ -91,9 +112,9 @@ def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
     if found is None:
         return None
     for key in found:
-        if key not in ("quant_method", "dense", "experts"):
+        if key not in ("quant_method", *PARTS):
             raise CheckpointError(f"config.json: quantization_config: unknown key {key!r}")
-    return Quantization(*(_read(part, found.get(part)) for part in ("dense", "experts")))
+    return Quantization(**{part: _read(part, found.get(part)) for part in PARTS})
 
 
 def _read(part: str, raw: Any) -> Format | None:

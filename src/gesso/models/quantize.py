@@ -1,7 +1,7 @@
 """A checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
 
-Tensors are read, packed and let go one by one, fused experts one expert at a time. What is held at once is the packed
-layer that is being written, and a tensor of it.
+Matrices are read, packed and let go a slab of rows at a time, fused experts one expert at a time. What is held at once
+is the packed layer that is being written, and a slab in fp32.
 """
 
 import math
@@ -28,7 +28,7 @@ from gesso.models.loading import (
 from gesso.models.quantization import Quantization, replace_layers, write_quantization
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, SLAB, check_copies, open_checked, open_file, sources
 from gesso.nn.quantized import Format, part_names, restore
 
 Progress = Callable[[int, int], None]
@@ -72,8 +72,8 @@ def quantize_folder(
             into groups.
         CheckpointError: a source that cannot be used, or is quantized already.
     """
-    if chosen.dense is None and chosen.experts is None:
-        raise OptionError("--dense and --experts are both none: nothing would be quantized")
+    if chosen == Quantization():
+        raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise OptionError(f"--out {out} is there already and no empty folder: name another")
     config = read_model_config(source)
@@ -136,13 +136,13 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
             return {hf_name: file.get_tensor(hf_name)}
         lost, size = 0.0, 0.0
         parts = _empty(like, form)
-        for i, weight in enumerate(_matrices(file, hf_name, like)):
+        for place, weight in _slabs(file, hf_name, like):
             made = form.quantize(weight)
             whole = weight.float()
             lost += (restore(made, form, torch.float32) - whole).square().sum().item()
             size += whole.square().sum().item()
             for part, new in zip(parts, made, strict=True):
-                (part[i] if like.dim() == 3 else part).copy_(new)
+                part[place].copy_(new)
     errors.add(hf_name, math.sqrt(lost / size) if size else lost)
     return {to_hf(new): part for new, part in zip(part_names(name, form), parts, strict=True)}
 
@@ -152,13 +152,17 @@ def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
     return parts if like.dim() == 2 else tuple(part.new_empty(like.shape[0], *part.shape) for part in parts)
 
 
-def _matrices(file: Any, hf_name: str, like: Tensor) -> Iterator[Tensor]:
-    if like.dim() == 2:
-        yield file.get_tensor(hf_name)
-        return
+def _slabs(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
+    """Experts one by one, or slabs of a matrix's rows, which every format packs by themselves; and where they stand."""
     whole = file.get_slice(hf_name)
-    for expert in range(like.shape[0]):
-        yield whole[expert]
+    if like.dim() == 3:
+        for expert in range(len(like)):
+            yield expert, whole[expert]
+        return
+    rows = max(1, SLAB // like.shape[1])
+    for begin in range(0, len(like), rows):
+        place = slice(begin, begin + rows)
+        yield place, whole[place]
 
 
 def _check_space(

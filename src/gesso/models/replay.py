@@ -92,7 +92,7 @@ def cuda_replays(model: "DiffusionGemma") -> Replays:
     for _, _, block in model.blocks():
         experts = block.experts
         with torch.no_grad():
-            if not (type(experts) is Experts and grouped(model.vocabulary.weight, *experts.parameters())):
+            if not (type(experts) is Experts and grouped(model.anchor, *experts.parameters())):
                 raise OptionError(
                     "cuda_graphs needs experts in bfloat16, not quantized, and a GPU of compute capability 9 or 10"
                 )

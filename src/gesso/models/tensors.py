@@ -14,6 +14,8 @@ from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
 
 INDEX = "model.safetensors.index.json"
 _FLOATS = ("F64", "F32", "F16", "BF16")
+SLAB = 1 << 20
+"""Numbers of a tensor that are cast at a time: 4 MiB of fp32."""
 _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloat16: "BF16"}
 """Names of safetensors for the types of packed tensors."""
 
@@ -81,9 +83,15 @@ def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.
     copies = {name: tied for name in files if (tied := tied_to(name)) is not None and tied in names}
     for copy, original in copies.items():
         with open_file(files[copy]) as file, open_file(files[original]) as other:
-            if not torch.equal(file.get_tensor(copy).to(dtype), other.get_tensor(original).to(dtype)):
+            if not _equal(file.get_tensor(copy), other.get_tensor(original), dtype):
                 raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
     return list(copies)
+
+
+def _equal(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
+    """Whether two tensors are the same in `dtype`; a slab of each is cast at a time."""
+    slabs = zip(first.flatten().split(SLAB), second.flatten().split(SLAB), strict=False)
+    return first.shape == second.shape and all(torch.equal(one.to(dtype), other.to(dtype)) for one, other in slabs)
 
 
 def _names(names: list[str]) -> str:

@@ -46,13 +46,14 @@ class Format(Protocol):
         """The parts of `weight` [out, in]."""
 
     def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """The matrix in `dtype`, and what its rows have still to be multiplied by, [out], where that is not one."""
+        """The matrix in `dtype`, in memory of its own, and what its rows have still to be multiplied by, [out], where
+        that is not one."""
 
 
 def restore(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
     """The matrix [out, in] that `parts` stand for, in `dtype`."""
     weight, factor = form.unpack(parts, dtype)
-    return weight if factor is None else (weight * factor[:, None]).to(dtype)
+    return weight if factor is None else weight.mul_(factor[:, None])
 
 
 def _levels() -> Tensor:

@@ -4,6 +4,9 @@ The table is tied three ways: it embeds tokens (times sqrt(D)), scores hidden st
 and turns a distribution over tokens back into a hidden state. Scoring and mixing together are attention
 with K = V = the table, so one pass over chunks of the vocabulary with a running maximum gives the sample,
 the argmax, the entropy and the mixed embedding without ever holding the logits of a whole canvas.
+
+`gesso.nn.quantized_vocabulary` has the same over a table in few bits, so whoever reads the table asks for the `rows` of
+tokens or for a `slab`.
 """
 
 from collections.abc import Sequence
@@ -45,7 +48,7 @@ class VocabularyPass:
     normaliser_N: Tensor
     """log-sum-exp of the tempered logits, fp32."""
     embedding_ND: Tensor
-    """sqrt(D) * probabilities @ table, in the table's dtype: the next step's self-conditioning."""
+    """sqrt(D) * probabilities @ table, in the vocabulary's dtype: the next step's self-conditioning."""
 
     @staticmethod
     def cat(parts: "Sequence[VocabularyPass]") -> "VocabularyPass":
@@ -64,21 +67,43 @@ class Vocabulary(nn.Module):
     def __init__(self, vocab_size: int, hidden_size: int, softcap: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
+        self.size, self.width = vocab_size, hidden_size
         self.softcap = softcap
         self.root = hidden_size**0.5
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Of embeddings, and of the table's rows as they are read."""
+        return self.weight.dtype
+
+    @property
     def scale(self) -> float:
         """sqrt(D), rounded to the table's dtype as the reference rounds it."""
-        return float(torch.tensor(self.root, dtype=self.weight.dtype))
+        return float(torch.tensor(self.root, dtype=self.dtype))
+
+    def rows(self, tokens: Tensor) -> Tensor:
+        """The table's rows of `tokens` [...], [..., D]."""
+        return F.embedding(tokens, self.weight)
+
+    def slab(self, begin: int, end: int) -> Tensor:
+        """The table's rows from `begin` to before `end`, or to its own end, [n, D]."""
+        return self.weight[begin:end]
+
+    def chunk(self, device: torch.device) -> int:
+        """Tokens that are scored at a time, whole blocks."""
+        return chunk_of(device)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings of `tokens` [...] times sqrt(D), [..., D]."""
-        return F.embedding(tokens, self.weight) * self.scale
+        return self.rows(tokens) * self.scale
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """What `logits` are before the soft-cap, in the type of `hidden`."""
+        return linear(hidden, self.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Soft-capped scores of hidden states [..., D], fp32 [..., V]."""
-        scores = linear(hidden, self.weight).float()
+        scores = self.scores(hidden).float()
         if torch.is_grad_enabled():
             return (scores / self.softcap).tanh() * self.softcap
         return self.cap_(scores)
@@ -120,29 +145,31 @@ class Vocabulary(nn.Module):
             argmax_N=argmax_N1[:, 0],
             entropy_N=(total_N1.log() - weighted_N1 / total_N1)[:, 0],
             normaliser_N=(maximum_N1 + total_N1.log())[:, 0],
-            embedding_ND=(mixed_ND / total_N1 * self.scale).to(self.weight.dtype),
+            embedding_ND=(mixed_ND / total_N1 * self.scale).to(self.dtype),
         )
 
     def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
-        """Over all chunks of the table; on CUDA a kernel does it."""
-        device = hidden_ND.device
-        if usable(device):
+        """Over the whole table; on CUDA a kernel does it."""
+        if usable(hidden_ND.device):
             from gesso.kernels.vocabulary import walk
 
             return walk(hidden_ND, self.weight, inverse_N1, self.softcap, BLOCK)
-        rows, (vocab, width) = hidden_ND.shape[0], self.weight.shape
-        chunk = chunk_of(device)
+        return self._walk_chunks(hidden_ND, inverse_N1)
+
+    def _walk_chunks(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
+        rows, device = hidden_ND.shape[0], hidden_ND.device
+        chunk = self.chunk(device)
         # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
         # turns them into S exp(d) and (U + d S) exp(d).
         maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, device=device)
         total_N1 = torch.zeros(rows, 1, device=device)
         weighted_N1 = torch.zeros(rows, 1, device=device)
         argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixed_ND = torch.zeros(rows, width, device=device)
+        mixed_ND = torch.zeros(rows, self.width, device=device)
         sums: list[Tensor] = []
         references: list[Tensor] = []
-        for start in range(0, vocab, chunk):
-            table = self.weight[start : start + chunk]
+        for start in range(0, self.size, chunk):
+            table = self.slab(start, start + chunk)
             z = self.cap_(linear(hidden_ND, table).float()).mul_(inverse_N1)
             top_N1, index_N1 = z.max(dim=-1, keepdim=True)
             argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
@@ -166,7 +193,7 @@ class Vocabulary(nn.Module):
         """Inverse distribution function in two strides: first the block, then the token in it."""
         block_N1, share_N1 = pick_block(mass_NG, uniform_N)
         tokens_NB = block_N1 * BLOCK + torch.arange(BLOCK, device=mass_NG.device)
-        inside_NB = tokens_NB < self.weight.shape[0]
+        inside_NB = tokens_NB < self.size
         return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, maximum_N1, share_N1)
 
 
@@ -203,7 +230,7 @@ def pick_token(
         maximum_N1: what scores are taken relative to.
         share_N1: of the block's mass, from its begin on.
     """
-    table_NBD = F.embedding(tokens_NB.clamp(0, vocabulary.weight.shape[0] - 1), vocabulary.weight)
+    table_NBD = vocabulary.rows(tokens_NB.clamp(0, vocabulary.size - 1))
     scores = torch.bmm(table_NBD, hidden_ND[:, :, None])[..., 0].float()
     z = vocabulary.cap_(scores).mul_(inverse_N1).sub_(maximum_N1)
     p = torch.where(inside_NB, z.exp_(), 0.0)

@@ -137,7 +137,9 @@ def make_batch(
     """
     tokens: list[int] = []
     targets: list[int] = []
-    lengths, starts, canvases, sources = [], [], [], []
+    lengths, starts = [], []
+    canvases: list[list[int]] = []
+    sources: list[list[int]] = []
     drawn = []
     for conversation in conversations:
         blocks = conversation.canvases(canvas_length)

@@ -1,0 +1,151 @@
+"""The tied table in few bits: rows are read back where they are asked for, and the table a chunk at a time.
+
+A pass over the vocabulary reads every chunk back once for all its positions, and then computes what it would over the
+table that the bits stand for. What is held beside the bits is one chunk.
+
+    N positions   V vocabulary   D hidden
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gesso.kernels import Walk
+from gesso.nn.linear import linear
+from gesso.nn.quantized import Format, matmul, restore
+from gesso.nn.vocabulary import GPU_TRAINING_BYTES, TRAINING_BYTES, Vocabulary, chunk_of
+
+GPU_CHUNK = 1 << 14
+"""Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
+large as those of a whole table."""
+
+
+class QuantizedVocabulary(Vocabulary):
+    """A frozen `Vocabulary` whose table is held as a format packs it; gradients reach hidden states only."""
+
+    def __init__(
+        self, vocab_size: int, hidden_size: int, softcap: float, form: Format, dtype: torch.dtype = torch.float32
+    ) -> None:
+        """
+        Args:
+            dtype: of embeddings, and what rows are read back to.
+
+        Raises:
+            ValueError: the table's rows cannot be grouped.
+        """
+        with torch.device("meta"):
+            super().__init__(vocab_size, hidden_size, softcap)
+        del self.weight  # the parts stand for it
+        self.form, self._dtype = form, dtype
+        for name, part in zip(form.parts, form.empty(vocab_size, hidden_size), strict=True):
+            self.register_buffer(name, part)
+
+    @classmethod
+    def like(cls, plain: Vocabulary, form: Format) -> "QuantizedVocabulary":
+        """An empty one of the shape and type of `plain`."""
+        return cls(plain.size, plain.width, plain.softcap, form, plain.dtype)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "QuantizedVocabulary":
+        # What casts the module casts what it reads back, too.
+        self._dtype = fn(torch.empty(0, dtype=self._dtype)).dtype
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._dtype
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The packed table."""
+        return tuple(self.get_buffer(name) for name in self.form.parts)
+
+    def rows(self, tokens: Tensor) -> Tensor:
+        chosen = tuple(part.index_select(0, tokens.flatten()) for part in self.parts)
+        return restore(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
+
+    def slab(self, begin: int, end: int) -> Tensor:
+        return self._slab(begin, end, self.dtype)
+
+    def _slab(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
+        return restore(tuple(part[begin:end] for part in self.parts), self.form, dtype)
+
+    def chunk(self, device: torch.device) -> int:
+        return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
+
+    def slabs(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+        """The first token of every chunk of the table, and its rows."""
+        chunk = self.chunk(device)
+        for begin in range(0, self.size, chunk):
+            yield begin, self._slab(begin, begin + chunk, dtype)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        return matmul(hidden, self.parts, self.form)
+
+    def mix(self, logits: Tensor) -> Tensor:
+        shares = logits.softmax(dim=-1, dtype=torch.float32)
+        mixed = torch.zeros(*logits.shape[:-1], self.width, device=logits.device)
+        for begin, table in self.slabs(logits.device, self.dtype):
+            mixed += linear(shares[..., begin : begin + len(table)].to(table.dtype), table.T)
+        return (mixed * self.scale).to(self.dtype)
+
+    def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """As of a whole table. Every chunk is read back twice: for the normaliser, and, with it, for the gradient."""
+        loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
+        return loss
+
+    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
+        return self._walk_chunks(hidden_ND, inverse_N1)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Soft-capped linear scores and their cross-entropy, loss and gradient of the hidden states."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden_ND: Tensor, targets_N: Tensor, vocabulary: QuantizedVocabulary) -> Tensor:
+        device, softcap = hidden_ND.device, vocabulary.softcap
+        kind = device.type
+        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
+        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * vocabulary.chunk(device)))
+        with torch.autocast(kind, enabled=False):
+            share = 1 / max(1, len(hidden_ND))
+            total = torch.zeros((), device=device)
+            grad_hidden = torch.zeros_like(hidden_ND, dtype=torch.float32) if ctx.needs_input_grad[0] else None
+            for begin in range(0, len(hidden_ND), rows):
+                part = slice(begin, begin + rows)
+                hidden, targets = hidden_ND[part].to(half), targets_N[part, None]
+                score = torch.zeros(targets.shape, device=device)
+                normaliser = torch.full(targets.shape, -torch.inf, device=device)
+                for _, bent, place, inside in _scored(vocabulary, hidden, targets):
+                    scores = bent * softcap
+                    score += scores.gather(1, place) * inside
+                    normaliser = torch.logaddexp(normaliser, scores.logsumexp(dim=-1, keepdim=True))
+                total += (normaliser - score).sum()
+                if grad_hidden is None:
+                    continue
+                for table, bent, place, inside in _scored(vocabulary, hidden, targets):
+                    # d loss / d score is probability - target; the cap's slope is 1 - tanh^2.
+                    grad = (bent * softcap).sub_(normaliser).exp_().scatter_add_(1, place, -inside.float())
+                    grad = grad.mul_(bent.square_().neg_().add_(1.0)).mul_(share).to(half)
+                    grad_hidden[part] += grad @ table
+        ctx.save_for_backward(grad_hidden)
+        return total * share
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None, None]:
+        (hidden,) = ctx.saved_tensors
+        return None if hidden is None else hidden * grads[0], None, None
+
+
+def _scored(
+    vocabulary: QuantizedVocabulary, hidden_ND: Tensor, targets_N1: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Of every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
+    for begin, table in vocabulary.slabs(hidden_ND.device, hidden_ND.dtype):
+        scores = (hidden_ND @ table.T).float()
+        bent = scores.mul_(2 / vocabulary.softcap).sigmoid_().mul_(2).sub_(1)  # see `cap_`
+        place_N1 = targets_N1 - begin
+        inside_N1 = (place_N1 >= 0) & (place_N1 < len(table))
+        yield table, bent, place_N1.clamp(0, len(table) - 1), inside_N1
