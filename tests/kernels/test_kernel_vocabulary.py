@@ -117,3 +117,14 @@ def test_no_kernel_is_used_off_cuda() -> None:
     assert not usable(torch.device("cpu"))
     assert not usable(torch.device("meta"))
     assert usable(torch.device("cuda"))
+
+
+def test_the_embedding_may_be_left_out() -> None:
+    table, hidden = problem(16, 300, 48, torch.float32)
+    temperature, uniform = torch.full((16,), 0.7), torch.rand(16, generator=torch.Generator().manual_seed(1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "usable", lambda _: True)
+        whole, less = (table.predict(hidden, temperature.to(DEVICE), uniform, mix=mix) for mix in (True, False))
+    assert less.embedding_ND.shape == (16, 0)
+    assert torch.equal(less.sample_N, whole.sample_N)
+    assert torch.equal(less.entropy_N, whole.entropy_N)

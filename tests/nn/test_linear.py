@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gesso.nn.grain import GRAIN
+from gesso.nn.grain import grain
 from gesso.nn.linear import SMALL, Linear, linear
 
 SHAPES = [(192, 256), (256, 1811), (704, 384), (96, 2048)]
@@ -25,13 +25,14 @@ def test_it_is_the_product(inside: int, outside: int, biased: bool) -> None:
 @pytest.mark.parametrize(("inside", "outside"), SHAPES)
 def test_a_row_does_not_depend_on_those_beside_it(inside: int, outside: int) -> None:
     torch.manual_seed(1)
-    x, weight = torch.randn(16 * GRAIN, inside), torch.randn(outside, inside)
+    rows = grain(torch.device("cpu"))
+    x, weight = torch.randn(16 * rows, inside), torch.randn(outside, inside)
     with torch.inference_mode():
         whole = linear(x, weight)
-        for rows in (GRAIN, 2 * GRAIN, 3 * GRAIN, 8 * GRAIN):
-            for start in (0, GRAIN, 5 * GRAIN):
-                part = linear(x[start : start + rows].contiguous(), weight)
-                assert torch.equal(part, whole[start : start + rows])
+        for count in (rows, 2 * rows, 3 * rows, 8 * rows):
+            for start in (0, rows, 5 * rows):
+                part = linear(x[start : start + count].contiguous(), weight)
+                assert torch.equal(part, whole[start : start + count])
 
 
 def test_a_table_read_the_other_way_round() -> None:

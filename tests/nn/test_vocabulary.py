@@ -169,6 +169,16 @@ def test_bfloat16_stays_near() -> None:
     assert bool(((found.embedding_ND.double() - mixed).abs() <= 0.05).all())
 
 
+@given(cases(), st.integers(0, 99))
+def test_the_embedding_may_be_left_out(case: Case, seed: int) -> None:
+    table, hidden, _ = problem(case)
+    uniform = torch.rand(case.rows, generator=torch.Generator().manual_seed(seed))
+    whole, less = (table.predict(hidden, torch.tensor(case.temperatures), uniform, mix=mix) for mix in (True, False))
+    assert less.embedding_ND.shape == (case.rows, 0)
+    for name in ("sample_N", "argmax_N", "entropy_N", "normaliser_N"):
+        assert torch.equal(getattr(whole, name), getattr(less, name))
+
+
 @given(cases())
 def test_the_parts_agree_with_each_other(case: Case) -> None:
     table, hidden, z = problem(case)

@@ -201,7 +201,9 @@ def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: S
     widths = [state.width for state in states]
     temperatures = torch.tensor([state.temperature for state in states]).repeat_interleave(torch.tensor(widths))
     uniforms = torch.cat([state.draw_uniform() for state in states])
-    outcome = vocabulary.predict(torch.cat(list(hidden)), temperatures.to(hidden[0].device), uniforms)
+    # What a canvas of one step believes conditions nothing: token by token it is left out.
+    mix = any(state.rules.max_denoising_steps > 1 for state in states)
+    outcome = vocabulary.predict(torch.cat(list(hidden)), temperatures.to(hidden[0].device), uniforms, mix=mix)
     samples, bests = torch.stack((outcome.sample_N, outcome.argmax_N)).cpu()
     parts = zip(
         states,

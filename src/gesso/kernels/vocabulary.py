@@ -37,13 +37,16 @@ LOWEST = tl.constexpr(-1e38)
 """Below every score, and finite: what there is nothing of weighs 0 and not nan."""
 
 
-def walk(hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float, block: int) -> Walk:
+def walk(
+    hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float, block: int, *, mix: bool = True
+) -> Walk:
     """Soft-capped scores times `inverse`, added up as `Walk` says; scores are rounded to the table's dtype.
 
     Args:
         hidden_ND: contiguous, in the table's dtype.
         inverse_N1: one over the temperature, fp32.
         block: tokens of a partial sum; a slab is whole blocks.
+        mix: False leaves the mixed rows without columns.
     """
     rows, (vocab, width) = hidden_ND.shape[0], table_VD.shape
     device = hidden_ND.device
@@ -56,7 +59,7 @@ def walk(hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float
     maxima_NS, weighted_NS = torch.empty(2, rows, slabs, device=device)
     best_NS = torch.empty(rows, slabs, dtype=torch.int32, device=device)
     maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, device=device)
-    mixed_ND = torch.zeros(rows, width, device=device)
+    mixed_ND = torch.zeros(rows, width if mix else 0, device=device)
     tile = min(ROWS, max(SMALLEST, triton.next_power_of_2(rows)))
     for start in range(0, vocab, CHUNK):
         table = table_VD[start : start + CHUNK]
@@ -89,9 +92,10 @@ def walk(hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float
         )
         tops = maxima_NS[:, first : first + count]
         risen_N1 = torch.maximum(maximum_N1, tops.amax(dim=1, keepdim=True))
-        shares.mul_((tops - risen_N1).exp()[..., None])
-        mixed = shares.flatten(1)[:, : len(table)] @ table
-        mixed_ND.mul_((maximum_N1 - risen_N1).exp()).add_(mixed)
+        if mix:
+            shares.mul_((tops - risen_N1).exp()[..., None])
+            mixed = shares.flatten(1)[:, : len(table)] @ table
+            mixed_ND.mul_((maximum_N1 - risen_N1).exp()).add_(mixed)
         maximum_N1 = risen_N1
     # A slab's sums are relative to its own maximum m: with d = m - maximum, exp(z - maximum) is exp(z - m) exp(d), and
     # (z - maximum) is (z - m) + d.

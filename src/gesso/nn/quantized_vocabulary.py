@@ -96,8 +96,8 @@ class QuantizedVocabulary(Vocabulary):
         loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
         return loss
 
-    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
-        return self._walk_chunks(hidden_ND, inverse_N1)
+    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
+        return self._walk_chunks(hidden_ND, inverse_N1, mix=mix)
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -48,7 +48,8 @@ class VocabularyPass:
     normaliser_N: Tensor
     """log-sum-exp of the tempered logits, fp32."""
     embedding_ND: Tensor
-    """sqrt(D) * probabilities @ table, in the vocabulary's dtype: the next step's self-conditioning."""
+    """sqrt(D) * probabilities @ table, in the vocabulary's dtype: the next step's self-conditioning.
+    No columns where it was left out."""
 
     @staticmethod
     def cat(parts: "Sequence[VocabularyPass]") -> "VocabularyPass":
@@ -126,20 +127,26 @@ class Vocabulary(nn.Module):
         return scores.mul_(2 / self.softcap).sigmoid_().mul_(2 * self.softcap).sub_(self.softcap)
 
     @torch.no_grad()
-    def predict(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+    def predict(
+        self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
+    ) -> VocabularyPass:
         """Sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
 
         Args:
             hidden_ND: normed hidden states.
             temperature_N: above zero, one per position, fp32.
             uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
+            mix: False leaves the embedding out, [N, 0], where no step follows: it takes half of the time.
         """
         rows = (pad_rows(x).split(ROWS) for x in (hidden_ND, temperature_N, uniform_N))
-        return VocabularyPass.cat([self._predict_rows(*part) for part in zip(*rows, strict=True)]).first(len(hidden_ND))
+        passes = [self._predict_rows(*part, mix=mix) for part in zip(*rows, strict=True)]
+        return VocabularyPass.cat(passes).first(len(hidden_ND))
 
-    def _predict_rows(self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+    def _predict_rows(
+        self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool
+    ) -> VocabularyPass:
         inverse_N1 = (1.0 / temperature_N.float())[:, None]
-        mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND = self._walk(hidden_ND, inverse_N1)
+        mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND = self._walk(hidden_ND, inverse_N1, mix=mix)
         return VocabularyPass(
             sample_N=self._draw(mass_NB, hidden_ND, inverse_N1, maximum_N1, uniform_N),
             argmax_N=argmax_N1[:, 0],
@@ -148,15 +155,15 @@ class Vocabulary(nn.Module):
             embedding_ND=(mixed_ND / total_N1 * self.scale).to(self.dtype),
         )
 
-    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
+    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
         """Over the whole table; on CUDA a kernel does it."""
         if usable(hidden_ND.device):
             from gesso.kernels.vocabulary import walk
 
-            return walk(hidden_ND, self.weight, inverse_N1, self.softcap, BLOCK)
-        return self._walk_chunks(hidden_ND, inverse_N1)
+            return walk(hidden_ND, self.weight, inverse_N1, self.softcap, BLOCK, mix=mix)
+        return self._walk_chunks(hidden_ND, inverse_N1, mix=mix)
 
-    def _walk_chunks(self, hidden_ND: Tensor, inverse_N1: Tensor) -> Walk:
+    def _walk_chunks(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
         rows, device = hidden_ND.shape[0], hidden_ND.device
         chunk = self.chunk(device)
         # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
@@ -165,7 +172,7 @@ class Vocabulary(nn.Module):
         total_N1 = torch.zeros(rows, 1, device=device)
         weighted_N1 = torch.zeros(rows, 1, device=device)
         argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixed_ND = torch.zeros(rows, self.width, device=device)
+        mixed_ND = torch.zeros(rows, self.width if mix else 0, device=device)
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):
@@ -181,7 +188,8 @@ class Vocabulary(nn.Module):
             blocks = F.pad(p, (0, -p.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK)).sum(dim=-1)
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
-            mixed_ND.mul_(shrink).add_(linear(p.to(table.dtype), table.T))
+            if mix:
+                mixed_ND.mul_(shrink).add_(linear(p.to(table.dtype), table.T))
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
