@@ -56,7 +56,8 @@ class FakeDenoiser:
         self.rows = cache
         return torch.zeros(len(canvas_N), SIZE)
 
-    def predict(self, _hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor) -> VocabularyPass:
+    def predict(self, _hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool) -> VocabularyPass:
+        assert mix, "steps follow"
         shape = (len(self.rows), WIDTH)
         self.seen.append(Seen(self.canvas_BC, self.soft_BCD, temperature_N.view(shape), uniform_N.view(shape)))
         best, entropy, soft = [], [], []
