@@ -200,6 +200,14 @@ def test_thinking(client: TestClient, service: FakeService, fields: dict[str, An
     assert options(client, service, **fields) == expected
 
 
+def test_a_thought_may_come_before_what_is_constrained(client: TestClient, service: FakeService) -> None:
+    thinking = {"thinking": True, "thinking_budget": 64}
+    called = options(client, service, reasoning_effort="low", tools=[WEATHER], tool_choice="required")
+    assert called == {"tools": [WEATHER], "tool_choice": "required", **thinking}
+    shaped = options(client, service, reasoning_effort="low", response_format={"type": "json_object"})
+    assert shaped == {"json_object": True, **thinking}
+
+
 def test_effort_is_a_share_of_max_tokens(client: TestClient, service: FakeService) -> None:
     assert options(client, service, reasoning_effort="low", max_tokens=1000)["thinking_budget"] == 250
     assert options(client, service, reasoning_effort="low", max_tokens=1)["thinking_budget"] == 1
@@ -213,7 +221,6 @@ def test_effort_is_a_share_of_max_tokens(client: TestClient, service: FakeServic
         ({"reasoning_effort": "low", "thinking_budget": 5}, "thinking_budget"),
         ({"thinking_budget": 5, "chat_template_kwargs": {"enable_thinking": False}}, "thinking_budget"),
         ({"thinking_budget": 5, "chat_template_kwargs": {"thinking_budget": 6}}, "thinking_budget"),
-        ({"reasoning_effort": "low", "tools": [WEATHER], "tool_choice": "required"}, "tool_choice"),
     ],
 )
 def test_contradictions_about_thinking(client: TestClient, fields: dict[str, Any], param: str) -> None:
