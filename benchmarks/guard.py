@@ -64,7 +64,7 @@ GUARDED = {
         ("denoise.py", "--shape", "small", "--steps", "4", "--runs", "2", "--no-compile", "--json"), _denoise, 0.15
     ),
     "constrain": Guarded(("constrain.py", "--vocab", "4096", "--steps", "6", "--repeats", "3"), _constrain, 0.1),
-    "short": Guarded(("short.py", "--tokens", "4,16", "--repeats", "3"), _short, 0.2),
+    "short": Guarded(("short.py", "--tokens", "4,16", "--repeats", "3", "--no-peer"), _short, 0.2),
     "train": Guarded(("train.py", "--examples", "4", "--steps", "2", "--json"), _train, 0.15),
 }
 
