@@ -178,6 +178,28 @@ def test_arguments_of_a_call_must_be_an_object(client: TestClient, arguments: st
     assert refusal(client, messages=messages)["param"] == "messages[1].tool_calls[0].function.arguments"
 
 
+# Predicted answers.
+
+
+@pytest.mark.parametrize(
+    "content", ["Hello there", [{"type": "text", "text": "Hello "}, {"type": "text", "text": "there"}]]
+)
+def test_a_prediction_is_what_canvases_start_from(client: TestClient, service: FakeService, content: Any) -> None:
+    prediction = {"type": "content", "content": content}
+    predicted = service.engine.tokenizer.encode("Hello there")
+    service.events = [Finished(result(token_ids=(7, *predicted[:-1], 8)))]
+    answer = ask(client, prediction=prediction, diffusion={"strength": 0.5}, n=2)
+    assert service.requests[-1].options["prediction"] == "Hello there"
+    assert service.requests[-1].options["strength"] == 0.5
+    details = answer["usage"]["completion_tokens_details"]
+    assert details["accepted_prediction_tokens"] == 2 * (len(predicted) - 1)
+    assert details["rejected_prediction_tokens"] == 2
+
+
+def test_an_empty_prediction_is_none(client: TestClient, service: FakeService) -> None:
+    assert options(client, service, prediction={"type": "content", "content": ""}) == {}
+
+
 # Thoughts.
 
 

@@ -178,6 +178,19 @@ def test_sdk_response_formats(openai: Any, mini_url: str) -> None:
             ask(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": {"not": {}}}})
 
 
+def test_sdk_predicted_output(openai: Any, mini_url: str) -> None:
+    """A change to a function, with the function as it was as the prediction."""
+    source = "def add_seven(x):\n    return x + 7"
+    question: list[Any] = [{"role": "user", "content": f"Change 7 to 12.\n\n{source}"}]
+    with sdk(openai, mini_url) as client:
+        answer = client.chat.completions.create(
+            model="mini", messages=question, seed=1, prediction={"type": "content", "content": source}
+        )
+    details = answer.usage.completion_tokens_details
+    assert answer.choices[0].message.content
+    assert details.accepted_prediction_tokens + details.rejected_prediction_tokens > 5
+
+
 # The same with prepared answers: keys, tools, failures.
 
 

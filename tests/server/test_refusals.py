@@ -52,7 +52,10 @@ def test_unknown_fields_are_named_wherever_they_stand(client: TestClient, fields
         ({"function_call": "auto"}, "function_call"),
         ({"modalities": ["audio"]}, "modalities"),
         ({"audio": {"voice": "x"}}, "audio"),
-        ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
+        (
+            {"prediction": {"type": "content", "content": "x"}, "diffusion": {"start_canvas": [5] * 8}},
+            "prediction",
+        ),
         ({"verbosity": "low"}, "verbosity"),
         ({"web_search_options": {}}, "web_search_options"),
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),

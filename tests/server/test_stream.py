@@ -39,6 +39,11 @@ def test_usage_comes_last_and_only_when_asked_for(client: TestClient) -> None:
     assert last["usage"]["completion_tokens"] == 6
     assert all(chunk["usage"] is None for chunk in rest)
     assert refusal(client, stream_options={"include_usage": True})["param"] == "stream_options"
+    prediction = {"type": "content", "content": "what nobody says"}
+    *_, last = chunks(client, stream_options={"include_usage": True}, prediction=prediction)
+    details = last["usage"]["completion_tokens_details"]
+    assert details["accepted_prediction_tokens"] == 0
+    assert details["rejected_prediction_tokens"] > 0
 
 
 def test_thoughts_and_calls_have_deltas_of_their_own(client: TestClient, service: FakeService) -> None:

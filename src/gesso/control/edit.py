@@ -26,7 +26,7 @@ CONTEXT = 512
 """Tokens of the surroundings that the model reads."""
 DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
-_OWN = ("start_canvas", "canvas", "begin", "raw", "thinking", "tools")
+_OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
 _AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
 _BEFORE, _AFTER = "Before the part:", "After the part:"
 _TASK = "Change the part as follows, and answer with the changed part alone."
@@ -102,8 +102,7 @@ def edit(
     tokens = _tokens(engine.tokenizer, passage.text)
     config = engine.defaults.override(canvas_length=options.get("canvas_length"))
     width = config.canvas_length or engine.model.config.canvas_length
-    start = [*tokens, engine.end_of_turn]
-    start += [engine.filling] * (-len(start) % width)
+    start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:

@@ -1,6 +1,7 @@
 """A request's settings against the model that it is for."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from gesso.config import ModelConfig
 from gesso.errors import OptionError
@@ -8,6 +9,8 @@ from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 LEAST_CANVAS = 4
+PREDICTION_STRENGTH = 0.3
+"""Noise in a predicted answer, where nobody says how much."""
 
 
 def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mapping[str, int]) -> None:
@@ -42,3 +45,29 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
             raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")
     if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
         raise OptionError("thinking_budget: this checkpoint has no tokens that open and close a thought")
+
+
+def start_predicted(
+    options: Mapping[str, Any], others: Mapping[str, Any], defaults: GenerationConfig, shape: ModelConfig
+) -> tuple[dict[str, Any], int]:
+    """Options of a request whose canvases start from a predicted answer, and the width of the canvases.
+
+    Args:
+        others: options that a prediction does not go with, by name.
+
+    Raises:
+        OptionError: one of them is given, or there are no whole canvases.
+    """
+    for name, value in others.items():
+        if value:
+            raise OptionError(f"prediction does not go with {name}")
+    shaping = {name: options.get(name) for name in ("canvas_length", "mode", "canvas_width")}
+    settings = defaults.override(**shaping)
+    if settings.mode == "ar" or settings.canvas_width != "full":
+        what = "mode ar" if settings.mode == "ar" else f"canvas_width {settings.canvas_width}"
+        raise OptionError(f"prediction starts whole canvases, which {what} does not have")
+    started = {"strength": PREDICTION_STRENGTH, **{name: value for name, value in options.items() if value is not None}}
+    if started["strength"] != 1:
+        # What starts from a text need not be seen twice to be stable.
+        started.setdefault("stability_threshold", 0)
+    return started, settings.canvas_length or shape.canvas_length

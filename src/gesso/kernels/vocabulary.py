@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gesso.kernels import Walk
+from gesso.kernels.rounding import rounded
 
 SLAB = 256
 """Tokens that a program scores."""
@@ -154,7 +155,7 @@ def _score(
         scores = tl.dot(x, w, scores, input_precision="ieee")
         hidden += DEPTH
         table += DEPTH
-    scores = _rounded(scores, table.dtype.element_ty)
+    scores = rounded(scores, table.dtype.element_ty)
     # tanh of |x| is (1 - e) / (1 + e) with e = exp(-2 |x|), which is never too large.
     e = tl.exp(tl.abs(scores) * (-2.0 / softcap))
     bent = (1.0 - e) / (1.0 + e) * softcap
@@ -172,19 +173,4 @@ def _score(
     parts = tl.sum(tl.reshape(p, (TILE, SLAB // BLOCK, BLOCK)), axis=2)
     tl.store(sums + at[:, None] * (SLAB // BLOCK) + blocks[None, :], parts, mask=known[:, None])
     share = shares + (row * count + slab)[:, None] * SLAB + tl.arange(0, SLAB)[None, :]
-    tl.store(share, _rounded(p, shares.dtype.element_ty).to(shares.dtype.element_ty), mask=known[:, None])
-
-
-@triton.jit
-def _rounded(x, dtype: tl.constexpr):
-    """fp32 x, rounded to what `dtype` holds.
-
-    bfloat16 by hand: a conversion that reads a matmul's registers keeps Hopper's matmuls from overlapping (ptxas warns
-    of it, C7514), and the interpreter cuts off where it should round.
-    """
-    if dtype == tl.bfloat16:
-        bits = x.to(tl.int32, bitcast=True)
-        x = ((bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000).to(tl.float32, bitcast=True)
-    else:
-        x = x.to(dtype).to(tl.float32)
-    return x
+    tl.store(share, rounded(p, shares.dtype.element_ty).to(shares.dtype.element_ty), mask=known[:, None])

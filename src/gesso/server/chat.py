@@ -55,6 +55,7 @@ def chat_routes(context: Context) -> APIRouter:
         engine = context.service.engine
         options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
         prompt = template_messages(body.messages)
+        predicted = engine.tokenizer.encode(options.get("prediction", ""))
         drafts = body.diffusion is not None and body.diffusion.draft_frames
         number = body.n or 1
         requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
@@ -62,13 +63,13 @@ def chat_routes(context: Context) -> APIRouter:
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, wants_usage))
+            return EventStream(choices, _chunks(choices, head, wants_usage, predicted))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
             object="chat.completion",
             choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
-            usage=usage(results, number),
+            usage=usage(results, number, predicted),
         )
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
@@ -128,7 +129,9 @@ def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
     return ChatLogprobs(content=content, refusal=None)
 
 
-async def _chunks(choices: Choices, head: dict[str, Any], wants_usage: bool) -> AsyncIterator[bytes]:
+async def _chunks(
+    choices: Choices, head: dict[str, Any], wants_usage: bool, predicted: Sequence[int]
+) -> AsyncIterator[bytes]:
     """The stream: roles, then what each block adds, then reasons to finish, then usage."""
     no_usage: dict[str, Any] = {"usage": None} if wants_usage else {}
 
@@ -157,7 +160,8 @@ async def _chunks(choices: Choices, head: dict[str, Any], wants_usage: bool) -> 
             yield chunk(_last(number, event.result))
     if wants_usage:
         results = [choices.results[number] for number in range(len(choices.tickets))]
-        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=usage(results, len(results)))
+        told = usage(results, len(results), predicted)
+        whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=told)
         yield data(whole)
 
 

@@ -19,7 +19,7 @@ from gesso.server.errors import ApiError
 from gesso.server.fill_models import Extra, Filled, FilledPart, FillRequest, Infilled, InfillRequest, Timings
 from gesso.server.messages import sampling_options
 from gesso.server.requests import CompletionRequest
-from gesso.server.responses import CachedTokens, DiffusionReport, ReasoningTokens, TextChoice, TextCompletion, Usage
+from gesso.server.responses import CachedTokens, CompletionDetails, DiffusionReport, TextChoice, TextCompletion, Usage
 
 INFILL = "Fill in what is missing at the cursor."
 """What the model is asked where an editor asks."""
@@ -125,7 +125,7 @@ async def insert(context: Context, body: CompletionRequest, adapter: str | None,
             completion_tokens=hole.width,
             total_tokens=result.prompt_tokens + hole.width,
             prompt_tokens_details=CachedTokens(cached_tokens=0),
-            completion_tokens_details=ReasoningTokens(reasoning_tokens=0),
+            completion_tokens_details=CompletionDetails(reasoning_tokens=0),
         ),
     )
 

@@ -101,6 +101,8 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
         options["json_schema"] = request.response_format.json_schema.schema_
     elif isinstance(request.response_format, ObjectFormat):
         options["json_object"] = True
+    if request.prediction is not None and (text := request.prediction.text):
+        options["prediction"] = text
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
     thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))

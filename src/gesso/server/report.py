@@ -1,15 +1,20 @@
 """Parts of answers that both kinds of completion have."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
 from gesso.engine.events import DraftFrame
 from gesso.engine.result import GenerationResult
-from gesso.server.responses import CachedTokens, DiffusionReport, Draft, ReasoningTokens, Usage
+from gesso.server.responses import CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
 
 
-def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1) -> Usage:
-    """Tokens of an answer; a prompt counts once for all of its choices."""
+def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1, predicted: Sequence[int] = ()) -> Usage:
+    """Tokens of an answer; a prompt counts once for all of its choices.
+
+    Args:
+        predicted: tokens of the answer that the client predicted.
+    """
     prompts = results[::choices_of_prompt]
     prompt = sum(result.prompt_tokens for result in prompts)
     completion = sum(result.completion_tokens for result in results)
@@ -18,8 +23,22 @@ def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1) -> Us
         completion_tokens=completion,
         total_tokens=prompt + completion,
         prompt_tokens_details=CachedTokens(cached_tokens=sum(result.cached_tokens for result in prompts)),
-        completion_tokens_details=ReasoningTokens(reasoning_tokens=sum(result.reasoning_tokens for result in results)),
+        completion_tokens_details=CompletionDetails(
+            reasoning_tokens=sum(result.reasoning_tokens for result in results), **_prediction(results, predicted)
+        ),
     )
+
+
+def _prediction(results: Sequence[GenerationResult], predicted: Sequence[int]) -> dict[str, int]:
+    """How much of it came true, over all choices."""
+    if not predicted:
+        return {}
+    kept = 0
+    for result in results:
+        pairs = difflib.SequenceMatcher(None, predicted, result.token_ids, autojunk=False).get_matching_blocks()
+        kept += sum(pair.size for pair in pairs)
+    rejected = len(predicted) * len(results) - kept
+    return {"accepted_prediction_tokens": kept, "rejected_prediction_tokens": rejected}
 
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:

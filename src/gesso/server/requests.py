@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from gesso.generation import MOST_ROUNDS, CanvasWidths, Mode
-from gesso.server.message_models import Messages, NamedTool, Tool
+from gesso.server.message_models import Content, Messages, NamedTool, Tool
 from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
 
 MAX_CHOICES = 8
@@ -128,6 +128,18 @@ class SchemaFormat(Strict):
     json_schema: SchemaOfFormat
 
 
+class Prediction(Strict):
+    """What the answer will mostly be: denoising starts from it. `diffusion.strength` says how much of it is noise."""
+
+    type: Literal["content"]
+    content: Content
+
+    @property
+    def text(self) -> str:
+        """All parts, joined."""
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
 class ChatRequest(Sampling):
     """A chat completion."""
 
@@ -151,7 +163,7 @@ class ChatRequest(Sampling):
     functions: Annotated[None, refused("use tools")] = None
     function_call: Annotated[None, refused("use tool_choice")] = None
     audio: Annotated[None, refused("audio is not supported")] = None
-    prediction: Annotated[None, refused("predicted outputs are not supported; see diffusion.start_canvas")] = None
+    prediction: Prediction | None = None
     verbosity: Annotated[None, refused("not supported; ask for it in the prompt")] = None
     web_search_options: Annotated[None, refused("the server opens no addresses")] = None
 
@@ -164,6 +176,8 @@ class ChatRequest(Sampling):
             raise contradiction("structured_outputs", "contradicts response_format")
         if (constrained or self.structured_outputs is not None) and self.tools and self.tool_choice != "none":
             raise contradiction("tools", "do not go with a constraint on the whole answer; set tool_choice to none")
+        if self.prediction is not None and self.diffusion is not None and self.diffusion.start_canvas is not None:
+            raise contradiction("prediction", "contradicts diffusion.start_canvas")
         if self.top_logprobs is not None and not self.logprobs:
             raise contradiction("top_logprobs", "needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:

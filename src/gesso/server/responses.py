@@ -11,8 +11,11 @@ class CachedTokens(BaseModel):
     cached_tokens: int
 
 
-class ReasoningTokens(BaseModel):
+class CompletionDetails(BaseModel):
     reasoning_tokens: int
+    accepted_prediction_tokens: int = 0
+    """Of a predicted answer, those that are in the answer, in order."""
+    rejected_prediction_tokens: int = 0
 
 
 class Usage(BaseModel):
@@ -20,7 +23,7 @@ class Usage(BaseModel):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: CachedTokens
-    completion_tokens_details: ReasoningTokens
+    completion_tokens_details: CompletionDetails
 
 
 class DiffusionReport(BaseModel):
