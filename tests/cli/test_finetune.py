@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gesso
+from gesso.cli import training
+from gesso.errors import OptionError
+from gesso.train.config import Recipe, TrainConfig
 
 ADAPTER = {"adapter_config.json", "adapter_model.safetensors"}
 
@@ -46,6 +49,38 @@ def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("options", "conditioned", "own", "rounds", "exponent"),
+    [
+        ((), 0.5, 0.0, 3, 1.0),
+        (("--own-drafts", 0.5, "--time-exponent", 0.5), 0.75, 0.5 / 0.75, 3, 0.5),
+        (("--own-drafts", 1, "--draft-rounds", 2), 1.0, 1.0, 2, 1.0),
+    ],
+)
+def test_drafts_are_the_share_that_is_asked_for(
+    gesso: Gesso,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[object, ...],
+    conditioned: float,
+    own: float,
+    rounds: int,
+    exponent: float,
+) -> None:
+    seen: list[TrainConfig] = []
+
+    def stop(recipe: Recipe, *_: object, **__: object) -> None:
+        seen.append(recipe.train)
+        raise OptionError("that is enough")
+
+    monkeypatch.setattr(training, "run_training", stop)
+    assert "that is enough" in gesso("finetune", data, "--out", tmp_path / "run", *options).err
+    (train,) = seen
+    assert (train.self_conditioning_probability, train.own_draft_probability) == pytest.approx((conditioned, own))
+    assert (train.own_draft_rounds, train.time_exponent) == (rounds, exponent)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--steps", 1), "needs DATA and --out"),
@@ -65,6 +100,10 @@ def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: P
         (("{data}", "--out", "{out}", "--seed", 2**32), "seed must be at least 0 and below 2^31"),
         (("{data}", "--out", "{out}", "--epochs", "inf"), "epochs must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "max_length 1000000 is past the model's"),
+        (("{data}", "--out", "{out}", "--draft-rounds", 2), "--draft-rounds needs --own-drafts"),
+        (("{data}", "--out", "{out}", "--own-drafts", 1.5), "--own-drafts must be at least 0 and at most 1, got 1.5"),
+        (("{data}", "--out", "{out}", "--own-drafts", 1, "--draft-rounds", 0), "own_draft_rounds must be at least 1"),
+        (("{data}", "--out", "{out}", "--time-exponent", 2), "time_exponent must be in [0, 1]"),
         (("none.jsonl", "--out", "{out}"), "none.jsonl"),
         (("{data}", "--out", "{out}", "--method", "qlora"), "cannot be held in 4 bits"),
     ],

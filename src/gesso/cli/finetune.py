@@ -9,6 +9,7 @@ from gesso.cli import options as opt
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
+DRAFT_ROUNDS = 3
 Files = Annotated[list[Path] | None, typer.Argument(help=DATA)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 Targets = Annotated[
@@ -30,6 +31,11 @@ def finetune(
     batch_size: Annotated[int, typer.Option(help="Examples of a step, over all processes.")] = 16,
     micro_batch_size: Annotated[int | None, typer.Option(help="Examples at a time: less memory, same result.")] = None,
     canvases_per_example: Annotated[int, typer.Option(help="Canvases of each example that is read.")] = 1,
+    own_drafts: Annotated[
+        float, typer.Option(help="Share of the canvases that are drafts of the model's own, for it to correct.")
+    ] = 0.0,
+    draft_rounds: Annotated[int | None, typer.Option(help="Most rounds that such a draft went through; 3.")] = None,
+    time_exponent: Annotated[float, typer.Option(help="1 as released; less for noisier canvases.")] = 1.0,
     learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
@@ -89,6 +95,10 @@ def finetune(
         raise OptionError("--held-out and --held-out-file exclude each other")
     if sample_every is not None and not sample_prompt:
         raise OptionError("--sample-every needs a --sample-prompt")
+    if draft_rounds is not None and not own_drafts:
+        raise OptionError("--draft-rounds needs --own-drafts")
+    if not 0 <= own_drafts <= 1:
+        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}")
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
     usual = LoraConfig()
     lora = LoraConfig(
@@ -102,6 +112,11 @@ def finetune(
         batch_size=batch_size,
         micro_batch_size=micro_batch_size,
         canvases_per_example=canvases_per_example,
+        time_exponent=time_exponent,
+        # Of the other canvases half get the first pass's belief, as released.
+        self_conditioning_probability=(1 + own_drafts) / 2,
+        own_draft_probability=2 * own_drafts / (1 + own_drafts),
+        own_draft_rounds=DRAFT_ROUNDS if draft_rounds is None else draft_rounds,
         beta2=0.99,
         prompt_loss=train_on_prompt,
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
