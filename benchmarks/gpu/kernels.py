@@ -30,11 +30,16 @@ from gesso.bench.machine import describe_machine, measure_rates
 from gesso.bench.random_weights import SEED
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.replay import cuda_replays
+from gesso.nn import quantized as quantized_module
 from gesso.nn import vocabulary as vocabulary_module
 from gesso.nn.experts import mix_experts, mix_grouped
+from gesso.nn.modelopt import FP8, NVFP4
+from gesso.nn.quantized import NF4, Format, QuantizedExperts, QuantizedLinear
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
+from gesso.nn.weight_only import Int4, Int8
 from gpu.qlora import config
 
+FORMS: tuple[Format, ...] = (Int8(), FP8(), Int4(), NF4(), NVFP4())
 GOAL = 1.25
 """Times the floor."""
 TRIALS = 20
@@ -125,6 +130,57 @@ def experts(device: torch.device, sizes: tuple[int, int, int, int]) -> dict[str,
     return told
 
 
+def packed_experts(device: torch.device, form: Format, sizes: tuple[int, int, int, int]) -> dict[str, Any]:
+    """All experts in few bits by the kernel, and each turned back and multiplied."""
+    rows, width, inner, count = sizes
+    top_k = min(8, count)
+    layer = QuantizedExperts(width, inner, count, form).to(device)
+    for matrix, shape in zip(("gate_up", "down"), layer.shapes, strict=True):
+        for number in range(count):
+            made = form.quantize(0.02 * torch.randn(shape, device=device))
+            for own, part in zip(layer.parts(matrix), made, strict=True):
+                own[number] = part
+    x = torch.randn(rows, width, device=device, dtype=torch.bfloat16)
+    numbers = torch.rand(rows, count, device=device).topk(top_k).indices
+    weights = torch.rand(rows, top_k, device=device)
+    told = _beside_turning_back(f"experts {form.kernel}", partial(layer, x, weights, numbers), device)
+    if device.type == "cuda":
+        met = len(numbers.unique()) / count
+        told |= {
+            "bytes": int(met * sum(part.nbytes for part in layer.buffers())),
+            "operations": 6 * rows * top_k * width * inner,
+        }
+    return told
+
+
+def packed_linear(device: torch.device, form: Format, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """A linear layer in few bits by the kernel, and turned back and multiplied."""
+    rows, width, columns = sizes
+    layer = QuantizedLinear(width, columns, form=form).to(device)
+    for name, part in zip(form.parts, form.quantize(0.02 * torch.randn(columns, width, device=device)), strict=True):
+        layer.get_buffer(name).copy_(part)
+    x = torch.randn(rows, width, device=device, dtype=torch.bfloat16)
+    told = _beside_turning_back(f"linear {form.kernel}", partial(layer, x), device)
+    if device.type == "cuda":
+        operations = 2 * rows * width * columns
+        told |= {"bytes": sum(part.nbytes for part in layer.buffers()), "operations": operations}
+    return told
+
+
+def _beside_turning_back(name: str, layer: Callable[[], Tensor], device: torch.device) -> dict[str, Any]:
+    """Checks, and times on CUDA."""
+
+    def run(*, kernel: bool) -> Tensor:
+        with mock.patch.object(quantized_module, "usable", return_value=kernel):
+            return layer()
+
+    error = distance(run(kernel=True), run(kernel=False))
+    told: dict[str, Any] = {"name": name, "right": error <= 0.02, "errors": {"out": error}}
+    if device.type == "cuda":
+        told |= {"ms": milliseconds(partial(run, kernel=True)), "plain_ms": milliseconds(partial(run, kernel=False))}
+    return told
+
+
 def recorded_pass(device: torch.device) -> dict[str, Any]:
     """A denoising pass of six layers of the published shape, played back, and run."""
     with torch.device("meta"):
@@ -171,6 +227,8 @@ def run(device: torch.device) -> dict[str, Any]:
             vocabulary_pass(device, torch.bfloat16, (256, 262_144, 2816)),
             vocabulary_pass(device, torch.float32, (256, 32_768, 2816)),
             experts(device, (256, 2816, 704, 128)),
+            *(packed_experts(device, form, (256, 2816, 704, 128)) for form in FORMS),
+            *(packed_linear(device, form, (256, 2816, 4096)) for form in FORMS),
             recorded_pass(device),
         ]
         rates = measure_rates(config(6, small=False), 256, torch.bfloat16, device)
@@ -180,6 +238,8 @@ def run(device: torch.device) -> dict[str, Any]:
             vocabulary_pass(device, torch.bfloat16, (32, 1000, 112)),
             vocabulary_pass(device, torch.float32, (32, 1000, 112)),
             experts(device, (32, 64, 32, 16)),
+            *(packed_experts(device, form, (32, 128, 64, 16)) for form in FORMS),
+            *(packed_linear(device, form, (32, 128, 100)) for form in FORMS),
         ]
     goals = [told["met"] for told in found if "met" in told]
     return {

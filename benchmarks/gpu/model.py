@@ -3,10 +3,10 @@
     python benchmarks/gpu/model.py [--formats bf16,bf16-run,int8,int4,transformers] [--prompt 256] [--output 512]
                                    [--long 4096] [--repeats 3] [--layers 30] [--device cuda] [--small] [--json]
 
-Batch 1, 16 steps a canvas. `bf16` plays recorded passes (CUDA graphs), `bf16-run` runs them. `transformers` has random
-weights of its own, and is left out where it is not installed. Nothing is downloaded. With `--device cpu --layers 1
---small` it runs anywhere, to see that it works: without recording, and its goals mean nothing there. The last line is
-one line of JSON with the goals; the exit code is 1 where a format failed, 2 where there is no GPU.
+Batch 1, 16 steps a canvas. Passes are recorded and played (CUDA graphs), `bf16-run` runs them. `transformers` has
+random weights of its own, and is left out where it is not installed. Nothing is downloaded. With `--device cpu
+--layers 1 --small` it runs anywhere, to see that it works: without recording, and its goals mean nothing there. The
+last line is one line of JSON with the goals; the exit code is 1 where a format failed, 2 where there is no GPU.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def measure(
         engine = random_engine(shape, name, str(device), "bfloat16", cells)
     else:
         engine = packed_engine(shape, form, device)
-    recorded = name == "bf16" and device.type == "cuda"
+    recorded = not name.endswith("-run") and device.type == "cuda"
     if recorded:
         engine.model.replays = cuda_replays(engine.model)
     report = run_bench(

@@ -40,7 +40,7 @@ def load(
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
-        cuda_graphs: record the denoising pass of each canvas once and play it back. CUDA, bfloat16 experts.
+        cuda_graphs: record the denoising pass of each canvas once and play it back. CUDA; bfloat16 or packed experts.
 
     Raises:
         OptionError: cuda_graphs where passes cannot be recorded.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from oracle import Shape, random_model
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -17,11 +17,17 @@ from gesso.config import LoraConfig
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
+from gesso.models import replay
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import attach, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.quantization import Quantization, replace_layers
 from gesso.models.replay import Pass, Replays, cuda_replays
 from gesso.nn import experts as experts_module
+from gesso.nn import quantized
+from gesso.nn.experts import Experts
+from gesso.nn.quantized import Format, quantized_tensors, restore
+from gesso.nn.weight_only import Int8
 from gesso.text.tokenizer import TokenIds
 
 SHAPE = Shape(layers="sf", vocab=150, window=12, canvas=8)
@@ -151,6 +157,73 @@ def test_only_experts_one_by_one_ask_the_device_for_numbers() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experts_module, "grouped", lambda *_: True)
         without_numbers(model)
+
+
+@pytest.fixture
+def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed weights are multiplied by a stand-in for the kernel, which asks for no numbers either."""
+
+    def multiply(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+        if ends_E is None:
+            return x_MD @ restore(parts, form, x_MD.dtype).T
+        matrices = torch.stack([restore(part, form, x_MD.dtype) for part in zip(*parts, strict=True)])
+        groups_M = torch.searchsorted(ends_E, torch.arange(len(x_MD), dtype=torch.int32), right=True)
+        return (matrices[groups_M] @ x_MD[..., None])[..., 0]
+
+    monkeypatch.setattr(quantized, "usable", lambda device: device.type != "meta")
+    monkeypatch.setattr(quantized, "_by_kernel", multiply)
+
+
+def packed_engine(form: Format) -> Engine:
+    engine = make_engine()
+    model = engine.model
+    tensors = {f"{name}.weight": one.weight for name, one in model.named_modules() if isinstance(one, nn.Linear)}
+    for name, one in model.named_modules():
+        if isinstance(one, Experts):
+            tensors |= {f"{name}.{key}": tensor for key, tensor in one.named_parameters()}
+    replaced = replace_layers(model, Quantization(form, form))
+    state = model.state_dict()
+    for name, tensor in tensors.items():
+        if name.rpartition(".")[0] in replaced:
+            state |= quantized_tensors(name, tensor.detach(), form)
+    model.load_state_dict(state, assign=True)
+    model.requires_grad_(False)
+    return engine
+
+
+@pytest.mark.usefixtures("packed_in_one_call")
+def test_packed_layers_are_recorded() -> None:
+    plain, engine, tracer = packed_engine(Int8()), packed_engine(Int8()), Tracer()
+    engine.model.replays = Replays(tracer)
+    assert tokens_of(engine, seed=1) == tokens_of(plain, seed=1)
+    assert (tracer.recorded, tracer.played) == (3, 14)
+
+
+def test_the_first_pass_of_a_width_is_not_recorded() -> None:
+    seen, played = [], []
+
+    def record(work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+        return lambda: played.append(len(canvas_N)), torch.zeros_like(soft_ND)
+
+    def work(canvas_N: Tensor, soft_ND: Tensor) -> Tensor:
+        seen.append(len(canvas_N))
+        return soft_ND
+
+    replays, cache = Replays(record), make_engine().model.new_cache(1, 64, 32)
+    for width in (8, 8, 4, 8, 4, 4):
+        replays.run(work, torch.zeros(width, dtype=torch.int64), [width], cache, torch.zeros(width, 3), None)
+    assert seen == [8, 4]
+    assert played == [8, 8, 4, 4]
+
+
+def test_packed_experts_need_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = packed_engine(Int8()).model
+    monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
+    with pytest.raises(OptionError, match=r"^cuda_graphs needs experts .* or quantized ones and Triton$"):
+        cuda_replays(model)
+    monkeypatch.setattr(quantized, "usable", lambda device: True)
+    monkeypatch.setattr(replay, "_CudaRecorder", lambda device: Tracer())
+    assert isinstance(cuda_replays(model), Replays)
 
 
 def test_it_is_refused_where_there_is_no_cuda() -> None:

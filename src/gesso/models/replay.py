@@ -9,18 +9,20 @@ cache's buffers in place; the second is recorded; those after it are played. It 
 lengths are what they were, so committing a canvas ends it. One recording is held, of one canvas: a batch runs as ever.
 
 Nothing in a pass may wait for the device while it is recorded. What would is the routing of experts, where it goes from
-expert to expert: `cuda_replays` refuses models whose experts are not multiplied in one call.
+expert to expert: `cuda_replays` refuses models whose experts are not multiplied in one call. Nor may anything be set up
+that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width runs as ever.
 """
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.nn.experts import Experts, grouped
+from gesso.nn.quantized import QuantizedExperts, in_kernel
 
 if TYPE_CHECKING:
     from gesso.models.diffusion_gemma import DiffusionGemma
@@ -40,7 +42,7 @@ class Replays:
         self._inputs: tuple[Tensor, Tensor] | None = None
         self._play: Callable[[], None] | None = None
         self._out: Tensor | None = None
-        self._warm = False
+        self._warm: set[int] = set()
 
     def run(
         self, work: Pass, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor, weights: Hashable
@@ -50,9 +52,9 @@ class Replays:
         Args:
             weights: says whether the weights lie where they lay.
         """
-        if len(widths) != 1 or not self._warm:
-            # What libraries set up when they are first asked must not be set up while recording.
-            self._warm = True
+        if len(widths) != 1 or widths[0] not in self._warm:
+            if len(widths) == 1:
+                self._warm.add(widths[0])
             return work(canvas_N, soft_ND)
         key = (*widths, _memory_of(cache), soft_ND.dtype, torch.is_inference_mode_enabled(), weights)
         if key != self._key:
@@ -90,13 +92,20 @@ def cuda_replays(model: "DiffusionGemma") -> Replays:
     if model.device.type != "cuda":
         raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}")
     for _, _, block in model.blocks():
-        experts = block.experts
         with torch.no_grad():
-            if not (type(experts) is Experts and grouped(model.anchor, *experts.parameters())):
+            if not _in_one_call(block.experts, model.anchor):
                 raise OptionError(
-                    "cuda_graphs needs experts in bfloat16, not quantized, and a GPU of compute capability 9 or 10"
+                    "cuda_graphs needs experts in bfloat16 and a GPU of compute capability 9 or 10, or quantized ones "
+                    "and Triton"
                 )
     return Replays(_CudaRecorder(model.device))
+
+
+def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
+    """Whether all experts are multiplied at once, for rows of x's device and dtype."""
+    if type(experts) is QuantizedExperts:
+        return in_kernel(x)
+    return type(experts) is Experts and grouped(x, *experts.parameters())
 
 
 class _CudaRecorder:

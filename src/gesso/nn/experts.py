@@ -3,7 +3,8 @@
 Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
 results are put back in token order: no loop over empty experts and no scatter.
 
-Where PyTorch has one kernel for all experts (whole weights in bfloat16, CUDA), the slices are multiplied in one call.
+Where one kernel serves all experts (on CUDA; PyTorch's for whole weights in bfloat16, ours for packed ones), the slices
+are multiplied in one call.
 How many tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
@@ -108,18 +109,39 @@ def _device_groups(device: torch.device) -> bool:
 _GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
 
 
+GroupedProjection = Callable[[Tensor, Tensor], Tensor]
+"""One linear map of every expert: rows [M, in], sorted by expert, and where each expert's end [E] -> [M, out]."""
+
+
 def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
-    """What `mix_experts` gives, by two matmuls over all experts; shapes depend on shapes alone."""
+    """`mix_sorted` by PyTorch's grouped matmul."""
+    gate_up, down = (partial(_multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
+    return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
+
+
+def _multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
     assert _GROUPED_MM is not None
+    return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
+
+
+def mix_sorted(
+    x_ND: Tensor,
+    weights_Nk: Tensor,
+    experts_Nk: Tensor,
+    num_experts: int,
+    gate_up: GroupedProjection,
+    down: GroupedProjection,
+) -> Tensor:
+    """What `mix_experts` gives, by two maps over all experts; shapes depend on shapes alone."""
     tokens, top_k = experts_Nk.shape
     flat, device = experts_Nk.flatten(), experts_Nk.device
     chosen, order = flat.sort(stable=True)
     # Where each expert's rows end. (bincount would wait for the device.)
-    ends_E = torch.searchsorted(chosen, torch.arange(len(gate_up_EFD), device=device), right=True, out_int32=True)
+    ends_E = torch.searchsorted(chosen, torch.arange(num_experts, device=device), right=True, out_int32=True)
     slots = torch.empty_like(order)
     slots[order] = torch.arange(len(order), device=device)
-    gate, up = _GROUPED_MM(x_ND.index_select(0, order // top_k), gate_up_EFD.mT, offs=ends_E).chunk(2, dim=-1)
-    out = _GROUPED_MM(F.gelu(gate, approximate="tanh") * up, down_EDF.mT, offs=ends_E)
+    gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
+    out = down(F.gelu(gate, approximate="tanh") * up, ends_E)
     return _weighted(out.index_select(0, slots).view(tokens, top_k, -1), weights_Nk)
 
 

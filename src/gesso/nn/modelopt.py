@@ -30,6 +30,7 @@ def _pairs(device: torch.device, dtype: torch.dtype) -> Tensor:
 class NVFP4:
     """See the top of this file. The matrix's one number is held once for every row: fused matrices have several."""
 
+    kernel: ClassVar[str] = "nvfp4"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales", "factors")
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
@@ -63,6 +64,7 @@ class NVFP4:
 class FP8:
     """See the top of this file. A matrix's one number is held once for every row."""
 
+    kernel: ClassVar[str] = "fp8"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:

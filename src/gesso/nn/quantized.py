@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from gesso.nn.experts import Experts, Projection, mix_experts
+from gesso.kernels import usable
+from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
 from gesso.nn.linear import linear
 
 GROUP = 64
@@ -34,6 +35,8 @@ class Format(Protocol):
 
     parts: ClassVar[tuple[str, ...]]
     """Names of the tensors that hold it."""
+    kernel: ClassVar[str]
+    """Its name in `kernels.packed`."""
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
         """The parts of a matrix of this shape, not filled in.
@@ -115,6 +118,7 @@ def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
 class NF4:
     """See the top of this file."""
 
+    kernel: ClassVar[str] = "nf4"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
@@ -145,6 +149,18 @@ def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=-1)
 
 
+def in_kernel(x: Tensor) -> bool:
+    """Whether one kernel turns weights back and multiplies: on CUDA with Triton, without gradient."""
+    return usable(x.device) and not torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
+
+
+def _by_kernel(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """See `kernels.packed.matmul`."""
+    from gesso.kernels import packed
+
+    return packed.matmul(x_MD, form.kernel, parts, ends_E, _levels_on(x_MD.device, x_MD.dtype))
+
+
 class _Matmul(torch.autograd.Function):
     """x @ W.T with W packed: what is kept for the backward pass is the parts."""
 
@@ -164,6 +180,8 @@ def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     """x [..., in] times the transposed weight, [..., out]; gradients reach x only."""
     if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         x = x.to(torch.get_autocast_dtype(x.device.type))
+    if in_kernel(x):
+        return _by_kernel(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
     if not torch.is_grad_enabled():
         return _project(x, parts, form)
     out: Tensor = _Matmul.apply(x, form, *parts)  # type: ignore[no-untyped-call]
@@ -202,17 +220,26 @@ class QuantizedExperts(nn.Module):
             for name, part in zip(self.form.parts, self.form.empty(*shape), strict=True):
                 self.register_buffer(f"{matrix}_{name}", part.new_empty(num_experts, *part.shape))
 
+    def parts(self, matrix: str) -> tuple[Tensor, ...]:
+        """What "gate_up" or "down" of all experts is held in."""
+        return tuple(self.get_buffer(f"{matrix}_{name}") for name in self.form.parts)
+
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """gate_up and down of every expert."""
         gate_up, down = (
-            zip(*(self.get_buffer(f"{matrix}_{name}").unbind() for name in self.form.parts), strict=True)
-            for matrix in ("gate_up", "down")
+            zip(*(part.unbind() for part in self.parts(matrix)), strict=True) for matrix in ("gate_up", "down")
         )
         for parts in zip(gate_up, down, strict=True):
             first, second = (partial(matmul, parts=part, form=self.form) for part in parts)
             yield first, second
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        """Sum over the chosen experts of weight times expert(x), [N, D]."""
+        if in_kernel(x_ND):
+            gate_up, down = (
+                partial(_by_kernel, parts=self.parts(name), form=self.form) for name in ("gate_up", "down")
+            )
+            return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
 

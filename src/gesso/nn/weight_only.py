@@ -21,6 +21,7 @@ INT8_TOP, INT4_TOP = 127, 15
 class Int8:
     """Whole numbers from -127 to 127 times an fp32 scale for each row (output feature)."""
 
+    kernel: ClassVar[str] = "int8"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
@@ -47,6 +48,7 @@ class Int4:
 
     group_size: int = 64
     """One of `GROUP_SIZES`."""
+    kernel: ClassVar[str] = "int4"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales", "offsets")
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
