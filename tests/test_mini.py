@@ -33,7 +33,7 @@ def test_it_is_small(folder: Path) -> None:
 
 
 def test_its_shape_and_text_files_are_those_of_its_recipe(folder: Path, engine: Engine, tmp_path: Path) -> None:
-    recipe = load_recipe("mini-5")  # the last of those that made it
+    recipe = load_recipe("mini-6")  # the last of those that made it
     assert engine.model.config == recipe.model
     assert engine.defaults == recipe.generation
     recipe.text.write(tmp_path)
