@@ -9,6 +9,8 @@ import pytest
 from cli.conftest import Gesso
 from gesso import __version__
 from gesso.cli.reference import api_reference, reference
+from gesso.engine.engine import Engine, Request
+from gesso.engine.result import GenerationResult
 from gesso.models import hub
 from gesso.models.hub import CachedModel
 from gesso.tasks.registry import MINI_SKILLS
@@ -67,6 +69,23 @@ def test_eval_measures_a_model(gesso: Gesso) -> None:
     assert [line.split()[:2] for line in shown.out.splitlines()[1:3]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
     assert shown.out.count("expected: ") == 2
     assert f"[arithmetic] {score['wrong'][0][0]}" in shown.out
+
+
+@pytest.mark.parametrize(("rounds", "seen"), [("0", 0), ("2", 2), ("auto", "auto"), (None, None)])
+def test_eval_verifies_as_often_as_it_is_told(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, rounds: str | None, seen: object
+) -> None:
+    given: list[object] = []
+    generate = Engine.generate_batch
+
+    def spy(engine: Engine, requests: list[Request]) -> list[GenerationResult]:
+        given.extend(request.options.get("verify") for request in requests)
+        return generate(engine, requests)
+
+    monkeypatch.setattr(Engine, "generate_batch", spy)
+    options = () if rounds is None else ("--verify", rounds)
+    outcome = gesso("eval", "mini", "--task", "arithmetic", "-n", 1, "--max-denoising-steps", 1, *options)
+    assert (outcome.code, given) == (0, [seen]), outcome.err
 
 
 def test_eval_tells_a_tasks_groups_apart(gesso: Gesso) -> None:

@@ -58,7 +58,7 @@ def evaluate(
         "mode": mode,
         "canvas_width": canvas_width,
         "stop_at_end": stop_at_end or None,
-        "verify": verify,
+        "verify": opt.read_rounds(verify),
         "verify_threshold": verify_threshold,
     }
     scores = []

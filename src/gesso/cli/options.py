@@ -107,6 +107,11 @@ def split_answers(joined: str | None, single: list[str] | None) -> tuple[str, ..
     return *(joined.split(",") if joined is not None else ()), *(single or ())
 
 
+def read_rounds(text: str | None) -> int | str | None:
+    """What `--verify` says: a number, or a word."""
+    return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
+
+
 def _token_ids(option: str, text: str, free: str | None = None) -> tuple[int | None, ...]:
     """Numbers with commas between them; None for `free`.
 
@@ -174,7 +179,7 @@ def generation_options(
         "canvas_width": canvas_width,
         "stop_at_end": stop_at_end or None,
         "mode": mode,
-        "verify": int(verify) if verify is not None and verify.removeprefix("-").isdecimal() else verify,
+        "verify": read_rounds(verify),
         "verify_threshold": verify_threshold,
         **({} if begin is None else {"begin": begin}),
     }
