@@ -60,7 +60,7 @@ def sudoku_3() -> Recipe:
     recipe = sudoku_2()
     train = dataclasses.replace(
         recipe.train,
-        steps=3400,
+        steps=3000,
         time_exponent=0.5,
         self_conditioning_probability=0.75,
         own_draft_probability=0.67,
