@@ -233,7 +233,17 @@ def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000007", "step-999999", "step-1000000"]
 
 
-@pytest.mark.parametrize("changes", [{"seed": 1}, {"batch_size": 7}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"batch_size": 7},
+        {"own_draft_probability": 0.5},
+        {"time_exponent": 0.5},
+        {"source_probability": 0.5},
+        {"self_conditioning_probability": 0.75},
+    ],
+)
 def test_other_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     with pytest.raises(CheckpointError, match=f"with other settings .{next(iter(changes))}"):

@@ -155,21 +155,23 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     return progress
 
 
+_SETTINGS = (
+    "optimizer",
+    "momentum",
+    "time_exponent",
+    "source_probability",
+    "self_conditioning_probability",
+    "own_draft_probability",
+    "own_draft_rounds",
+    "batch_size",
+    "seed",
+)
+
+
 def _identity(recipe: Recipe) -> dict[str, object]:
     """What a run must have in common with the one it goes on from: its steps would be others."""
-    train = recipe.train
-    return {
-        "recipe": recipe.name,
-        "base": recipe.base,
-        "data": recipe.data.fingerprint,
-        "optimizer": train.optimizer,
-        "momentum": train.momentum,
-        "noise": [train.time_exponent, train.self_conditioning_probability, train.own_draft_probability],
-        "source_probability": train.source_probability,
-        "own_draft_rounds": train.own_draft_rounds,
-        "batch_size": train.batch_size,
-        "seed": train.seed,
-    }
+    settings = {name: getattr(recipe.train, name) for name in _SETTINGS}
+    return {"recipe": recipe.name, "base": recipe.base, "data": recipe.data.fingerprint, **settings}
 
 
 def _read_progress(recipe: Recipe, folder: Path) -> Progress:
