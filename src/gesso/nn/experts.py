@@ -21,9 +21,9 @@ from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 
 FINE, COARSE = GRAINS[-1], 2 * GRAINS[-1]
-"""Rows of an expert's slab come in multiples of these, or of the machine's grain: matmul libraries compile a kernel per
-shape, and unrounded expert loads would be a new shape every time. The finer ones are for slabs so small that padding
-would show."""
+"""Rows of an expert's slab come in multiples of these, and of the machine's grain where they are fewer than the fine
+one: matmul libraries compile a kernel per shape, and unrounded expert loads would be a new shape every time. The fine
+one is for slabs so small that padding would show."""
 
 
 class Router(nn.Module):
@@ -175,14 +175,15 @@ def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list
     """
     tokens, top_k = experts_Nk.shape
     flat, device = experts_Nk.flatten(), experts_Nk.device
-    load = flat.numel() // num_experts
-    rows = grain(device) if load < FINE else FINE if load < 4 * COARSE else COARSE
+    rows = FINE if flat.numel() < 4 * COARSE * num_experts else COARSE
     if experts_Nk.is_meta:  # a pass without numbers, made to count memory: every expert gets its share
         slabs = [-(-flat.numel() // num_experts // rows) * rows] * num_experts
         return torch.empty_like(flat), flat.new_empty(sum(slabs)), slabs
     order = flat.argsort(stable=True)
     counts = flat.bincount(minlength=num_experts)
     padded = (counts + rows - 1) // rows * rows
+    if rows == FINE and (least := grain(device)) < FINE:
+        padded = torch.where(counts < FINE, (counts + least - 1) // least * least, padded)
     # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
     gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
     slots = torch.empty_like(order)

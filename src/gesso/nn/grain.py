@@ -3,7 +3,8 @@
 A CPU's matmul of a handful of rows adds up in another order than one of many. From some number of rows on, and in
 multiples of it, every row's result is the same bits, as long as the inner size stays below a thousand or so; past that
 it is the same but for rounding. Which number that is, four or sixteen, depends on the processor, its libraries and the
-threads, so it is found out: fewer rows are less work where a pass has few.
+threads, so it is found out: fewer rows are less work where a pass has few. Where it has more it is sixteen anyway,
+because a matmul library makes a kernel for every number of rows that it meets.
 """
 
 import functools
@@ -46,5 +47,5 @@ def _keeps(rows: int) -> bool:
 
 def pad_rows(x: Tensor) -> Tensor:
     """Fill up to a whole grain with copies of the last row: they cost no expert that the row does not use itself."""
-    fill = -x.shape[0] % grain(x.device)
+    fill = -x.shape[0] % (grain(x.device) if x.shape[0] < GRAINS[-1] else GRAINS[-1])
     return x if not fill else torch.cat((x, x[-1:].expand(fill, *x.shape[1:])))
