@@ -143,6 +143,20 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
         assert abs(together.entropy_N[row] - alone.entropy_N[0]) <= 1e-4
 
 
+@pytest.mark.parametrize("vocab", [1811, 2048, 2100])
+def test_nor_do_their_last_bits(vocab: int) -> None:
+    """Also where the vocabulary is no multiple of anything: `mini` has 1,811 tokens."""
+    generator = torch.Generator().manual_seed(2)
+    table = Vocabulary(vocab, 64, 30.0).requires_grad_(False)
+    table.weight.copy_(torch.randn(vocab, 64, generator=generator))
+    hidden, uniform = torch.randn(112, 64, generator=generator), torch.rand(112, generator=generator)
+    together = table.predict(hidden, torch.full((112,), 0.6), uniform)
+    for count in (1, 4, 7, 16, 17, 31, 33, 64, 80):
+        alone = table.predict(hidden[:count], torch.full((count,), 0.6), uniform[:count])
+        for name in ("sample_N", "argmax_N", "entropy_N", "normaliser_N", "embedding_ND"):
+            assert torch.equal(getattr(alone, name), getattr(together, name)[:count]), (count, name)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_samples_have_the_right_frequencies(dtype: torch.dtype) -> None:
     """Evenly spaced numbers in [0, 1) hit every token as often as it is likely."""

@@ -32,7 +32,10 @@ TRAINING_BYTES = {"cpu": 16 * 2**20}
 """fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
 GPU_TRAINING_BYTES = 256 * 2**20
 BLOCK = 64
-"""Tokens of one partial sum, the grain at which a sample is looked up."""
+"""Tokens of one partial sum, the grain at which a sample is looked up. Chunks are filled up to whole ones: functions
+such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
+LOWEST = -1e30
+"""Score of what fills a chunk up: weighs exactly nothing, and is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,11 @@ class Vocabulary(nn.Module):
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):
             table = self.slab(start, start + chunk)
-            z = self.cap_(linear(hidden_ND, table).float()).mul_(inverse_N1)
+            z = linear(hidden_ND, table).float()
+            if fill := -len(table) % BLOCK:
+                z = F.pad(z, (0, fill))
+            z = self.cap_(z).mul_(inverse_N1)
+            z[:, len(table) :] = LOWEST
             top_N1, index_N1 = z.max(dim=-1, keepdim=True)
             argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
             new_maximum_N1 = torch.maximum(top_N1, maximum_N1)
@@ -185,11 +192,11 @@ class Vocabulary(nn.Module):
             shrink = shift.exp()
             maximum_N1 = new_maximum_N1
             p = z.sub_(maximum_N1).exp()
-            blocks = F.pad(p, (0, -p.shape[1] % BLOCK)).unflatten(1, (-1, BLOCK)).sum(dim=-1)
+            blocks = p.unflatten(1, (-1, BLOCK)).sum(dim=-1)
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
             if mix:
-                mixed_ND.mul_(shrink).add_(linear(p.to(table.dtype), table.T))
+                mixed_ND.mul_(shrink).add_(linear(p[:, : len(table)].to(table.dtype), table.T))
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
