@@ -164,7 +164,7 @@ def test_the_queue_is_bounded_and_knows_the_places(tiny: Engine, start: Start, m
     listeners = [Listener() for _ in range(3)]
     tickets: list[Ticket] = []
     for listener in listeners:
-        tickets.append(service.submit(Request("hi", {"max_new_tokens": 8}), listener))
+        tickets.append(service.submit(Request("hi", {"max_new_tokens": 8, "ignore_eos": True}), listener))
         until(lambda: service.stats().running == 1)
     assert [ticket.position for ticket in tickets] == [0, 0, 1]
     with pytest.raises(QueueFullError) as refused:
