@@ -114,7 +114,7 @@ def test_what_follows_a_thought_is_constrained(tiny: Engine, budget: int | None,
 def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
     never = {tiny.tokenizer.special["<|channel>"]: -100}
     result = tiny.generate("hi", seed=1, choices=["a", "b"], thinking=True, max_new_tokens=9, logit_bias=never)
-    assert (result.text in "ab", result.reasoning) == (True, "")
+    assert (result.text in ("a", "b"), result.reasoning) == (True, "")
 
 
 @pytest.mark.parametrize(
