@@ -26,6 +26,10 @@ GRAIN = 16
 """Tokens of a block of the rest; the last one of a class is filled up."""
 
 
+_FAR = 1e30
+"""Turns the least difference of two scores into more than there are tokens."""
+
+
 class TokenClasses:
     """Where the tokens stand when they are sorted by class.
 
@@ -112,7 +116,8 @@ class ClassPass:
             z = z.add_(filling).unflatten(1, (GRAIN, -1))
             top = z.amax(dim=1)
             z.sub_(top[:, None])
-            tokens.append(vocabulary.size - z.eq(0).float().mul_(rank).amax(dim=1).long())
+            # What is not the best, z < 0, falls below every rank.
+            tokens.append(vocabulary.size - torch.add(rank, z, alpha=_FAR).amax(dim=1).long())
             p = z.exp()
             tops.append(top)
             sums.append(p.sum(dim=1))

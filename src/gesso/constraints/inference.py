@@ -15,7 +15,7 @@ prediction into log marginals, class by class.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,7 +74,8 @@ class Lattice:
         member_LK = np.zeros((len(number), classes))
         member_LK[set_E, kind_E] = 1.0
         self._member_LK = torch.from_numpy(member_LK).to(self.device)
-        self._moves: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._member_of_set = member_LK > 0
+        self._kind_of_E, self._begins_L = kind_E, np.unique(set_E, return_index=True)[1]
 
         self._classes = Segments(automaton.class_V, classes, self.device)
         self._sets = Segments(set_E, len(number), self.device)
@@ -123,11 +124,14 @@ class Lattice:
         first_S[starts] = 0.0
         last_S = np.zeros_like(first_S) if budget is None else np.where(automaton.distance_S <= budget, 0.0, -math.inf)
 
-        best_CL = self._sets.max(emissions.best.index_select(1, self._kind_E)).double().cpu().numpy()
+        best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
+        best_CL = np.maximum.reduceat(best_CK.take(self._kind_of_E, axis=1), self._begins_L, axis=1)
         ahead_CS = self._scan.best(best_CL, last_S)
         if (first_S + ahead_CS[0]).max() == -math.inf:
             raise OptionError(self._why_none(len(best_CL), starts, budget))
-        canvas, end = self._trace(emissions, ahead_CS, starts)
+        best = _Best(best_CK, token_CK, best_CL, self._member_of_set)
+        sets, end = self._scan.trace(best_CL, ahead_CS, starts[int(ahead_CS[0, starts].argmax())], best.lowest)
+        canvas = best.tokens(sets)
         canvas_C = torch.from_numpy(canvas).to(self.device)
         if canvas_only:
             nothing = torch.full_like(emissions.total, math.nan)
@@ -165,28 +169,32 @@ class Lattice:
         around_CP = before[:-1].index_select(1, self._source_P).add_(behind[1:].index_select(1, self._target_P))
         return self._kinds.logsumexp(self._pairs_of_set.logsumexp(around_CP).index_select(1, self._set_E))
 
-    def _trace(self, emissions: Emissions, ahead_CS: FloatArray, starts: list[int]) -> tuple[NDArray[np.int64], int]:
-        best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
-        state = starts[int(ahead_CS[0, starts].argmax())]
-        canvas = np.empty(len(best_CK), dtype=np.int64)
-        for place in range(len(canvas)):
-            kinds, targets = self._moves_from(state)
-            scores = best_CK[place, kinds] + ahead_CS[place + 1, targets]
-            tied = np.flatnonzero(scores == scores.max())
-            choice = tied[token_CK[place, kinds[tied]].argmin()]
-            canvas[place] = token_CK[place, kinds[choice]]
-            state = int(targets[choice])
-        return canvas, state
-
-    def _moves_from(self, state: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Classes that a state takes, and where each leads."""
-        if state not in self._moves:
-            kinds = np.flatnonzero(self.automaton.next_SK[state] != REFUSED)
-            self._moves[state] = (kinds, self.automaton.next_SK[state, kinds].astype(np.int64))
-        return self._moves[state]
-
     def _why_none(self, width: int, starts: list[int], budget: int | None) -> str:
         needed = int(self.automaton.distance_S[starts].min())
         if budget is not None and needed > width + budget:
             return f"nothing that short satisfies the constraint: it takes {needed} tokens, {width + budget} are left"
         return "no text satisfies the constraint together with the tokens that are given or excluded"
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The best tokens of sets of classes."""
+
+    score_CK: FloatArray
+    token_CK: NDArray[np.int64]
+    score_CL: FloatArray
+    member_LK: NDArray[np.bool_]
+
+    def tokens(self, sets: Sequence[int]) -> NDArray[np.int64]:
+        """The best token of one set for every position, of equal ones the lowest."""
+        return self._lowest(np.arange(len(sets)), np.array(sets))
+
+    def lowest(self, place: int, sets: Sequence[int]) -> int:
+        """Which of several sets has the lowest best token at a position."""
+        return int(self._lowest(np.full(len(sets), place), np.array(sets)).argmin())
+
+    def _lowest(self, place_N: NDArray[np.int64], set_N: NDArray[np.int64]) -> NDArray[np.int64]:
+        is_best_NK = self.score_CK[place_N] == self.score_CL[place_N, set_N][:, None]
+        is_best_NK &= self.member_LK[set_N]
+        tokens: NDArray[np.int64] = np.where(is_best_NK, self.token_CK[place_N], np.iinfo(np.int64).max).min(axis=1)
+        return tokens

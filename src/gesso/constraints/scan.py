@@ -3,7 +3,9 @@
 C positions   S states   P pairs of a state and one that follows it   L distinct sets of classes between such pairs
 """
 
+import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,23 +18,38 @@ FAINTEST = 1e-200
 products may show: what has underflowed is then no more than 1e-100 of it."""
 
 
+RESCALED = 4
+"""Positions after which the weights of plain products are scaled anew: each time costs as much as half a position."""
+LEAST = 1e-100
+"""Least of them that may show by then: what underflowed meanwhile is no more than 1e-200 of it."""
+
+
 class Scan:
-    """Recursions over the positions of a canvas, forwards and backwards, over all pairs of states at once."""
+    """Recursions over the positions of a canvas, forwards and backwards, over all pairs of states at once.
+
+    Nearly all of the time is that of some hundred short array operations, one after the other: what is kept low is
+    their number.
+    """
 
     def __init__(
         self, source: NDArray[np.int64], target: NDArray[np.int64], set_P: NDArray[np.int64], states: int
     ) -> None:
+        """The pairs stand in order of their source."""
         self.states = states
+        self._target, self._set = target, set_P
+        self._sources, self._begins = np.unique(source, return_index=True)
+        self._way_out = [slice(begin, end) for begin, end in itertools.pairwise([*self._begins.tolist(), len(source)])]
+        self._place_of = {state: place for place, state in enumerate(self._sources.tolist())}
+        # Forwards in order of their sets: sums over neighbours are faster than sums into places.
+        by_set = np.argsort(set_P, kind="stable")
+        self._forwards = source[by_set], target[by_set], set_P[by_set]
+        self._begins_of_set = np.unique(set_P[by_set], return_index=True)[1]
+        # Both directions as one recursion over twice the states.
         ahead = np.argsort(target, kind="stable")
-        back = np.argsort(source, kind="stable")
-        self._ahead = _Recursion.make(source[ahead], target[ahead], set_P[ahead])
-        self._back = _Recursion.make(target[back], source[back], set_P[back])
-        self._arrival_P = target[ahead]
-        # Both directions as one recursion over twice the states: the time is in the number of array operations.
         self._both = _Recursion.make(
-            np.concatenate([source[ahead], states + target[back]]),
-            np.concatenate([target[ahead], states + source[back]]),
-            np.concatenate([set_P[ahead], int(set_P.max()) + 1 + set_P[back]]),
+            np.concatenate([source[ahead], states + target]),
+            np.concatenate([target[ahead], states + source]),
+            np.concatenate([set_P[ahead], int(set_P.max()) + 1 + set_P]),
         )
 
     def best(self, weight_CL: FloatArray, last_S: FloatArray) -> FloatArray:
@@ -40,41 +57,86 @@ class Scan:
         ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
         ahead[-1] = last_S
         for place in range(len(weight_CL) - 1, -1, -1):
-            self._back.maximum(ahead[place + 1], weight_CL[place], ahead[place])
+            way_P = ahead[place + 1].take(self._target)
+            way_P += weight_CL[place].take(self._set)
+            ahead[place] = self._at_sources(np.maximum.reduceat(way_P, self._begins), -math.inf)
         return ahead
+
+    def trace(
+        self, best_CL: FloatArray, ahead_CS: FloatArray, state: int, lowest: Callable[[int, Sequence[int]], int]
+    ) -> tuple[list[int], int]:
+        """The best way from a state: the set of classes it takes at each position, and where it ends.
+
+        Args:
+            best_CL: of each set; `ahead_CS` is what `best` made of it.
+            lowest: which of equally good sets is taken: given the position and the sets, the place among them.
+        """
+        sets: list[int] = []
+        for place in range(len(best_CL)):
+            out = self._way_out[self._place_of[state]]
+            set_W, target_W = self._set[out], self._target[out]
+            choice = 0
+            if len(set_W) > 1:
+                ways = (best_CL[place].take(set_W) + ahead_CS[place + 1].take(target_W)).tolist()
+                best = max(ways)
+                choice = ways.index(best)
+                if ways.count(best) > 1:
+                    tied = [way for way, weight in enumerate(ways) if weight == best]
+                    choice = tied[lowest(place, set_W[tied].tolist())]
+            sets.append(int(set_W[choice]))
+            state = int(target_W[choice])
+        return sets, state
 
     def shares(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, float] | None:
         """Posterior probability of each set of classes at each position, [C, L], and the log of the summed weight.
 
-        None where a position's ways weigh less than `FAINTEST`, each side of it scaled to its best.
+        None where too much underflows: where a position's ways weigh less than `FAINTEST`.
 
         Args:
             weight_CL: of each set, not as logarithms; the largest class of a position weighs 1.
         """
-        length, sets = weight_CL.shape
-        behind = np.zeros((length + 1, self.states))
-        behind[-1] = np.exp(last_S)
+        length = len(weight_CL)
+        behind_CS = np.empty((length + 1, self.states))
+        behind_CS[-1] = np.exp(last_S)
         log_total = 0.0
+        # Weights of pairs are looked up in both directions: to hold those of all positions takes longer.
         for place in range(length - 1, -1, -1):
-            top = self._back.scaled_sum(self._back.ways(behind[place + 1], weight_CL[place]), behind[place])
-            if top == 0:
-                return None
-            log_total += math.log(top)
-        before, after = np.exp(first_S), np.zeros(self.states)
+            way_P = behind_CS[place + 1].take(self._target)
+            way_P *= weight_CL[place].take(self._set)
+            behind_CS[place] = self._at_sources(np.add.reduceat(way_P, self._begins), 0.0)
+            if place % RESCALED == 0:
+                top = float(behind_CS[place].max())
+                if top < LEAST:
+                    return None
+                behind_CS[place] /= top
+                log_total += math.log(top)
+        source_P, target_P, set_P = self._forwards
+        before_S = np.exp(first_S)
         share_CL = np.empty_like(weight_CL)
-        log_total += math.log(max(float(before @ behind[0]), np.finfo(np.float64).tiny))
+        log_total += math.log(max(float(before_S @ behind_CS[0]), np.finfo(np.float64).tiny))
         for place in range(length):
-            way_P = self._ahead.ways(before, weight_CL[place])
-            after.fill(0.0)
-            if self._ahead.scaled_sum(way_P, after) == 0:
-                return None
-            way_P *= behind[place + 1].take(self._arrival_P)
-            share_CL[place] = np.bincount(self._ahead.set, way_P, sets)
-            before, after = after, before
+            way_P = before_S.take(source_P)
+            way_P *= weight_CL[place].take(set_P)
+            before_S = np.bincount(target_P, way_P, self.states)
+            way_P *= behind_CS[place + 1].take(target_P)
+            share_CL[place] = np.add.reduceat(way_P, self._begins_of_set)
+            if place % RESCALED == 0:
+                top = float(before_S.max())
+                if top < LEAST:
+                    return None
+                before_S = before_S / top
         total_C1 = share_CL.sum(axis=1, keepdims=True)
         if total_C1.min() < FAINTEST:
             return None
         return share_CL / total_C1, log_total
+
+    def _at_sources(self, value_X: FloatArray, nothing: float) -> FloatArray:
+        """[S] from the values of the states that pairs start from."""
+        if len(value_X) == self.states:
+            return value_X
+        value_S = np.full(self.states, nothing)
+        value_S[self._sources] = value_X
+        return value_S
 
     def sums(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, FloatArray]:
         """[C + 1, S] each: log weight of all ways from the start to each state, and from each state to the end."""
@@ -101,24 +163,6 @@ class _Recursion:
     def make(cls, source: NDArray[np.int64], target: NDArray[np.int64], set_P: NDArray[np.int64]) -> "_Recursion":
         targets, begins, segment = np.unique(target, return_index=True, return_inverse=True)
         return cls(source, set_P, begins, segment, targets)
-
-    def maximum(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
-        out[self.targets] = np.maximum.reduceat(state.take(self.source) + weight.take(self.set), self.begins)
-
-    def ways(self, state: FloatArray, weight: FloatArray) -> FloatArray:
-        """Product of each pair's source and weight, [P]."""
-        product: FloatArray = state.take(self.source)
-        product *= weight.take(self.set)
-        return product
-
-    def scaled_sum(self, ways: FloatArray, out: FloatArray) -> float:
-        """Sums at each target, scaled so that the largest is 1; returns what it was. 0 leaves `out` as it is."""
-        sums = np.add.reduceat(ways, self.begins)
-        top = float(sums.max())
-        if top > 0:
-            sums /= top
-            out[self.targets] = sums
-        return top
 
     def logsumexp(self, state: FloatArray, weight: FloatArray, out: FloatArray) -> None:
         terms = state[self.source] + weight[self.set]
