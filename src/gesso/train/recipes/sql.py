@@ -12,15 +12,19 @@ def sql() -> Recipe:
     """SQL from a schema and a request, from the bundled `mini`, all weights."""
     recipe = mini()
     train = TrainConfig(
-        steps=650,
+        steps=1500,
         batch_size=48,
         canvases_per_example=2,
         learning_rate=1.2e-3,
         warmup_steps=50,
         encoder_loss_weight=0.2,
+        self_conditioning_probability=0.75,
+        own_draft_probability=0.5,
+        own_draft_rounds=2,
         precision="bfloat16",
         optimizer="muon",
-        evaluate_every=200,
+        checkpoint_every=250,
+        evaluate_every=250,
         evaluation_examples=128,
     )
     stage = Stage(0, {recipe.model.canvas_length: {"sql": 1.0}})
