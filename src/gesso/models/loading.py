@@ -20,6 +20,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
+from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.quantized import Format, quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
@@ -116,6 +117,8 @@ def load_folder(
     """
     target = pick_device(device)
     pick_dtype(dtype, target)
+    if target.type == "cpu":
+        keep_freed_memory()
     config = read_model_config(folder)
     stored = stored_quantization(folder)
     if stored is not None and quantize is not None:

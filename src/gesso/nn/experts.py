@@ -142,7 +142,7 @@ def mix_sorted(
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
     out = down(F.gelu(gate, approximate="tanh") * up, ends_E)
-    return _weighted(out.index_select(0, slots).view(tokens, top_k, -1), weights_Nk)
+    return _weighted(out, slots.view(tokens, top_k), weights_Nk)
 
 
 def mix_experts(
@@ -160,10 +160,17 @@ def mix_experts(
         if slab.shape[0]:
             gate, up = gate_up(slab).chunk(2, dim=-1)
             outputs.append(down(F.gelu(gate, approximate="tanh") * up))
-    return _weighted(torch.cat(outputs).index_select(0, slots).view(tokens, top_k, -1), weights_Nk)
+    return _weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
 
 
-def _weighted(out_NkD: Tensor, weights_Nk: Tensor) -> Tensor:
+def _weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
+    """Sum of each token's rows times their weights, [N, D]."""
+    if out_MD.device.type == "cpu" and not torch.is_grad_enabled():
+        # One pass over memory instead of four.
+        weights_Nk = weights_Nk.to(out_MD.dtype)
+        out: Tensor = F.embedding_bag(slots_Nk, out_MD, mode="sum", per_sample_weights=weights_Nk)
+        return out
+    out_NkD = out_MD.index_select(0, slots_Nk.flatten()).view(*slots_Nk.shape, -1)
     return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 
 

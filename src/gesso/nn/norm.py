@@ -37,7 +37,8 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     elif torch.is_grad_enabled():
         out = _RMSNorm.apply(wide, scale, eps)  # type: ignore[no-untyped-call]
     else:
-        out = _scaled(wide, _inverse(wide, eps), scale)
+        # A copy of its own may be overwritten.
+        out = _scaled(wide, _inverse(wide, eps), scale, out=None if wide is x else wide)
     return out.to(x.dtype)
 
 
@@ -47,8 +48,8 @@ def _inverse(x: Tensor, eps: float) -> Tensor:
     return root.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
 
 
-def _scaled(x: Tensor, inverse: Tensor, weight: Tensor | None) -> Tensor:
-    out = x * inverse
+def _scaled(x: Tensor, inverse: Tensor, weight: Tensor | None, out: Tensor | None = None) -> Tensor:
+    out = torch.mul(x, inverse, out=out)
     return out if weight is None else out.mul_(weight)
 
 

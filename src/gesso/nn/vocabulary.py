@@ -217,6 +217,9 @@ def chunk_of(device: torch.device) -> int:
     return CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
 
 
+_FEW_ROWS = 16
+
+
 def pick_block(mass_NG: Tensor, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
     """Inverse distribution function, first stride: the block [N, 1], and the share of it that is left to go."""
     # Sums are rounded: a share of exactly 0, or of 1 and more, could fall on a token that is as good as impossible.
@@ -245,8 +248,15 @@ def pick_token(
         maximum_N1: what scores are taken relative to.
         share_N1: of the block's mass, from its begin on.
     """
-    table_NBD = vocabulary.rows(tokens_NB.clamp(0, vocabulary.size - 1))
-    scores = torch.bmm(table_NBD, hidden_ND[:, :, None])[..., 0].float()
+    ids_NB = tokens_NB.clamp(0, vocabulary.size - 1)
+    # On a CPU few rows at a time: their tables stay in its cache, and the memory is not asked for anew in every step.
+    stride = _FEW_ROWS if ids_NB.device.type == "cpu" else len(ids_NB)
+    scores = torch.cat(
+        [
+            torch.bmm(vocabulary.rows(ids), hidden[:, :, None])[..., 0].float()
+            for ids, hidden in zip(ids_NB.split(stride), hidden_ND.split(stride), strict=True)
+        ]
+    )
     z = vocabulary.cap_(scores).mul_(inverse_N1).sub_(maximum_N1)
     p = torch.where(inside_NB, z.exp_(), 0.0)
     last = torch.where(p > 0, torch.arange(p.shape[1], device=p.device), 0).amax(dim=-1)

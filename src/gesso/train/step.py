@@ -11,6 +11,7 @@ from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization import refuse_quantized
+from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.distributed import Team
@@ -55,6 +56,8 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         CheckpointError: the checkpoint holds a model of another shape.
         OptionError: all weights of a quantized checkpoint are to be trained.
     """
+    if device.type == "cpu":
+        keep_freed_memory()
     if recipe.start is None:
         model = DiffusionGemma(recipe.model).to(device)
         initialise(model, recipe.train.seed)

@@ -1,0 +1,30 @@
+"""Memory of the host, kept between passes.
+
+glibc gives the memory of freed tensors back to the system and asks for it anew in the next pass, page by page: up to a
+fifth of a pass's time. Told to keep it, it asks once.
+"""
+
+import ctypes
+import functools
+import os
+import platform
+
+KEPT = (1 << 31) - 1
+"""Bytes of free memory at the end of the heap that are kept; glibc allows no more."""
+APART = 1 << 25
+"""Bytes from which on a tensor has memory of its own, given back at once; glibc allows no more."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # <malloc.h>
+_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """For the whole process; nothing where the user has set the allocator, or where it is not glibc's.
+
+    Returns:
+        Whether it is kept.
+    """
+    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _SETTINGS):
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(_MMAP_THRESHOLD, APART)) and bool(mallopt(_TRIM_THRESHOLD, KEPT))

@@ -1,0 +1,47 @@
+"""Freed memory is kept: no new pages in a steady run."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PASSES = """
+import ctypes
+import platform
+import resource
+import torch
+from gesso.nn.host_memory import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        parts = [torch.zeros(3 << 20, dtype=torch.uint8) for _ in range(10)]
+        del parts
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+if platform.libc_ver()[0] == "glibc":
+    ctypes.CDLL(None).mallopt(-1, 1 << 17)  # what glibc begins with, before it has seen large tensors go
+{setting}
+faults()
+print(faults())
+"""
+
+
+def faults(setting: str, **environment: str) -> int:
+    code = PASSES.format(setting=setting)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that gives memory back")
+def test_no_pages_are_asked_for_twice() -> None:
+    assert faults("assert keep_freed_memory()") < faults("") / 10
+
+
+def test_what_the_user_set_is_left_alone() -> None:
+    assert faults("assert not keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072") >= 0
