@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from gesso.config import LayerConfig, LoraConfig, ModelConfig, RopeConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import replace_by_four_bits
+from gesso.models.quantization import QLORA, replace_layers
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
@@ -55,7 +55,7 @@ def random_model(shape: ModelConfig, device: torch.device) -> DiffusionGemma:
     """4-bit layers of random codes, everything else random in bf16; made on the device."""
     with torch.device("meta"):
         model = DiffusionGemma(shape).to(torch.bfloat16)
-        replace_by_four_bits(model)
+        replace_layers(model, QLORA)
     model.to_empty(device=device)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     shape, adapter = config(arguments.layers, small=arguments.small), LoraConfig()
     answer = min(256, arguments.tokens // 2)
     work = Workload(1, arguments.tokens, answer, 256, gradient_checkpointing=True, device_type=device.type)
-    expected = estimate(shape, work, dtype=torch.bfloat16, adapter=adapter, quantize="nf4")
+    expected = estimate(shape, work, dtype=torch.bfloat16, adapter=adapter, quantize=QLORA)
     model = random_model(shape, device)
     attach(model, adapter)
     model.train()

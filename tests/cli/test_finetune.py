@@ -140,3 +140,15 @@ def test_the_estimate_needs_no_data(gesso: Gesso, bundled: Path, tmp_path: Path)
     assert "lora, 2 x 64 tokens at a time, canvas 8, float32" in outcome.out
     assert "at the peak" in outcome.out
     assert gesso("train", "mini", "--estimate").code == 0
+
+
+def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    assert gesso("quantize", bundled / "mini", "--to", "int8", "--out", packed).code == 0
+
+    outcome = gesso("finetune", "--estimate", "--model", packed, "--max-length", 64, "--batch-size", 2)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "lora over packed weights, 2 x 64 tokens at a time" in outcome.out
+    outcome = gesso("finetune", "--estimate", "--model", packed, "--method", "qlora")
+    assert outcome.code == 2
+    assert "--method qlora needs whole weights" in outcome.err

@@ -12,14 +12,15 @@ import torch
 from safetensors.torch import load_file
 
 from gesso.train.checkpoint import OPTIMIZER
-from train.runs import adapter_recipe, losses_of, recipe, train
+from train.runs import adapter_recipe, losses_of, recipe, same_files, train, wide_recipe
 
 
 def run_team(out: Path, processes: int, stop_at: int, make: str = "recipe", **changes: Any) -> None:
     """A tiny recipe under `torchrun`; `make` names the function of `runs` that gives it."""
     script = out.parent / "team.py"
     script.write_text(
-        "import json, sys; from pathlib import Path; from train import runs;"
+        "import json, sys; from pathlib import Path; import torch; from train import runs;"
+        "torch.compile = lambda function, **_: function;"
         f"given = json.loads(sys.argv[2]); start = [Path(sys.argv[4])] if '{make}' == 'adapter_recipe' else [];"
         f"runs.train(runs.{make}(*start, **given), Path(sys.argv[1]), device='cpu', stop_at=int(sys.argv[3]))",
         encoding="utf-8",
@@ -77,3 +78,34 @@ def test_a_process_without_examples_keeps_up(tmp_path: Path) -> None:
     train(recipe(**settings), tmp_path / "one", device="cpu")
     run_team(tmp_path / "two", 2, 3, **settings)
     assert_same_run(tmp_path / "one", tmp_path / "two")
+
+
+def test_two_processes_train_deltas_over_four_bits(tmp_path: Path) -> None:
+    """Every process holds the packed weights, and its part of the deltas."""
+    settings = {"quantize": "nf4", "batch_size": 5, "evaluate_every": 3, "steps": 6, "checkpoint_every": 3}
+    settings |= {"learning_rate": 1e-3}
+    train(adapter_recipe(tmp_path / "start", **settings), tmp_path / "one", device="cpu")
+    run_team(tmp_path / "two", 2, 3, "adapter_recipe", **settings)
+    run_team(tmp_path / "two", 2, 6, "adapter_recipe", **settings)
+    assert_same_run(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_processes_hold_moments_in_eight_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of two goes on exactly as two, and alike as one; the file has 8 bits where every part had them."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # it takes longer here than the steps
+    settings = {"optimizer": "adamw8bit", "steps": 6, "checkpoint_every": 2, "batch_size": 4, "learning_rate": 1e-3}
+    train(wide_recipe(**settings), tmp_path / "one", device="cpu")
+    run_team(tmp_path / "whole", 2, 6, "wide_recipe", **settings)
+    run_team(tmp_path / "parts", 2, 4, "wide_recipe", **settings)
+    run_team(tmp_path / "parts", 2, 6, "wide_recipe", **settings)
+    assert same_files(tmp_path / "whole" / "step-000006", tmp_path / "parts" / "step-000006")
+    assert losses_of(tmp_path / "whole") == losses_of(tmp_path / "parts")
+    tensors = load_file(tmp_path / "whole" / "step-000006" / OPTIMIZER)
+    assert tensors["exp_avg:codes.vocabulary.weight"].dtype == torch.uint8
+    assert tensors.keys() == load_file(tmp_path / "one" / "step-000006" / OPTIMIZER).keys()
+    train(wide_recipe(**settings), tmp_path / "mixed", device="cpu", stop_at=2)
+    run_team(tmp_path / "mixed", 2, 4, "wide_recipe", **settings)
+    train(wide_recipe(**settings), tmp_path / "mixed", device="cpu")
+    for name in ("whole", "mixed"):
+        assert_same_run(tmp_path / "one", tmp_path / name)

@@ -15,7 +15,10 @@ from gesso.config import LoraConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
+from gesso.models.quantization import QLORA, Quantization
+from gesso.models.quantize import quantize_folder
 from gesso.models.saving import save_folder
+from gesso.nn.weight_only import Int4, Int8
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
@@ -24,6 +27,8 @@ from gesso.train.optimizer import make_optimizer
 
 SHAPE = Shape(layers="ssfssf", vocab=1024, hidden=96, mlp=192, heads=4, window=32, canvas=32, experts=8, expert_size=64)
 PROMPT, EXAMPLES = 64, 16
+PACKED = Quantization(Int8(), Int4(32), Int8())
+"""Of a checkpoint that was packed before."""
 
 
 class Held(TorchDispatchMode):
@@ -56,6 +61,9 @@ class Held(TorchDispatchMode):
 
 def start(folder: Path, mode: str) -> DiffusionGemma:
     save_folder(random_model(SHAPE), folder)
+    if mode == "packed":
+        quantize_folder(folder, folder / "packed", PACKED)
+        folder /= "packed"
     model = load_folder(folder, "cpu", "float32", quantize="nf4" if mode == "qlora" else None)
     if mode == "full":
         return model.train().requires_grad_(True)
@@ -89,14 +97,14 @@ def measured(folder: Path, mode: str, checkpointing: bool) -> int:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("mode", ["full", "lora", "qlora"])
+@pytest.mark.parametrize("mode", ["full", "lora", "qlora", "packed"])
 def test_the_estimate_is_near_what_is_held(tmp_path: Path, mode: str, checkpointing: bool) -> None:
     found = estimate(
         SHAPE.config(),
         Workload(EXAMPLES, PROMPT + 31, 31, 32, gradient_checkpointing=checkpointing),
         dtype=torch.float32,
         adapter=None if mode == "full" else LoraConfig(),
-        quantize="nf4" if mode == "qlora" else None,
+        quantize={"qlora": QLORA, "packed": PACKED}.get(mode),
     )
     assert found.total == pytest.approx(measured(tmp_path, mode, checkpointing), rel=0.15)
 
@@ -107,7 +115,7 @@ def test_four_bits_checkpointing_and_fewer_examples_take_less() -> None:
         settings = {"dtype": torch.float32, "adapter": LoraConfig(), "quantize": quantize}
         return estimate(SHAPE.config(), work, **settings).total
 
-    assert total(quantize="nf4") < total()
+    assert total(quantize=QLORA) < total()
     assert total(gradient_checkpointing=True) < total()
     assert total(4) < total(8) < total(8, canvases_per_example=2)
 
@@ -116,7 +124,7 @@ def test_the_26b_fits_a_24_gb_card() -> None:
     """QLoRA, one example of 1,024 tokens; without 4-bit experts it would not."""
     settings: dict[str, Any] = {"dtype": torch.bfloat16, "adapter": LoraConfig()}
     work = Workload(1, 1024, 1024, 256, gradient_checkpointing=True, device_type="cuda")
-    four = estimate(PUBLISHED, work, quantize="nf4", **settings)
+    four = estimate(PUBLISHED, work, quantize=QLORA, **settings)
     assert four.total < 24e9
     assert four.weights == pytest.approx(24.5e9 * 4.25 / 8 + 2 * 0.74e9, rel=0.02)
     assert four.adapter < 0.1e9

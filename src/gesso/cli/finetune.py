@@ -135,16 +135,21 @@ def finetune(
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config
-        from gesso.models.loading import pick_device, read_model_config
+        from gesso.models.loading import pick_device, read_model_config, stored_quantization
+        from gesso.models.quantization import QLORA
 
+        folder = resolve_config(model, offline=offline)
+        stored = stored_quantization(folder)
+        if stored is not None and method != "lora":
+            raise OptionError(f"--method {method} needs whole weights, and those of {model} are quantized already")
         return print_estimate(
-            read_model_config(resolve_config(model, offline=offline)),
+            read_model_config(folder),
             settings,
             pick_device(device).type,
             tokens=max_length,
             answer=max_length,
             adapter=None if method == "full" else lora,
-            quantize=method == "qlora",
+            quantize=QLORA if method == "qlora" else stored,
         )
     if not data or out is None:
         raise OptionError("gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine")

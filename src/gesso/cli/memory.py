@@ -6,6 +6,7 @@ from rich.table import Table
 from gesso.config import LoraConfig, ModelConfig
 from gesso.models.describe import parameters
 from gesso.models.loading import DTYPES, pick_dtype
+from gesso.models.quantization import QLORA, Quantization
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Estimate, Workload, estimate
 
@@ -27,7 +28,7 @@ def print_estimate(
     tokens: int,
     answer: int,
     adapter: LoraConfig | None,
-    quantize: bool,
+    quantize: Quantization | None,
 ) -> int:
     """Print what one step of these settings takes at its peak, examples of `tokens` tokens each."""
     import torch
@@ -54,10 +55,11 @@ def print_estimate(
         ),
         dtype=dtype,
         adapter=adapter,
-        quantize="nf4" if quantize else None,
+        quantize=quantize,
         optimizer=train.optimizer,
     )
-    method = "full" if adapter is None else "qlora" if quantize else "lora"
+    method = "full" if adapter is None else "qlora" if quantize == QLORA else "lora"
+    method += " over packed weights" if quantize not in (None, QLORA) else ""
     names = {kind: name for name, kind in DTYPES.items()}
     print(
         f"{_count(total)} parameters, {method}, {examples} x {tokens} tokens at a time, "

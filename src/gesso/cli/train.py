@@ -31,6 +31,7 @@ def train(
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.loading import pick_device
+        from gesso.models.quantization import QLORA
 
         # The widest canvases take most; an example fills as many as are trained on.
         longest = plan.model.canvas_length * (1 + plan.train.canvases_per_example)
@@ -41,7 +42,7 @@ def train(
             tokens=longest,
             answer=longest - plan.model.canvas_length,
             adapter=plan.adapter,
-            quantize=plan.quantize is not None,
+            quantize=None if plan.quantize is None else QLORA,
         )
     from gesso.cli.training import leads, run_training
 

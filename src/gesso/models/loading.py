@@ -151,15 +151,6 @@ def packed_names(model: DiffusionGemma, layers: Mapping[str, Format]) -> set[str
     return {name for name in names if name.rpartition(".")[0] in layers and not name.endswith(".bias")}
 
 
-def replace_by_four_bits(model: DiffusionGemma) -> list[str]:
-    """Put empty 4-bit layers in the place of all linear layers and experts but the routers; returns their names.
-
-    Raises:
-        OptionError: a layer's width cannot be cut into groups.
-    """
-    return list(replace_layers(model, QLORA))
-
-
 def weight_files(folder: Path) -> dict[str, Path]:
     """Which file holds which tensor, by Hugging Face name."""
     if (folder / INDEX).exists():

@@ -99,3 +99,23 @@ def like(full: Tensor, parameter: Tensor) -> Tensor:
     if isinstance(parameter, DTensor) and full.shape == parameter.shape:
         return distribute_tensor(full.to(parameter.device), parameter.device_mesh, parameter.placements)
     return full.to(parameter.device)
+
+
+def parted(part: Tensor, pattern: DTensor) -> DTensor:
+    """This process's part of a tensor that lies in parts as `pattern` does."""
+    shape, stride = pattern.shape, pattern.stride()
+    return DTensor.from_local(
+        part, pattern.device_mesh, pattern.placements, run_check=False, shape=shape, stride=stride
+    )
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """What this process holds of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def everywhere(flag: bool, device: torch.device) -> bool:
+    """Whether it holds in every process; all call this together."""
+    least = torch.tensor(float(flag), device=device)
+    dist.all_reduce(least, dist.ReduceOp.MIN)
+    return bool(least)

@@ -6,7 +6,6 @@ backward pass is counted storage by storage. Nothing is loaded, and nothing is a
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import replace_by_four_bits
+from gesso.models.quantization import Quantization, replace_layers
 from gesso.nn import vocabulary
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
@@ -78,13 +77,14 @@ def estimate(
     *,
     dtype: torch.dtype,
     adapter: LoraConfig | None = None,
-    quantize: Literal["nf4"] | None = None,
+    quantize: Quantization | None = None,
     optimizer: Optimizer = "adamw",
 ) -> Estimate:
     """What a step with this workload takes.
 
     Args:
         dtype: of frozen weights and of the activations. Weights that are trained are fp32.
+        quantize: how frozen weights are packed.
 
     Raises:
         OptionError: a target that matches no layer, or a layer that cannot be held in 4 bits.
@@ -92,7 +92,7 @@ def estimate(
     with torch.device("meta"):
         model = DiffusionGemma(config).to(dtype)
         if quantize is not None:
-            replace_by_four_bits(model)
+            replace_layers(model, quantize)
         if adapter is not None:
             attach(model, adapter)
     model.train()

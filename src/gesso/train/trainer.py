@@ -83,10 +83,8 @@ class _Run:
         self.watcher = watcher if team.leads else Watcher()
         if team.size > 1 and recipe.train.sample_every:
             raise OptionError("samples on the way are made by one process only: leave out sample_every")
-        if team.size > 1 and recipe.train.optimizer != "adamw":
-            raise OptionError(f"{recipe.train.optimizer} is for one process: its state is not laid in parts")
-        if team.size > 1 and recipe.quantize:
-            raise OptionError("4-bit weights are trained on by one process: they are not laid in parts")
+        if team.size > 1 and recipe.train.optimizer == "muon":
+            raise OptionError("muon is for one process: it makes whole matrices orthogonal, and they lie in parts")
         out.mkdir(parents=True, exist_ok=True)
         if team.leads:
             remove_leftovers(out)
