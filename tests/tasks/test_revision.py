@@ -10,7 +10,7 @@ import pytest
 from gesso.tasks import Example, evaluation_set, held_out
 from gesso.tasks.code import Code
 from gesso.tasks.registry import TASKS
-from gesso.tasks.revision import Revision
+from gesso.tasks.revision import Revision, RevisionInFile
 from gesso.tasks.run_code import load_function, outcome
 
 TASK = Revision()
@@ -120,3 +120,22 @@ def test_evaluation_sets_are_held_out_and_have_every_kind() -> None:
     assert found == evaluation_set(TASK, 100, 0)
     assert all(held_out(example.prompt) for example in found)
     assert {TASK.group(example) for example in found} == set(KINDS)
+
+
+def test_in_a_file_the_part_is_a_function_or_a_line_of_it_and_others_stand_around() -> None:
+    task, rng = RevisionInFile(), random.Random(5)
+    groups = set()
+    for _ in range(300):
+        example = task.sample(rng)
+        *shown, instruction, part = example.prompt.split("\n\n")
+        assert example.source == part
+        assert task.grade(example, example.answer)
+        whole = part.startswith("def ") and "\n" in part
+        assert task.group(example).endswith(", line") != whole
+        groups.add(task.group(example))
+        assert shown[0].startswith("A part of a text")
+        assert shown[-1].startswith("Change the part")
+        if whole:
+            assert {type(ast.parse(text).body[0]) for text in (part, example.answer)} == {ast.FunctionDef}
+    kinds = {"rename", "constant", "condition"}
+    assert groups == kinds | {f"{kind}, line" for kind in kinds}

@@ -26,7 +26,7 @@ ALL = pytest.mark.parametrize("name", MINI_SKILLS)
 
 def test_the_skills_of_mini_are_six_of_the_tasks() -> None:
     assert MINI_SKILLS == ("json", "code", "arithmetic", "ordering", "editing", "counting") == tuple(MINI_WEIGHTS)
-    assert set(TASKS) == {*MINI_SKILLS, "revision", "sudoku", "sql"}
+    assert set(TASKS) == {*MINI_SKILLS, "revision", "revision-in-file", "sudoku", "sql"}
     assert all(task.name == name for name, task in TASKS.items())
 
 

@@ -62,3 +62,58 @@ def _lone_numbers(source: str) -> list[str]:
     """Numbers that stand in `source` once, so that an instruction can name them."""
     numbers = _NUMBER.findall(source)
     return [number for number in numbers if numbers.count(number) == 1]
+
+
+_AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
+_TASK = "Change the part as follows, and answer with the changed part alone."
+_MOST_OTHERS = 4
+_LINE_SHARE = 0.35
+
+
+class RevisionInFile(Revision):
+    """The same in a file of several functions, of which a whole one, or a line of it, is to change.
+
+    The prompt is the one that an edit of lines asks with.
+    """
+
+    name = "revision-in-file"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw the change, then the functions around it."""
+        change = super().sample(rng)
+        instruction, source = change.prompt.split("\n\n", 1)
+        names, others = {_NAME.findall(source)[0]}, list[str]()
+        for _ in range(rng.randint(1, _MOST_OTHERS)):
+            other = self._code.sample(rng).answer
+            if _NAME.findall(other)[0] not in names:
+                others.append(other)
+                names.add(_NAME.findall(other)[0])
+        place = rng.randint(0, len(others))
+        before, after = ("\n\n\n".join(part) for part in (others[:place], others[place:]))
+        part, answer = source, change.answer
+        if rng.random() < _LINE_SHARE:
+            above, part, answer, below = _changed_line(source, answer)
+            before = f"{before}\n\n\n{above}" if before else above
+            after = f"{below}\n\n\n{after}" if below and after else below or after
+        return Example(self.name, around(instruction, part, before, after), answer, part)
+
+    def group(self, example: Example) -> str:
+        """The kind of the change, and whether it is one line's."""
+        instruction, part = example.prompt.split("\n\n")[-2:]
+        kind = {"R": "rename", "C": "constant", "I": "condition"}[instruction[0]]
+        return f"{kind}, line" if "\n" not in part else kind
+
+
+def around(instruction: str, part: str, before: str, after: str) -> str:
+    """What an edit asks with: the instruction and the part below what stands around it."""
+    shown = (("Before the part:", before.strip("\r\n")), ("After the part:", after.strip("\r\n")))
+    sides = [f"{title}\n{text}" for title, text in shown if text.strip()]
+    ask = f"{instruction}\n\n{part}"
+    return "\n\n".join([_AROUND, *sides, _TASK, ask]) if sides else ask
+
+
+def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:
+    """The line that a change is in, without its indentation, before and after it; and what stands above and below."""
+    old, new = source.split("\n"), answer.split("\n")
+    index = next((i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]), 0)
+    return "\n".join(old[:index]), old[index].lstrip(), new[index].lstrip(), "\n".join(old[index + 1 :])

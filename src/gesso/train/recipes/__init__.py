@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3
 
@@ -15,6 +15,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini-4": mini_4,
     "mini-5": mini_5,
     "mini-6": mini_6,
+    "mini-7": mini_7,
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,

@@ -12,7 +12,7 @@ def sql() -> Recipe:
     """SQL from a schema and a request, from the bundled `mini`, all weights."""
     recipe = mini()
     train = TrainConfig(
-        steps=1500,
+        steps=1000,
         batch_size=48,
         canvases_per_example=2,
         learning_rate=1.2e-3,
