@@ -127,7 +127,7 @@ def test_in_a_file_the_part_is_a_function_or_a_line_of_it_and_others_stand_aroun
     groups = set()
     for _ in range(300):
         example = task.sample(rng)
-        *shown, instruction, part = example.prompt.split("\n\n")
+        *shown, _, part = example.prompt.split("\n\n")
         assert example.source == part
         assert task.grade(example, example.answer)
         whole = part.startswith("def ") and "\n" in part
