@@ -49,6 +49,36 @@ def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("source", "options", "share"),
+    [
+        ({}, (), 0.0),
+        ({"source": "4"}, (), 0.5),
+        ({"source": "4"}, ("--source-share", 0.25), 0.25),
+    ],
+)
+def test_canvases_start_from_sources_where_there_are_some(
+    gesso: Gesso,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: dict[str, str],
+    options: tuple[object, ...],
+    share: float,
+) -> None:
+    lines = tmp_path / "changes.jsonl"
+    pairs = ({"prompt": f"Change 4 to {i}.", "completion": str(i), **source} for i in range(40))
+    lines.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), "utf-8")
+    seen: list[float] = []
+
+    def stop(recipe: Recipe, *_: object, **__: object) -> None:
+        seen.append(recipe.train.source_probability)
+        raise OptionError("that is enough")
+
+    monkeypatch.setattr("gesso.cli.training.run_training", stop)
+    assert "that is enough" in gesso("finetune", lines, "--out", tmp_path / "run", *options).err
+    assert seen == [share]
+
+
+@pytest.mark.parametrize(
     ("options", "conditioned", "own", "rounds", "exponent"),
     [
         ((), 0.5, 0.0, 3, 1.0),
@@ -89,6 +119,8 @@ def test_drafts_are_the_share_that_is_asked_for(
         (("{data}", "--out", "{out}", "--target", "nothing.*"), "the target 'nothing.*' matches no layer"),
         (("{data}", "--out", "{out}", "--experts", "--target", "x"), "--experts adds the experts"),
         (("{data}", "--out", "{out}", "--epochs", 0), "epochs must be above 0"),
+        (("{data}", "--out", "{out}", "--source-share", 0.5), "no line to train on has one"),
+        (("{data}", "--out", "{out}", "--source-share", 2), "source_share must be at least 0"),
         (("{data}", "--out", "{out}", "--batch-size", 0), "batch_size must be at least 1"),
         (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "patience needs evaluate_every"),
         (("{data}", "--out", "{out}", "--thinking", "maybe"), "thinking 'maybe' does not exist"),

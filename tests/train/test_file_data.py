@@ -327,6 +327,18 @@ def test_raw_pairs_are_taken_as_they_are(make: Make, how: dict[str, Any]) -> Non
     ]
 
 
+@pytest.mark.parametrize("how", [{}, {"raw_pairs": True}])
+def test_a_pair_may_change_a_source(make: Make, how: dict[str, Any]) -> None:
+    pair = {"prompt": "Change 4 to 7.", "completion": "return 7"}
+    data = make(pair | {"source": "return 4"}, pair, **how)
+    changed, plain = training(data)
+    assert data.report.changes == 1
+    assert not plain.source
+    assert (changed.prompt, changed.answer) == (plain.prompt, plain.answer)
+    (old,) = training(make(pair | {"completion": "return 4"}, **how))
+    assert changed.source == old.answer
+
+
 def test_a_raw_completion_must_not_go_on_after_its_end(make: Make) -> None:
     with pytest.raises(DataError, match=r"line 1: the completion goes on after <turn\|>"):
         make({"prompt": "a", "completion": "b<turn|>c"}, raw_pairs=True)

@@ -36,6 +36,9 @@ def finetune(
     ] = 0.0,
     draft_rounds: Annotated[int | None, typer.Option(help="Most rounds that such a draft went through; 3.")] = None,
     time_exponent: Annotated[float, typer.Option(help="1 as released; less for noisier canvases.")] = 1.0,
+    source_share: Annotated[
+        float | None, typer.Option(help="Of pairs with a source, canvases that start from it; 0.5.")
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
@@ -131,7 +134,7 @@ def finetune(
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
-    plan = Plan(method, epochs, steps, learning_rate)  # type: ignore[arg-type]
+    plan = Plan(method, epochs, steps, learning_rate, source_share=source_share)  # type: ignore[arg-type]
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config

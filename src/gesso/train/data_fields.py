@@ -8,7 +8,7 @@ from typing import Any
 from gesso.errors import DataError
 from gesso.text.output import CHANNEL, CHANNEL_END
 
-LINE_KEYS = ("messages", "tools", "prompt", "completion", "text")
+LINE_KEYS = ("messages", "tools", "prompt", "completion", "source", "text")
 MESSAGE_KEYS = {
     "system": ("content",),
     "developer": ("content",),

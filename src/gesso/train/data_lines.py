@@ -3,10 +3,12 @@
 A line is one JSON object, of one of three kinds:
 
     {"messages": [...], "tools": [...]}       a chat: every assistant message is an example; tools may be left out
-    {"prompt": "...", "completion": "..."}    a pair: one user message and its answer
+    {"prompt": "...", "completion": "..."}    a pair: one user message and its answer; "source" may be the text that
+                                              the completion changes, which canvases then may start from
     {"text": "..."}                           plain text, for continued pre-training
 """
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,10 +104,14 @@ class LineReader:
             return self._chat(given["messages"], given.get("tools"))
         if given.keys() == {"prompt", "completion"}:
             return self._pair(text_of(given, "prompt"), text_of(given, "completion"))
+        if given.keys() == {"prompt", "completion", "source"}:
+            prompt = text_of(given, "prompt")
+            old, new = (self._pair(prompt, text_of(given, name)) for name in ("source", "completion"))
+            return Change(old, new)
         if given.keys() == {"text"}:
             return Text(self, self.encode_after_bos(text_of(given, "text")))
         raise DataError(
-            "a line holds messages (and tools), or prompt and completion, or text; "
+            "a line holds messages (and tools), or prompt and completion (and source), or text; "
             f"this one holds {', '.join(given) or 'nothing'}"
         )
 
@@ -205,6 +211,25 @@ class RawPair:
         if any(stops[:-1]):
             raise DataError(f"the completion goes on after {reader.tokenizer.piece(answer[stops.index(True)])}")
         return Conversation(prompt, answer if stops[-1] else [*answer, model.eos_token_id])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A pair whose completion changes a given text: that text as a completion, and the pair itself."""
+
+    old: "Chat | RawPair"
+    new: "Chat | RawPair"
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return self.new.parts
+
+    def conversation(self, part: int) -> Conversation:
+        try:
+            source = self.old.conversation(part).answer
+        except DataError as error:
+            raise DataError(f"source: {error}") from None
+        return dataclasses.replace(self.new.conversation(part), source=source)
 
 
 @dataclass(frozen=True, slots=True)

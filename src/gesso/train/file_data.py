@@ -51,6 +51,8 @@ class Report:
     answer_tokens: int
     longest: int
     """Tokens of the longest example."""
+    changes: int = 0
+    """Examples that change a given text."""
 
     @property
     def summary(self) -> str:
@@ -235,7 +237,7 @@ class _Scan:
         self._max_length = max_length
         self.train, self.held_out = bytearray(), bytearray()
         self._files = self._lines = self._prompt_tokens = self._answer_tokens = self._longest = 0
-        self._too_long = 0
+        self._too_long = self._changes = 0
         self._first_too_long: str | None = None
 
     def read(self, path: Path, held_out: Callable[[bytes], bool]) -> _File:
@@ -278,6 +280,7 @@ class _Scan:
                     self._prompt_tokens += prompt
                     self._answer_tokens += answer
                     self._longest = max(self._longest, prompt + answer)
+                    self._changes += bool(conversation.source)
         except (DataError, TextError) as error:
             raise DataError(f"{where}: {error}") from None
 
@@ -291,6 +294,7 @@ class _Scan:
             prompt_tokens=self._prompt_tokens,
             answer_tokens=self._answer_tokens,
             longest=self._longest,
+            changes=self._changes,
         )
 
 

@@ -20,6 +20,8 @@ Method = Literal["full", "lora", "qlora"]
 LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
 """Defaults for models of billions of parameters; small ones want ten to fifty times as much."""
 
+SOURCE_SHARE = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -33,12 +35,16 @@ class Plan:
     """None takes the method's default."""
     warmup_share: float = 0.05
     """Of all steps."""
+    source_share: float | None = None
+    """Of the canvases of changes, those that start from the text that is changed. None takes `SOURCE_SHARE`."""
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:
             raise OptionError(f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
         if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
             raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}")
+        if self.source_share is not None and not 0 <= self.source_share <= 1:
+            raise OptionError(f"source_share must be at least 0 and at most 1, got {self.source_share:g}")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise OptionError(f"learning_rate must be above 0, got {self.learning_rate}")
 
@@ -83,8 +89,12 @@ def finetune_recipe(
     steps = plan.steps
     if steps is None:
         steps = math.ceil(plan.epochs * examples.report.examples / train.batch_size)
+    if plan.source_share and not examples.report.changes:
+        raise OptionError("source_share is for pairs with a source, and no line to train on has one")
+    usual = SOURCE_SHARE if examples.report.changes else 0.0
     settings = dataclasses.replace(
         train,
+        source_probability=usual if plan.source_share is None else plan.source_share,
         steps=steps,
         learning_rate=LEARNING_RATES[plan.method] if plan.learning_rate is None else plan.learning_rate,
         warmup_steps=math.ceil(plan.warmup_share * steps),
