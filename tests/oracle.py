@@ -5,6 +5,7 @@ left out, swapped or applied twice shows. `transformers` is imported on first us
 only take `random_model`, which does without.
 """
 
+import copy
 import dataclasses
 import json
 import warnings
@@ -213,7 +214,7 @@ def make_oracle(
             "attention_k_eq_v": True,
         }
         path.write_text(json.dumps(raw), "utf-8")
-    return model
+    return _without_images(model)
 
 
 def load_reference(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[Any, dict[str, Any]]:
@@ -227,7 +228,16 @@ def load_reference(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[An
             experts_implementation="eager",
             output_loading_info=True,
         )
-    return model.eval(), report
+    return _without_images(model.eval()), report
+
+
+def _without_images(model: Any) -> Any:
+    """Some versions read the token of an image as a pad where there is no image, others as any token. So do we."""
+    for module in model.modules():
+        if hasattr(module, "get_placeholder_mask"):
+            module.config = copy.copy(module.config)
+            module.config.image_token_id = -1
+    return model
 
 
 class Pair(NamedTuple):

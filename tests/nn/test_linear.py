@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gesso.nn.grain import grain
+from gesso.nn.grain import GRAINS, _keeps, grain
 from gesso.nn.linear import SMALL, Linear, linear
 
 SHAPES = [(192, 256), (256, 1811), (704, 384), (96, 2048)]
@@ -24,6 +24,8 @@ def test_it_is_the_product(inside: int, outside: int, biased: bool) -> None:
 
 @pytest.mark.parametrize(("inside", "outside"), SHAPES)
 def test_a_row_does_not_depend_on_those_beside_it(inside: int, outside: int) -> None:
+    if inside > 512 and not _keeps(GRAINS[-1]):
+        pytest.skip("this version of the library adds up long rows in an order that depends on how many there are")
     torch.manual_seed(1)
     rows = grain(torch.device("cpu"))
     x, weight = torch.randn(16 * rows, inside), torch.randn(outside, inside)

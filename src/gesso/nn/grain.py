@@ -1,8 +1,8 @@
 """Whole grains of rows, so that a row's numbers do not depend on what stands beside it.
 
 A CPU's matmul of a handful of rows adds up in another order than one of many. From some number of rows on, and in
-multiples of it, every row's result is the same bits, as long as the inner size stays below a thousand or so; past that
-it is the same but for rounding. Which number that is, four or sixteen, depends on the processor, its libraries and the
+multiples of it, every row's result is the same bits, as long as the inner size stays below a thousand or so (below 512
+with torch 2.11, whose oneDNN is an older one); past that it is the same but for rounding. Which number that is, four or sixteen, depends on the processor, its libraries and the
 threads, so it is found out: fewer rows are less work where a pass has few. Where it has more it is sixteen anyway,
 because a matmul library makes a kernel for every number of rows that it meets.
 """
@@ -16,7 +16,7 @@ from gesso.nn.linear import linear
 
 GRAINS = (4, 8, 16)
 """The least is taken that this machine keeps; the last without asking, and on everything that is no CPU."""
-_TRIED = ((torch.float32, 704, 32), (torch.float32, 256, 192), (torch.bfloat16, 256, 192))
+_TRIED = ((torch.float32, 704, 48), (torch.float32, 256, 192), (torch.bfloat16, 256, 192))
 """Types, inner and outer sizes of matmuls: few, because a library makes a kernel for each."""
 _MULTIPLES = (1, 5)
 
