@@ -2,9 +2,10 @@
 
 A CPU's matmul of a handful of rows adds up in another order than one of many. From some number of rows on, and in
 multiples of it, every row's result is the same bits, as long as the inner size stays below a thousand or so (below 512
-with torch 2.11, whose oneDNN is an older one); past that it is the same but for rounding. Which number that is, four or sixteen, depends on the processor, its libraries and the
-threads, so it is found out: fewer rows are less work where a pass has few. Where it has more it is sixteen anyway,
-because a matmul library makes a kernel for every number of rows that it meets.
+with torch 2.11, whose oneDNN is an older one); past that it is the same but for rounding. Which number that is, four or
+sixteen, depends on the processor, its libraries and the threads, so it is found out: fewer rows are less work where a
+pass has few. Where it has more it is sixteen anyway, because a matmul library makes a kernel for every number of rows
+that it meets.
 """
 
 import functools

@@ -1,16 +1,16 @@
 """The optimiser over what is trained, and its state as named tensors that a checkpoint can hold."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.config import TrainConfig
-from gesso.train.distributed import everywhere, like, local_part, parted, whole
+from gesso.train.distributed import like, whole
+from gesso.train.eight_bit import EightBit, parts_of, placed, whole_state
 from gesso.train.muon import Muon, is_hidden_matrix
 
 ADAMW_STATE = {"step", "exp_avg", "exp_avg_sq"}
@@ -60,7 +60,7 @@ def state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer) -> It
     """
     for name, parameter in trained(model):
         for key, value in optimizer.state[parameter].items():
-            for part, tensor in _parts(_whole_state(optimizer, key, value)).items():
+            for part, tensor in parts_of(_whole(optimizer, key, value)).items():
                 yield f"{key}{part}.{name}", tensor
 
 
@@ -91,94 +91,15 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
 
 
-@runtime_checkable
-class EightBit(Protocol):
-    """An optimiser of torchao's that holds its moments in 8 bits, small ones as they are."""
-
-    def _new_buffer(self, p: Tensor, signed: bool) -> Tensor: ...
-
-
-@runtime_checkable
-class _Moment(Protocol):
-    """A moment in 8 bits."""
-
-    codes: Tensor
-    scale: Tensor
-
-    def dequantize(self) -> Tensor: ...
-
-
-def _parts(value: Tensor) -> dict[str, Tensor]:
-    """The plain tensors that a state value is made of, by suffix."""
-    if isinstance(value, _Moment):
-        return {":codes": value.codes, ":scale": value.scale}
-    return {"": value}
-
-
-def _whole_state(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:
-    """A state in one piece: in 8 bits where every process holds its part so."""
-    if not isinstance(value, DTensor) or not isinstance(optimizer, EightBit):
-        return whole(value)
-    local = value.to_local()
-    if not everywhere(isinstance(local, _Moment), local.device):
-        return whole(parted(_plain(local), value))
-    # Every part is whole blocks, so all of them together are the blocks of the whole.
-    assert isinstance(local, _Moment)
-    codes, scale = (whole(parted(part, value)) for part in (local.codes, _spread(local)))
-    moment = optimizer._new_buffer(torch.empty(value.shape, device=codes.device), _is_signed(key))
-    assert isinstance(moment, _Moment)
-    moment.codes.copy_(codes)
-    moment.scale.copy_(_gathered(scale, moment))
-    return moment
+def _whole(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:
+    return whole_state(optimizer, key, value) if isinstance(optimizer, EightBit) else whole(value)
 
 
 def _placed(
     optimizer: torch.optim.Optimizer, parameter: Tensor, label: str, key: str, parts: Mapping[str, Tensor]
 ) -> Tensor:
-    """A state as this process holds it, from the whole one's parts.
-
-    Raises:
-        KeyError: it has another shape than the parameter.
-    """
-    if isinstance(optimizer, EightBit) and set(parts) == {"codes", "scale"}:
-        # An empty moment of the right kind, into which the parts are copied one by one.
-        moment = optimizer._new_buffer(torch.empty(parameter.shape, device=parameter.device), _is_signed(key))
-        for part, target in _parts(moment).items():
-            tensor = parts.get(part.removeprefix(":"))
-            if tensor is None or tensor.shape != target.shape:
-                raise KeyError(f"{key}{part}.{label}")
-            target.copy_(tensor)
-    elif set(parts) == {""} and parts[""].shape in (torch.Size(), parameter.shape):  # a step count has no shape
-        moment = parts[""]
-    else:
+    if isinstance(optimizer, EightBit):
+        return placed(optimizer, parameter, label, key, parts)
+    if set(parts) != {""} or parts[""].shape not in (torch.Size(), parameter.shape):  # a step count has no shape
         raise KeyError(f"{key}.{label}")
-    if not moment.dim():
-        return moment
-    if not isinstance(optimizer, EightBit):
-        return like(moment, parameter)
-    held = optimizer._new_buffer(parameter, _is_signed(key))
-    local = local_part(held)
-    if isinstance(moment, _Moment) and isinstance(local, _Moment):
-        local.codes.copy_(local_part(like(moment.codes, parameter)))
-        local.scale.copy_(_gathered(local_part(like(_spread(moment), parameter)), local))
-    else:
-        local.copy_(local_part(like(_plain(moment), parameter)))
-    return held
-
-
-def _spread(moment: _Moment) -> Tensor:
-    """The scale of every number."""
-    return moment.scale.repeat_interleave(moment.codes.numel() // len(moment.scale)).view(moment.codes.shape)
-
-
-def _gathered(spread: Tensor, moment: _Moment) -> Tensor:
-    """The scale of every block."""
-    return spread.flatten()[:: moment.codes.numel() // len(moment.scale)]
-
-
-def _is_signed(key: str) -> bool:
-    return key == "exp_avg"
-
-
-def _plain(value: Tensor) -> Tensor:
-    return value.dequantize() if isinstance(value, _Moment) else value
+    return like(parts[""], parameter) if parts[""].dim() else parts[""]
