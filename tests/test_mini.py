@@ -33,7 +33,7 @@ def test_it_is_small(folder: Path) -> None:
 
 
 def test_its_shape_and_text_files_are_those_of_its_recipe(folder: Path, engine: Engine, tmp_path: Path) -> None:
-    recipe = load_recipe("mini-6")  # the last of those that made it
+    recipe = load_recipe("mini-7")  # the last of those that made it
     assert engine.model.config == recipe.model
     assert engine.defaults == recipe.generation
     recipe.text.write(tmp_path)
@@ -62,7 +62,7 @@ def test_transformers_reads_it_with_equal_logits(folder: Path, engine: Engine) -
     assert (ours - theirs).abs().max() < 2e-4
 
 
-@pytest.mark.parametrize("skill", ["json", "code"])
+@pytest.mark.parametrize("skill", ["json", "code", "revision-in-file"])
 def test_it_answers_held_out_prompts(engine: Engine, skill: str) -> None:
     task = TASKS[skill]
     cases = evaluation_set(task, 16, seed=1)
