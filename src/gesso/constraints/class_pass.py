@@ -6,9 +6,11 @@ scored. `ClassPass` scores every allowed token once, keeps of each class what th
 token) and its mixed embedding, and ends, given the factors, in sample and embedding, without the logits.
 
 Tokens stand sorted by class. What fills whole chunks is mixed at once; the rest of every class stands in blocks of
-`GRAIN`, whose probabilities are held, relative to the best of each block. Tokens of no class are never scored.
+`GRAIN`, whose probabilities are held, relative to the best of each block. Tokens of tiny classes, which would hardly
+fill a block, stand by themselves. Tokens of no class are never scored.
 
-    R positions   V vocabulary   K classes   J pieces: whole chunks, then blocks of the rest   T columns   D hidden
+    R positions   V vocabulary   K classes   T columns   D hidden
+    J pieces: whole chunks, then blocks of the rest, then tokens by themselves
 """
 
 from typing import Literal
@@ -26,6 +28,8 @@ GRAIN = 16
 """Tokens of a block of the rest; the last one of a class is filled up."""
 
 
+TINY = 3
+"""Most tokens of a class that stand by themselves."""
 _FAR = 1e30
 """Turns the least difference of two scores into more than there are tokens."""
 
@@ -46,7 +50,10 @@ class TokenClasses:
         whole = [
             (k, ids[i : i + chunk]) for k, ids in enumerate(members) for i in range(0, len(ids) - chunk + 1, chunk)
         ]
-        rests = [ids[len(ids) // chunk * chunk :] for ids in members]
+        rests = [ids[len(ids) // chunk * chunk :] if len(ids) > TINY else ids[:0] for ids in members]
+        tiny = [k for k, ids in enumerate(members) if len(ids) <= TINY]
+        class_of_alone = np.repeat(np.array(tiny, dtype=np.int64), [len(members[k]) for k in tiny])
+        ids_alone = np.concatenate([*(members[k] for k in tiny), np.empty(0, dtype=np.int64)])
         filled = [np.pad(ids, (0, -len(ids) % GRAIN), constant_values=-1) for ids in rests]
         rest = np.concatenate([*filled, np.empty(0, dtype=np.int64)]).astype(np.int64)
 
@@ -62,21 +69,26 @@ class TokenClasses:
         """Added to their scores."""
         self.rank = [(len(class_V) - ids).float().view(GRAIN, -1) for ids in self.rest]
         """Higher for lower tokens, exact: a vocabulary is far below 2^24."""
+        self.alone = on_device(np.pad(ids_alone, (0, -len(ids_alone) % GRAIN)))
+        """Filled up with token 0, so that scores do not depend on how many rows there are."""
+        self.alones = len(ids_alone)
         class_J = np.repeat(np.arange(self.classes), [len(ids) // GRAIN for ids in filled])
-        class_J = np.concatenate([[k for k, _ in whole], class_J]).astype(np.int64)
+        class_J = np.concatenate([[k for k, _ in whole], class_J, class_of_alone]).astype(np.int64)
         self.class_J = on_device(class_J)
         self.order_J = on_device(np.argsort(class_J, kind="stable"))
         """Of the pieces, by class."""
         self._pieces_K = on_device(np.bincount(class_J, minlength=self.classes))
         blocks = len(whole) * chunk // BLOCK
         self.per_whole = chunk // BLOCK
-        self.columns_T = on_device(np.concatenate([*(ids for _, ids in whole), rest, np.full(BLOCK, -1)]))
+        self.columns_T = on_device(np.concatenate([*(ids for _, ids in whole), rest, ids_alone, np.full(BLOCK, -1)]))
         """The token of every column, -1 where there is none."""
+        begins = np.arange(0, len(rest), GRAIN), len(rest) + np.arange(self.alones)
         self.begins = on_device(
-            np.concatenate([np.arange(blocks) * BLOCK, len(whole) * chunk + np.arange(0, len(rest), GRAIN)])
+            np.concatenate([np.arange(blocks) * BLOCK, *(len(whole) * chunk + begin for begin in begins)])
         )
         """First column of every block that a sample is looked up in."""
-        self.sizes = on_device(np.concatenate([np.full(blocks, BLOCK), np.full(len(rest) // GRAIN, GRAIN)]))
+        sizes = ((BLOCK, blocks), (GRAIN, len(rest) // GRAIN), (1, self.alones))
+        self.sizes = on_device(np.repeat(*np.array(sizes).T))
 
     def over_pieces(self, x_JR: Tensor, reduction: Literal["sum", "max"]) -> Tensor:
         """[K, R] from pieces in `order_J`."""
@@ -124,6 +136,14 @@ class ClassPass:
             self._sums.append(sums[-1])
             weighted.append(z.mul_(p).sum(dim=1))
             self._held.append(p)
+        if classes.alones:
+            _, z = self._scores(classes.alone)
+            z = z[:, : classes.alones]
+            tops.append(z)
+            self._sums.append(torch.ones_like(z))
+            sums.append(self._sums[-1])
+            weighted.append(torch.zeros_like(z))
+            tokens.append(classes.alone[: classes.alones].expand_as(z))
         self._top_RJ = torch.cat(tops, dim=1)
         self.summary = self._summarise(torch.cat(sums, dim=1), torch.cat(weighted, dim=1), torch.cat(tokens, dim=1))
 
@@ -180,6 +200,9 @@ class ClassPass:
             table = vocabulary.rows(ids)
             embedding_RD += linear(shares.to(table.dtype), table.T).float()
             begin += p.shape[2]
+        if classes.alones:
+            table = vocabulary.rows(classes.alone[: classes.alones])
+            embedding_RD += linear(weight_RJ[:, begin:].to(table.dtype), table.T).float()
         embedding_RD *= vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
 
         block_R1, share_R1 = pick_block(mass_RB, uniform_R)

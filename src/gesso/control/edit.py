@@ -22,6 +22,9 @@ from gesso.text.tokenizer import Tokenizer
 
 STRENGTH = 1.0
 """Where nobody says another: `mini` is most often right when it starts from noise (`benchmarks/edit.py`)."""
+SURE_ENOUGH = 0.01
+"""Nats of mean entropy at which an edit that starts from the text ends: with `mini` 293 of 300 exact in 1.15 steps,
+where the released 0.005 has 292 in 1.32, and 0.05 has 287 in 1.01."""
 CONTEXT = 512
 """Tokens of the surroundings that the model reads."""
 DIFF_CONTEXT = 3
@@ -106,8 +109,9 @@ def edit(
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:
-        # What starts from a text need not be seen twice to be stable.
+        # What starts from a text need not be seen twice to be stable, and it is as often right when it is less sure.
         started["stability_threshold"] = 0
+        started["confidence_threshold"] = max(config.confidence_threshold, SURE_ENOUGH)
     prompt = _prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
     (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
     left_out = _fault(answer)
