@@ -188,7 +188,6 @@ def test_segments_are_plain_reductions(data: st.DataObject, groups: int, seed: i
     x = torch.from_numpy(generator.choice([0.0, 1.5, -3.0, -400.0, -math.inf], size=(2, len(owner)))).float()
     segments = Segments(owner, groups, torch.device("cpu"))
     total, entropy, best, place = segments.summary(x)
-    torch.testing.assert_close(segments.max(x), best)
     torch.testing.assert_close(segments.logsumexp(x.double()), total, rtol=1e-5, atol=1e-5)
     for group in range(groups):
         members = np.flatnonzero(owner == group)

@@ -15,7 +15,7 @@ from gesso.control.job import run_job
 from gesso.control.selection import Everything, Lines, Match, Selection
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
-from gesso.tasks.revision import around
+from gesso.tasks.edit_prompt import edit_prompt
 
 TEXT = "def f(x):\n    return x\n\ndef g(x):\n    return f(x) + 1\n"
 LINES = st.lists(st.text(st.sampled_from("abc 1\t=()\u00e9\u4e2d\U0001f600"), max_size=9), min_size=1, max_size=9)
@@ -137,7 +137,7 @@ def test_a_part_of_a_file_is_asked_for_as_it_was_trained(tiny: Engine, first: in
     part = "\n".join(lines[first - 1 : last]).lstrip()
     before, after = "\n".join(lines[: first - 1]), "\n".join(lines[last:])
     request = first_request(tiny, text, "Change it.", selection=Lines(first, last))
-    assert request.prompt == around("Change it.", part, before, after)
+    assert request.prompt == edit_prompt("Change it.", part, before, after)
 
 
 def test_the_nearest_lines_are_shown_first_and_no_more_than_asked_for(tiny: Engine) -> None:

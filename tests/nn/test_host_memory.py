@@ -43,5 +43,7 @@ def test_no_pages_are_asked_for_twice() -> None:
     assert faults("assert keep_freed_memory()") < faults("") / 10
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that gives memory back")
 def test_what_the_user_set_is_left_alone() -> None:
-    assert faults("assert not keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072") >= 0
+    kept = faults("keep_freed_memory()")
+    assert faults("assert not keep_freed_memory()", MALLOC_TRIM_THRESHOLD_="131072") > 10 * max(1, kept)

@@ -64,12 +64,6 @@ class Segments:
             x_RN = _logsumexp(self._rows(level, x_RN))
         return x_RN
 
-    def max(self, x_RN: Tensor) -> Tensor:
-        """[R, M]"""
-        for level in self._levels:
-            x_RN = self._rows(level, x_RN).amax(dim=-1)
-        return x_RN
-
     def summary(self, x_RN: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """logsumexp and entropy of the softmax in nats, fp64, the maximum, and its lowest place, int64; each [R, M]."""
         stride = max(1, _CPU_CELLS // x_RN.shape[1]) if x_RN.device.type == "cpu" else len(x_RN)

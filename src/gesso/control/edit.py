@@ -18,6 +18,7 @@ from gesso.control.selection import Everything, Parts, Passage, Selection
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
+from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer
 
 STRENGTH = 1.0
@@ -30,9 +31,6 @@ CONTEXT = 512
 DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
 _OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
-_AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
-_BEFORE, _AFTER = "Before the part:", "After the part:"
-_TASK = "Change the part as follows, and answer with the changed part alone."
 _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
@@ -112,7 +110,7 @@ def edit(
         # What starts from a text need not be seen twice to be stable, and it is as often right when it is less sure.
         started["stability_threshold"] = 0
         started["confidence_threshold"] = max(config.confidence_threshold, SURE_ENOUGH)
-    prompt = _prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
+    prompt = edit_prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
     (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
     left_out = _fault(answer)
     replacement = parts.selected if left_out else passage.restore(answer.text)
@@ -201,14 +199,6 @@ def _fault(answer: GenerationResult) -> str | None:
         return f"the answer was not finished within {answer.completion_tokens} tokens"
     # A model that is asked for too much ends at once, more often than it is asked to delete everything.
     return None if answer.text.strip() else "the answer is empty"
-
-
-def _prompt(instruction: str, text: str, before: str, after: str) -> str:
-    """The user's message: the instruction and the text to change, below what stands around it."""
-    ask = f"{instruction}\n\n{text}"
-    shown = [(_BEFORE, before.strip("\r\n")), (_AFTER, after.strip("\r\n"))]
-    around = [f"{title}\n{lines}" for title, lines in shown if lines.strip()]
-    return "\n\n".join([_AROUND, *around, _TASK, ask]) if around else ask
 
 
 def _surroundings(tokenizer: Tokenizer, parts: Parts, limit: int) -> tuple[str, str]:

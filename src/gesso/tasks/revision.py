@@ -8,6 +8,7 @@ import re
 
 from gesso.tasks.base import Example, Task
 from gesso.tasks.code import Code, draw_name
+from gesso.tasks.edit_prompt import edit_prompt
 
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!="}
 _COMPARISON = re.compile(r" (>=|<=|==|>|<) ")
@@ -64,8 +65,6 @@ def _lone_numbers(source: str) -> list[str]:
     return [number for number in numbers if numbers.count(number) == 1]
 
 
-_AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
-_TASK = "Change the part as follows, and answer with the changed part alone."
 _MOST_OTHERS = 4
 _LINE_SHARE = 0.35
 
@@ -95,21 +94,13 @@ class RevisionInFile(Revision):
             above, part, answer, below = _changed_line(source, answer)
             before = f"{before}\n\n\n{above}" if before else above
             after = f"{below}\n\n\n{after}" if below and after else below or after
-        return Example(self.name, around(instruction, part, before, after), answer, part)
+        return Example(self.name, edit_prompt(instruction, part, before, after), answer, part)
 
     def group(self, example: Example) -> str:
         """The kind of the change, and whether it is one line's."""
         instruction, part = example.prompt.split("\n\n")[-2:]
         kind = {"R": "rename", "C": "constant", "I": "condition"}[instruction[0]]
         return f"{kind}, line" if "\n" not in part else kind
-
-
-def around(instruction: str, part: str, before: str, after: str) -> str:
-    """What an edit asks with: the instruction and the part below what stands around it."""
-    shown = (("Before the part:", before.strip("\r\n")), ("After the part:", after.strip("\r\n")))
-    sides = [f"{title}\n{text}" for title, text in shown if text.strip()]
-    ask = f"{instruction}\n\n{part}"
-    return "\n\n".join([_AROUND, *sides, _TASK, ask]) if sides else ask
 
 
 def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:
