@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -177,6 +177,18 @@ def test_a_constant_added_to_a_position_changes_nothing() -> None:
     torch.testing.assert_close(
         one.apply(scores), other.apply(scores - 7 * torch.arange(6.0)[:, None]), atol=1e-4, rtol=0
     )
+
+
+@given(case=make_cases())
+@settings(max_examples=cases(150, 2000))
+def test_of_equally_good_canvases_the_one_of_the_lowest_tokens_is_taken(case: Case) -> None:
+    assume(len(case.starts) == 1)
+    case = replace(case, scores_CV=case.scores_CV.sign())  # many ties, and sums that are exact
+    best = {tokens: sum(float(case.scores_CV[c, v]) for c, v in enumerate(tokens)) for tokens in case.valid()}
+    assume(best)
+    lattice = Lattice(case.automaton)
+    found = lattice.posterior(lattice.emissions(case.scores_CV), case.starts[0], case.budget)
+    assert tuple(found.canvas_C.tolist()) == min(t for t, weight in best.items() if weight == max(best.values()))
 
 
 @given(data=st.data(), groups=st.integers(1, 12), seed=st.integers(0, 2**20))

@@ -10,7 +10,7 @@ from engine.tiny import CANVAS, reciter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gesso.control.edit import STRENGTH, EditResult, edit, split_lines, unified_diff
+from gesso.control.edit import STRENGTH, SURE_ENOUGH, EditResult, edit, split_lines, unified_diff
 from gesso.control.job import run_job
 from gesso.control.selection import Everything, Lines, Match, Selection
 from gesso.engine.engine import Engine, Request
@@ -176,6 +176,15 @@ def test_there_is_room_to_grow(tiny: Engine) -> None:
 def test_strength_is_the_share_of_the_steps(tiny: Engine, strength: float | None, most: int) -> None:
     steps = run(tiny, strength=strength, seed=1, confidence_threshold=0.0).answer.denoising_steps
     assert set(steps) == {most}
+
+
+def test_what_starts_from_the_text_ends_a_little_less_sure_unless_told_otherwise(tiny: Engine) -> None:
+    def threshold(**options: Any) -> object:
+        return first_request(tiny, **options).options.get("confidence_threshold")
+
+    assert threshold(strength=0.3) == SURE_ENOUGH > tiny.defaults.confidence_threshold
+    assert threshold(strength=0.3, confidence_threshold=0.001) == 0.001
+    assert threshold(strength=1.0) is None
 
 
 def test_at_little_strength_most_of_the_text_stays(tiny: Engine) -> None:
