@@ -61,7 +61,7 @@ def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[R
 
     def denoise(run: Run) -> Steps:
         started = time.perf_counter()
-        cache = model.new_cache(batch_size=1, reserve=PROMPT + CANVAS)
+        cache = model.new_cache(batch_size=1, max_seq_len=PROMPT + CANVAS)
         rules = DenoisingRules(
             LinearSchedule(run.t_min, run.t_max, run.steps),
             EntropyBoundSampler(ENTROPY_BOUND),

@@ -11,7 +11,7 @@ import pytest
 import gesso
 
 NAMES = {
-    "BlockCommitted", "DiffusionGemma", "DraftFrame", "Engine", "Event", "Finished", "GenerationConfig",
+    "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
     "GenerationResult", "GessoError", "ModelConfig", "Request", "Stream", "UserError", "choose", "edit", "fill", "load",
     "load_model", "run_job", "save_model",
 }  # fmt: skip

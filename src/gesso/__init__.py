@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gesso.control.fill import fill
     from gesso.control.job import run_job
     from gesso.engine.engine import Engine, Request, Stream
-    from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+    from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.result import GenerationResult
     from gesso.errors import GessoError, UserError
     from gesso.generation import GenerationConfig
@@ -39,7 +39,7 @@ _HOMES = {
     "Request": "gesso.engine.engine",
     "Stream": "gesso.engine.engine",
     "BlockCommitted": "gesso.engine.events",
-    "DraftFrame": "gesso.engine.events",
+    "DenoisingFrame": "gesso.engine.events",
     "Event": "gesso.engine.events",
     "Finished": "gesso.engine.events",
     "GenerationResult": "gesso.engine.result",
@@ -51,8 +51,8 @@ _HOMES = {
 
 __all__ = [
     "BlockCommitted",
+    "DenoisingFrame",
     "DiffusionGemma",
-    "DraftFrame",
     "Engine",
     "Event",
     "Finished",
@@ -73,7 +73,13 @@ __all__ = [
 ]
 
 
+_RENAMED = {"DraftFrame": "DenoisingFrame"}
+"""Names of earlier versions, and what they are called now."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(f"gesso.{name} is gesso.{_RENAMED[name]} now")
     if name not in _HOMES:
         raise AttributeError(f"module 'gesso' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)

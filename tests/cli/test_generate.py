@@ -16,7 +16,7 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
-from gesso.engine import loop as loop_module
+from gesso.engine import engine_core as engine_core_module
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
@@ -282,7 +282,7 @@ def test_what_is_nobodys_mistake_is_one_line_and_exit_code_1(gesso: Gesso, monke
 def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Ctrl-C during pass number so and so."""
     assert threading.current_thread() is threading.main_thread()
-    step = loop_module.denoise_step
+    step = engine_core_module.denoise_step
     passes = [0]
 
     def install(*numbers: int) -> None:
@@ -292,7 +292,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
             if passes[0] in numbers:
                 signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr(loop_module, "denoise_step", interrupted)
+        monkeypatch.setattr(engine_core_module, "denoise_step", interrupted)
 
     return install
 
@@ -331,7 +331,7 @@ def test_ctrl_c_shows_what_was_held_back(gesso: Gesso, monkeypatch: pytest.Monke
 def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
     """Here both come during one pass, which would otherwise have to be waited for."""
     monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
-    step = loop_module.denoise_step
+    step = engine_core_module.denoise_step
 
     def twice(*arguments: Any) -> None:
         step(*arguments)
@@ -339,7 +339,7 @@ def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.M
         signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(loop_module, "denoise_step", twice)
+    monkeypatch.setattr(engine_core_module, "denoise_step", twice)
     outcome = gesso("generate", "hi")
     assert (outcome.code, outcome.out) == (130, "")
     assert not outcome.err.strip()

@@ -12,7 +12,7 @@ from cli.conftest import Gesso, Outcome
 from gesso import api
 from gesso.cli import replay as replay_module
 from gesso.cli.replay import read_trace
-from gesso.engine.events import DraftFrame, Finished
+from gesso.engine.events import DenoisingFrame, Finished
 from gesso.errors import DataError
 
 PROMPT = "Sort: pear, fig\u2028\u0085"
@@ -45,7 +45,7 @@ def test_a_trace_holds_every_event_in_json_lines(trace: tuple[Path, Outcome]) ->
     special, events = read_trace(path)
     assert special == frozenset(range(20))
     assert [at for at, _ in events] == seconds
-    assert isinstance(events[0][1], DraftFrame)
+    assert isinstance(events[0][1], DenoisingFrame)
     assert isinstance(events[-1][1], Finished)
 
 

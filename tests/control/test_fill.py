@@ -14,7 +14,7 @@ from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
 from gesso.control.window import between, lead_of, spread
-from gesso.diffusion.shaping import LARGEST_BIAS
+from gesso.diffusion.logits_processing import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
 
@@ -138,9 +138,9 @@ def test_a_long_document_stands_around_the_canvas_in_the_prompt(tiny: Engine) ->
     encode = tiny.tokenizer.encode
     before, after = "ab" * 20, "cd" * 20
     requests = requests_of(tiny, before + "{{: 1-3}}" + after, "Do it.")
-    widest = CANVAS - 3
-    scored = widest - widest // 4
-    near = widest - scored
+    max_write_len = CANVAS - 3
+    scored = max_write_len - max_write_len // 4
+    near = max_write_len - scored
     left, right = encode(before), encode(after)
     told = prompt_of(tiny, f"Do it.\n\nLater the text goes on:\n\n{tiny.tokenizer.decode(right[scored:])}")
     for width, request in enumerate(requests, 1):

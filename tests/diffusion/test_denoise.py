@@ -33,7 +33,7 @@ class Seen:
     """What a pass was asked."""
 
     canvas_BC: Tensor
-    soft_BCD: Tensor | None
+    self_conditioning_BCD: Tensor | None
     temperature_BC: Tensor
     uniform_BC: Tensor
 
@@ -49,9 +49,13 @@ class FakeDenoiser:
     def vocabulary(self) -> "FakeDenoiser":
         return self
 
-    def denoise_flat(self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], soft_ND: Tensor | None) -> Tensor:
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], self_conditioning_ND: Tensor | None
+    ) -> Tensor:
         self.canvas_BC = canvas_N.view(len(cache), WIDTH).clone()
-        self.soft_BCD = None if soft_ND is None else soft_ND.view(len(cache), WIDTH, SIZE)
+        self.self_conditioning_BCD = (
+            None if self_conditioning_ND is None else self_conditioning_ND.view(len(cache), WIDTH, SIZE)
+        )
         assert list(widths) == [WIDTH] * len(cache)
         self.rows = cache
         return torch.zeros(len(canvas_N), SIZE)
@@ -59,7 +63,9 @@ class FakeDenoiser:
     def predict(self, _hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool) -> VocabularyPass:
         assert mix, "steps follow"
         shape = (len(self.rows), WIDTH)
-        self.seen.append(Seen(self.canvas_BC, self.soft_BCD, temperature_N.view(shape), uniform_N.view(shape)))
+        self.seen.append(
+            Seen(self.canvas_BC, self.self_conditioning_BCD, temperature_N.view(shape), uniform_N.view(shape))
+        )
         best, entropy, soft = [], [], []
         for row in self.rows:
             row.calls += 1
@@ -105,7 +111,7 @@ def test_a_canvas_starts_as_uniform_noise_of_its_own_generator() -> None:
     expected = torch.randint(VOCAB, (WIDTH,), generator=torch.Generator().manual_seed(3))
     canvas = state(3)
     assert torch.equal(canvas.canvas_C, expected)
-    assert canvas.soft_CD is None
+    assert canvas.self_conditioning_CD is None
     assert (canvas.steps, canvas.converged, canvas.finished, canvas.width) == (0, False, False, WIDTH)
     wide = CanvasState(rules(), VOCAB, 20_000, torch.Generator().manual_seed(0))
     counts = torch.bincount(wide.canvas_C, minlength=VOCAB)
@@ -170,11 +176,11 @@ def test_a_canvas_that_converges_at_its_last_step_says_so() -> None:
 def test_self_conditioning_is_the_last_steps_and_nothing_on_the_first() -> None:
     canvas, denoiser = state(plan=rules(steps=3)), FakeDenoiser()
     run([canvas], [Row(moving=True)], denoiser)
-    assert denoiser.seen[0].soft_BCD is None
+    assert denoiser.seen[0].self_conditioning_BCD is None
     for step, seen in enumerate(denoiser.seen[1:], 1):
-        assert seen.soft_BCD is not None
-        assert seen.soft_BCD.shape == (1, WIDTH, SIZE)
-        assert torch.equal(seen.soft_BCD, torch.full((1, WIDTH, SIZE), float(step)))
+        assert seen.self_conditioning_BCD is not None
+        assert seen.self_conditioning_BCD.shape == (1, WIDTH, SIZE)
+        assert torch.equal(seen.self_conditioning_BCD, torch.full((1, WIDTH, SIZE), float(step)))
 
 
 def test_a_canvas_at_its_first_step_has_zeros_beside_one_that_has_not() -> None:
@@ -182,7 +188,7 @@ def test_a_canvas_at_its_first_step_has_zeros_beside_one_that_has_not() -> None:
     rows = [Row(moving=True), Row(moving=True)]
     denoise_step(denoiser, [early], rows[:1])
     denoise_step(denoiser, [late, early], rows[::-1])
-    soft = denoiser.seen[1].soft_BCD
+    soft = denoiser.seen[1].self_conditioning_BCD
     assert soft is not None
     assert torch.equal(soft[0], torch.zeros(WIDTH, SIZE))
     assert torch.equal(soft[1], torch.ones(WIDTH, SIZE))

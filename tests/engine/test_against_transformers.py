@@ -17,7 +17,7 @@ from oracle import SHAPES, Pair, make_oracle, tokens
 from torch import Tensor
 
 from gesso.engine.engine import Engine
-from gesso.engine.events import DraftFrame, Finished
+from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult
 from gesso.generation import GenerationConfig
 from gesso.models.loading import load_folder
@@ -180,7 +180,7 @@ def compare(same_random_stream: Callable[[int, bool], None]) -> Callable[..., Re
 def follow(engine: Engine, prompt: list[int], options: dict[str, Any]) -> tuple[Record, GenerationResult]:
     record = Record()
     for event in engine.stream(prompt, **options):
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             if event.step == 1:
                 record.drafts.append([])
             record.drafts[event.canvas].append(event.tokens)

@@ -14,7 +14,7 @@ import gesso
 from engine.tiny import CANVAS, CONTEXT, reciter
 from gesso.engine import engine as engine_module
 from gesso.engine.engine import MAX_BATCH, Engine, Request
-from gesso.engine.events import BlockCommitted, DraftFrame
+from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.engine.settings import LEAST_CANVAS
 from gesso.errors import OptionError, TextError
@@ -375,8 +375,8 @@ def test_strength_leaves_a_share_of_the_start_canvas_and_of_the_steps(tiny: Engi
     assert 0.6 < sum(kept) / len(kept) < 0.8
     result = tiny.generate("hi", seed=1, max_new_tokens=CANVAS, strength=0.3, **options)
     assert result.denoising_steps == (3,)
-    frames = [e for e in tiny.stream("hi", seed=1, strength=0.3, **options) if isinstance(e, DraftFrame)]
-    whole = [e for e in tiny.stream("hi", seed=1, **options) if isinstance(e, DraftFrame)]
+    frames = [e for e in tiny.stream("hi", seed=1, strength=0.3, **options) if isinstance(e, DenoisingFrame)]
+    whole = [e for e in tiny.stream("hi", seed=1, **options) if isinstance(e, DenoisingFrame)]
     cold = [frame.temperature for frame in whole if frame.canvas == 0][-3:]
     assert [frame.temperature for frame in frames if frame.canvas == 0] == cold
 

@@ -41,14 +41,14 @@ class Tracer:
     def __init__(self) -> None:
         self.recorded = self.played = 0
 
-    def __call__(self, work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        trace = make_fx(work)(canvas_N, soft_ND)
-        out = torch.zeros_like(soft_ND)
+    def __call__(self, work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+        trace = make_fx(work)(canvas_N, self_conditioning_ND)
+        out = torch.zeros_like(self_conditioning_ND)
         self.recorded += 1
 
         def play() -> None:
             self.played += 1
-            out.copy_(trace(canvas_N, soft_ND))
+            out.copy_(trace(canvas_N, self_conditioning_ND))
 
         return play, out
 
@@ -202,12 +202,12 @@ def test_packed_layers_are_recorded() -> None:
 def test_the_first_pass_of_a_width_is_not_recorded() -> None:
     seen, played = [], []
 
-    def record(work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        return lambda: played.append(len(canvas_N)), torch.zeros_like(soft_ND)
+    def record(work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+        return lambda: played.append(len(canvas_N)), torch.zeros_like(self_conditioning_ND)
 
-    def work(canvas_N: Tensor, soft_ND: Tensor) -> Tensor:
+    def work(canvas_N: Tensor, self_conditioning_ND: Tensor) -> Tensor:
         seen.append(len(canvas_N))
-        return soft_ND
+        return self_conditioning_ND
 
     replays, cache = Replays(record), make_engine().model.new_cache(1, 64, 32)
     for width in (8, 8, 4, 8, 4, 4):

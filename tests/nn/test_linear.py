@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gesso.nn.grain import GRAINS, _keeps, grain
 from gesso.nn.linear import SMALL, Linear, linear
+from gesso.nn.row_alignment import GRAINS, _keeps, grain
 
 SHAPES = [(192, 256), (256, 1811), (704, 384), (96, 2048)]
 

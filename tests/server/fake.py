@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from gesso.engine.async_engine import Limits, Stats
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
-from gesso.engine.service import Limits, Stats
 from gesso.errors import ClosingError
 from gesso.generation import GenerationConfig
 from gesso.models.hub import resolve
@@ -58,8 +58,8 @@ def block(text: str = "", reasoning: str = "", calls: Sequence[ToolCall] = (), *
     return BlockCommitted(text=text, reasoning=reasoning, tool_calls=tuple(calls), **{**fields, **changes})
 
 
-def frame(step: int = 1, width: int = 2) -> DraftFrame:
-    return DraftFrame(
+def frame(step: int = 1, width: int = 2) -> DenoisingFrame:
+    return DenoisingFrame(
         canvas=0,
         step=step,
         max_denoising_steps=48,

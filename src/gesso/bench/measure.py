@@ -12,9 +12,9 @@ from gesso.bench.floor import Work, step_work
 from gesso.bench.machine import synchronise
 from gesso.bench.meter import EnergyMeter, MemoryMeter
 from gesso.engine.engine import Engine, Request
-from gesso.engine.loop import Conclusions, Happened, Loop
+from gesso.engine.engine_core import Callbacks, EngineCore, StepOutputs
+from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
-from gesso.engine.sequence import RunningSequence
 from gesso.text.tokenizer import TokenIds
 
 SEED = 1
@@ -60,14 +60,14 @@ class CellResult:
     work: Work
 
 
-class TimedLoop(Loop):
+class TimedLoop(EngineCore):
     """A loop that notes the seconds of every step, with the number of requests in it."""
 
     def __init__(self, engine: Engine, rows: int) -> None:
         super().__init__(engine.model, max_running=rows, chunk=engine.chunk)
         self.passes: list[tuple[int, float]] = []
 
-    def step(self) -> Happened:
+    def step(self) -> StepOutputs:
         running = self.scheduler.running
         # Token by token, a step is a whole iteration: the causal pass, then the vocabulary.
         writes = bool(running) and not self.scheduler.waiting
@@ -78,7 +78,7 @@ class TimedLoop(Loop):
             self._note(count, started)
         return happened
 
-    def _denoise(self, group: list[RunningSequence], steps: dict[int, int]) -> Conclusions:
+    def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
         synchronise(self.model.device)
         started = time.perf_counter()
         conclusions = super()._denoise(group, steps)

@@ -88,8 +88,8 @@ def needed_bytes(
 ) -> int:
     """Of the weights, and of keys and values in the largest cell."""
     width = config.canvas_length
-    widest = max(PREFILL_CHUNK, width)
-    caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), widest) for cell in cells)
+    max_write_len = max(PREFILL_CHUNK, width)
+    caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), max_write_len) for cell in cells)
     weights: int = sum(tensor.nbytes for tensor in empty_model(config, dtype, chosen).state_dict().values())
     return weights + max(caches)
 

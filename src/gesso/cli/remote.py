@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished, event_from_dict
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished, event_from_dict
 from gesso.engine.result import FinishReason, GenerationResult
 from gesso.errors import GessoError, HubError, OptionError
 
@@ -177,9 +177,9 @@ class RemoteStream:
             raise GessoError(f"the server sent what is no JSON: {error}") from None
 
 
-def _frame(draft: Mapping[str, Any]) -> DraftFrame:
+def _frame(draft: Mapping[str, Any]) -> DenoisingFrame:
     frame = event_from_dict({"event": "draft", **draft, "accepted": [bool(mark) for mark in draft["accepted"]]})
-    assert isinstance(frame, DraftFrame)
+    assert isinstance(frame, DenoisingFrame)
     return frame
 
 

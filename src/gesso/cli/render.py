@@ -11,7 +11,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
 from gesso.errors import GessoError
 
@@ -36,7 +36,7 @@ def style_of(entropy: float) -> str:
     return next(style for bound, style, _ in BANDS if entropy < bound)
 
 
-def draw_canvas(frame: DraftFrame, special: frozenset[int]) -> Text:
+def draw_canvas(frame: DenoisingFrame, special: frozenset[int]) -> Text:
     """One canvas; special tokens are dots, line breaks are marked."""
     text = Text()
     for token, piece, entropy in zip(frame.tokens, frame.pieces, frame.entropy, strict=True):
@@ -59,7 +59,7 @@ def legend() -> Text:
     return text
 
 
-def status(frame: DraftFrame, tokens: int, seconds: float) -> Text:
+def status(frame: DenoisingFrame, tokens: int, seconds: float) -> Text:
     mean = sum(frame.entropy) / len(frame.entropy)
     parts = [
         f"canvas {frame.canvas + 1}",
@@ -95,7 +95,7 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
     result: GenerationResult | None = None
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
         for event in events:
-            if isinstance(event, DraftFrame):
+            if isinstance(event, DenoisingFrame):
                 now = time.monotonic()
                 if now - drawn < REFRESH_SECONDS and event.step > 1:
                     continue

@@ -95,7 +95,7 @@ def serve(
         raise OptionError(f'{error.name} is missing; the server needs pip install "gesso[server]"') from None
     from gesso.api import load
     from gesso.cli.session import note
-    from gesso.engine.service import Limits, Service
+    from gesso.engine.async_engine import AsyncEngine, Limits
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else model,
@@ -122,7 +122,7 @@ def serve(
             import dataclasses
 
             limits = dataclasses.replace(limits, kv_memory=_share_of_gpu(engine, gpu_memory_utilization))
-        service = Service(engine, limits, folders)
+        service = AsyncEngine(engine, limits, folders)
         if enable_chunked_prefill:
             note("chunked prefill is always on")
         if not settings.api_keys and not _is_loopback(host):

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints.expression import Anchor, Expression, Intersection, Joined, Repeat, Sequence, Union, Whole
-from gesso.constraints.marks import encode
 from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.placeholders import encode
 from gesso.errors import OptionError
 
 MAX_STATES = 20_000

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gesso.constraints.automaton import REFUSED, IntArray, TokenAutomaton
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import Expression
-from gesso.constraints.marks import with_marks
+from gesso.constraints.placeholders import with_placeholders
 from gesso.constraints.regex import parse
 from gesso.constraints.token_text import token_bytes
 from gesso.errors import OptionError
@@ -186,7 +186,7 @@ def compile_constraint(
         size = len(compiler.texts) if vocab_size is None else vocab_size
         if (size, marked) not in compiler.trees:
             padded = [*compiler.texts[:size], *[None] * (size - len(compiler.texts))]
-            compiler.trees[size, marked] = VocabularyTree.build(with_marks(padded, marked) if marked else padded)
+            compiler.trees[size, marked] = VocabularyTree.build(with_placeholders(padded, marked) if marked else padded)
         expression = parse(constraint) if isinstance(constraint, str) else constraint
         automaton = token_automaton(compile_bytes(expression), compiler.trees[size, marked], end_tokens, fill_token)
         compiler.made[key] = automaton

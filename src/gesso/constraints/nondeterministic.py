@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gesso.constraints import charset
 from gesso.constraints.expression import Anchor, Chars, Expression, Multiples, Text
-from gesso.constraints.marks import encode
+from gesso.constraints.placeholders import encode
 from gesso.errors import OptionError
 
 MAX_GRAPH = 400_000

@@ -27,7 +27,7 @@ from gesso.constraints.expression import (
 from gesso.constraints.json_keywords import Schema
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import JsonForm
-from gesso.constraints.marks import mark
+from gesso.constraints.placeholders import mark
 from gesso.errors import OptionError
 from gesso.text.tool_calls import CALL, CALL_END, QUOTE
 

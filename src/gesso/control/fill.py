@@ -24,7 +24,7 @@ from typing import Any
 from gesso.control.holes import Document, Hole, parse_document
 from gesso.control.job import Job
 from gesso.control.window import Tokens, Window, Windows, between, check_exact, lead_of, spread
-from gesso.diffusion.shaping import LARGEST_BIAS
+from gesso.diffusion.logits_processing import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError

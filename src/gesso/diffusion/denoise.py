@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing, processed_pass
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.sampler import Sampler
 from gesso.diffusion.schedule import Schedule
-from gesso.diffusion.shaping import Guide, Shaping, shaped_pass
 from gesso.diffusion.stopping import StoppingRule
 from gesso.nn.vocabulary import Vocabulary
 
@@ -33,7 +33,7 @@ class Denoiser(Protocol[Cache_contra]):
     def vocabulary(self) -> Vocabulary: ...
 
     def denoise_flat(
-        self, canvas_N: Tensor, widths: Sequence[int], cache: Cache_contra, soft_ND: Tensor | None
+        self, canvas_N: Tensor, widths: Sequence[int], cache: Cache_contra, self_conditioning_ND: Tensor | None
     ) -> Tensor:
         """One pass over canvases laid flat, behind a cache that it does not change: hidden states [N, D]."""
 
@@ -46,7 +46,7 @@ class DenoisingRules:
     sampler: Sampler
     stopping: StoppingRule
     max_denoising_steps: int
-    shaping: Shaping = field(default_factory=Shaping)
+    shaping: LogitsProcessing = field(default_factory=LogitsProcessing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class CanvasState:
         generator: torch.Generator,
         start_canvas: Sequence[int] | None = None,
         pins: Pins | None = None,
-        guide: Guide | None = None,
+        guide: CanvasConstraint | None = None,
         strength: float | None = None,
         probe: Probe | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class CanvasState:
         self.argmax_C = self.canvas_C
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
         self.entropy_C = torch.full((width,), float("nan"))
-        self.soft_CD: Tensor | None = None
+        self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
         self.converged = False
         self._uniform_C: Tensor | None = None
@@ -160,7 +160,7 @@ class CanvasState:
             self._uniform_C = torch.rand(self.width, generator=self.generator)
         return self._uniform_C
 
-    def advance(self, prediction: Prediction, soft_CD: Tensor) -> None:
+    def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
         """Take one step's outcome: accept, re-noise, stop or go on."""
         self.steps += 1
         self._uniform_C = None
@@ -171,7 +171,7 @@ class CanvasState:
         self.entropy_C = prediction.entropy_C
         self.accepted_C = self.rules.sampler.accept(prediction)
         self.canvas_C = self._pin(torch.where(self.accepted_C, prediction.sample_C, self._noise(self.width)))
-        self.soft_CD = soft_CD
+        self.self_conditioning_CD = self_conditioning_CD
         self.converged = self._stopper.should_stop(prediction)
 
 
@@ -193,7 +193,7 @@ def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Seq
         _step_fused(vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.needs_logits:
-            _step_shaped(vocabulary, state, hidden_CD)
+            _step_processed(vocabulary, state, hidden_CD)
 
 
 def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
@@ -218,21 +218,26 @@ def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: S
         state.advance(Prediction(sample, best, entropy), soft)
 
 
-def _step_shaped(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
+def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
     """One canvas over its full logits, which its request wants changed."""
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, shaping = state.draw_uniform(), state.rules.shaping
-    outcome = shaped_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
+    outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
     prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu())
     state.advance(prediction, outcome.embedding_ND)
 
 
 def _soft(states: Sequence[CanvasState]) -> Tensor | None:
     """Self-conditioning of the batch, flat; a canvas at its first step has exact zeros."""
-    known = next((state.soft_CD for state in states if state.soft_CD is not None), None)
+    known = next((state.self_conditioning_CD for state in states if state.self_conditioning_CD is not None), None)
     if known is None:
         return None
     return torch.cat(
-        [known.new_zeros(state.width, known.shape[1]) if state.soft_CD is None else state.soft_CD for state in states]
+        [
+            known.new_zeros(state.width, known.shape[1])
+            if state.self_conditioning_CD is None
+            else state.self_conditioning_CD
+            for state in states
+        ]
     )

@@ -5,12 +5,12 @@ from math import ceil
 import torch
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.logits_processing import LogitsProcessing
 from gesso.diffusion.sampler import EntropyBoundSampler
 from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.shaping import Shaping
 from gesso.diffusion.stopping import StableAndConfident
-from gesso.engine.constraint import CanvasGuide, OutputConstraint
-from gesso.engine.events import DraftFrame
+from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
+from gesso.engine.events import DenoisingFrame
 from gesso.generation import NARROWEST, GenerationConfig
 from gesso.text.tokenizer import Tokenizer
 
@@ -26,7 +26,9 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
             config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
         ),
         max_denoising_steps=left,
-        shaping=Shaping(config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))),
+        shaping=LogitsProcessing(
+            config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
+        ),
     )
 
 
@@ -75,10 +77,10 @@ class Canvases:
         guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
         return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
 
-    def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DraftFrame:
+    def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
         rules, tokens = self.rules, canvas.argmax_C.tolist()
-        return DraftFrame(
+        return DenoisingFrame(
             canvas=number,
             step=before + canvas.steps,
             max_denoising_steps=before + rules.max_denoising_steps,
@@ -89,7 +91,7 @@ class Canvases:
             pieces=tuple(tokenizer.piece(token) for token in tokens),
         )
 
-    def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasGuide | None:
+    def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
         return None if self._constraint is None else self._constraint.guide(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:

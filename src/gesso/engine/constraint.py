@@ -18,7 +18,7 @@ from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
 from gesso.constraints.tool_calls import tool_calls
 from gesso.diffusion.denoise import Pins
-from gesso.diffusion.shaping import Guidance
+from gesso.diffusion.logits_processing import ConstraintPosterior
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
@@ -109,13 +109,13 @@ class OutputConstraint:
         """These tokens are part of the output now; they were allowed."""
         self._state = self.automaton.advance(self._state, tokens)
 
-    def guide(self, left: int, width: int, pins: Pins | None) -> "CanvasGuide":
+    def guide(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
         """For the next canvas of `width`, when `left` tokens may still be written."""
-        return CanvasGuide(self._lattice, self._state, left, width, pins)
+        return CanvasConstraintState(self._lattice, self._state, left, width, pins)
 
 
-class CanvasGuide:
-    """The constraint on one canvas; see `gesso.diffusion.shaping.Guide`."""
+class CanvasConstraintState:
+    """The constraint on one canvas; see `gesso.diffusion.logits_processing.CanvasConstraint`."""
 
     def __init__(self, lattice: Lattice, state: int, left: int, width: int, pins: Pins | None) -> None:
         self._lattice = lattice
@@ -157,9 +157,9 @@ class CanvasGuide:
             embedding_ND=embedding_ND,
         )
 
-    def infer(self, parts: Sequence[Emissions]) -> Guidance:
+    def infer(self, parts: Sequence[Emissions]) -> ConstraintPosterior:
         posterior = self._posterior(Emissions.cat(parts))
-        return Guidance(posterior.canvas_C, posterior.entropy_C, posterior.apply)
+        return ConstraintPosterior(posterior.canvas_C, posterior.entropy_C, posterior.apply)
 
     def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.

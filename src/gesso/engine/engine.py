@@ -1,7 +1,7 @@
 """The engine: prompts in, events out.
 
-Here a request is checked and made a `RunningSequence`; the passes themselves are the `Loop`'s. A call of `generate`,
-`generate_batch` or `stream` runs a loop of its own to the end; `gesso.engine.service` keeps one going for ever.
+Here a request is checked and made a `RequestState`; the passes themselves are the `EngineCore`'s. A call of `generate`,
+`generate_batch` or `stream` runs a loop of its own to the end; `gesso.engine.async_engine` keeps one going for ever.
 """
 
 import dataclasses
@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.constraints import thoughts, tool_calls
+from gesso.constraints import reasoning, tool_calls
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
 from gesso.engine.cost import CostModel
+from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
-from gesso.engine.loop import Loop
 from gesso.engine.prompt import Prompt, prompt_ids
+from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
-from gesso.engine.sequence import RunningSequence
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError, UserError
 from gesso.generation import GenerationConfig
@@ -63,7 +63,7 @@ class Request:
 class Stream:
     """The events of one request, in order; `cancel` ends it with what is committed."""
 
-    def __init__(self, sequence: RunningSequence, events: Iterator[tuple[RunningSequence, Event]]) -> None:
+    def __init__(self, sequence: RequestState, events: Iterator[tuple[RequestState, Event]]) -> None:
         self._sequence = sequence
         self._events = events
 
@@ -145,7 +145,7 @@ class Engine:
         sequence = self.start(Request(prompt, options, drafts=drafts))
         return Stream(sequence, self._run([sequence]))
 
-    def start(self, request: Request, chunk: int | None = None, max_length: int | None = None) -> RunningSequence:
+    def start(self, request: Request, chunk: int | None = None, max_length: int | None = None) -> RequestState:
         """Check everything that can be checked before the first pass.
 
         Args:
@@ -201,7 +201,7 @@ class Engine:
             what = config.constraint or "tool_choice"
             raise OptionError(f"begin does not go with {what}: the whole answer is constrained")
         config, decision = self._decide(config, width, constraint)
-        sequence = RunningSequence(
+        sequence = RequestState(
             ids,
             config,
             self.tokenizer,
@@ -215,7 +215,7 @@ class Engine:
             decision=decision,
             costs=self.costs,
         )
-        if sequence.reserve > limit:
+        if sequence.max_seq_len > limit:
             raise OptionError(
                 f"{len(ids)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of "
                 f"{sequence.canvas_length}) are past {holder} {limit}"
@@ -255,8 +255,9 @@ class Engine:
         ends, fill, vocab = config.eos_token_ids, self._filling(config), self.model.config.vocab_size
         try:
             expression = constraint_expression(config) if calls is None else calls
-            if thinking and all(token in self.tokenizer.special for token in thoughts.SPECIAL):
-                expression, special = thoughts.after_thought(expression, len(special)), (*special, *thoughts.SPECIAL)
+            if thinking and all(token in self.tokenizer.special for token in reasoning.SPECIAL):
+                expression = reasoning.after_reasoning(expression, len(special))
+                special = (*special, *reasoning.SPECIAL)
             automaton = compile_constraint(expression, self.tokenizer, ends, fill, vocab, special)
         except UserError as error:
             raise OptionError(f"{name} cannot be used: {error}") from None
@@ -267,8 +268,8 @@ class Engine:
             )
         return OutputConstraint(lattice_of(automaton, self.model.device))
 
-    def _run(self, sequences: Sequence[RunningSequence]) -> Iterator[tuple[RunningSequence, Event]]:
-        loop = Loop(self.model, max_running=MAX_BATCH, chunk=self.chunk)
+    def _run(self, sequences: Sequence[RequestState]) -> Iterator[tuple[RequestState, Event]]:
+        loop = EngineCore(self.model, max_running=MAX_BATCH, chunk=self.chunk)
         for sequence in sequences:
             loop.scheduler.add(sequence)
         while not loop.idle:

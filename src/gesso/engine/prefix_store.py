@@ -51,7 +51,7 @@ class PrefixStore:
         fulls = iter(zip(*(chunk.full for chunk in chain), strict=True))
         slidings = iter(zip(*(chunk.sliding or [] for chunk in chain[-self._sight :]), strict=True))
         for layer, sliding in zip(row.layers, self._sliding, strict=True):
-            layer.restore(next(slidings if sliding else fulls), row.reserve, row.widest)
+            layer.restore(next(slidings if sliding else fulls), row.max_seq_len, row.max_write_len)
         row.length = len(chain) * self.chunk
         return row.length
 

@@ -45,7 +45,13 @@ class Replays:
         self._warm: set[int] = set()
 
     def run(
-        self, work: Pass, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor, weights: Hashable
+        self,
+        work: Pass,
+        canvas_N: Tensor,
+        widths: Sequence[int],
+        cache: KVCache,
+        self_conditioning_ND: Tensor,
+        weights: Hashable,
     ) -> Tensor:
         """`work(canvas, soft)`, played where it is recorded.
 
@@ -55,17 +61,17 @@ class Replays:
         if len(widths) != 1 or widths[0] not in self._warm:
             if len(widths) == 1:
                 self._warm.add(widths[0])
-            return work(canvas_N, soft_ND)
-        key = (*widths, _memory_of(cache), soft_ND.dtype, torch.is_inference_mode_enabled(), weights)
+            return work(canvas_N, self_conditioning_ND)
+        key = (*widths, _memory_of(cache), self_conditioning_ND.dtype, torch.is_inference_mode_enabled(), weights)
         if key != self._key:
-            inputs = canvas_N.clone(), soft_ND.clone()
+            inputs = canvas_N.clone(), self_conditioning_ND.clone()
             # The last recording is let go of when this one stands: they share their memory.
             self._play, self._out = self._record(work, *inputs)
             self._inputs, self._key = inputs, key
         assert self._inputs is not None
         assert self._play is not None
         assert self._out is not None
-        for own, given in zip(self._inputs, (canvas_N, soft_ND), strict=True):
+        for own, given in zip(self._inputs, (canvas_N, self_conditioning_ND), strict=True):
             own.copy_(given)
         self._play()
         return self._out.clone()
@@ -93,7 +99,7 @@ def cuda_replays(model: "DiffusionGemma") -> Replays:
         raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}")
     for _, _, block in model.blocks():
         with torch.no_grad():
-            if not _in_one_call(block.experts, model.anchor):
+            if not _in_one_call(block.experts, model.reference_parameter):
                 raise OptionError(
                     "cuda_graphs needs experts in bfloat16 and a GPU of compute capability 9 or 10, or quantized ones "
                     "and Triton"
@@ -115,14 +121,14 @@ class _CudaRecorder:
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, work: Pass, canvas_N: Tensor, soft_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
+    def __call__(self, work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
         graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(canvas_N.device)
         self._stream.wait_stream(now)
         with torch.cuda.stream(self._stream):
             # Other threads, a server's say, may go on using the device.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
-                out = work(canvas_N, soft_ND)
+                out = work(canvas_N, self_conditioning_ND)
             finally:
                 graph.capture_end()
         now.wait_stream(self._stream)

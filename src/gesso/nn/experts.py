@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.grain import GRAINS, grain
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
+from gesso.nn.row_alignment import GRAINS, grain
 
 FINE, COARSE = GRAINS[-1], 2 * GRAINS[-1]
 """Rows of an expert's slab come in multiples of these, and of the machine's grain where they are fewer than the fine

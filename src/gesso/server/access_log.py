@@ -26,7 +26,7 @@ class Record:
 
     request_id: str
     outcome: str = "answered"
-    """`hung_up` where the client did, `error` where a stream ended with one."""
+    """`client_disconnected` where the client did, `error` where a stream ended with one."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     steps: int = 0

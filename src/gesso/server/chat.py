@@ -9,7 +9,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
@@ -31,7 +31,7 @@ from gesso.server.responses import (
     ToolCall,
     TopLogprob,
 )
-from gesso.server.stream import DRAFT_EVENT, PATIENCE, EventStream, comment, data
+from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.tool_calls import ToolCall as ParsedCall
 
 
@@ -142,12 +142,12 @@ async def _chunks(
     for number in range(len(choices.tickets)):
         yield chunk(ChunkChoice(index=number, delta=Delta(role="assistant", content=""), finish_reason=None))
     calls_made = [0] * len(choices.tickets)
-    async for item in choices.events(PATIENCE):
+    async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
             continue
         number, event = item
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
             yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
         elif isinstance(event, BlockCommitted):

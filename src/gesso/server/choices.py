@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from anyio import to_thread
 from starlette.types import Receive
 
+from gesso.engine.async_engine import AsyncEngine, RequestHandle
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.engine.service import Service, Ticket
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
@@ -38,12 +38,14 @@ class Choices:
         self._queue: deque[tuple[int, Event]] = deque()
         self._frames = 0
         self._arrived = asyncio.Event()
-        self.tickets: list[Ticket] = []
+        self.tickets: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
         """Of the choices that are finished."""
 
     @classmethod
-    async def submit(cls, service: Service, metrics: Metrics, record: Record, requests: Sequence[Request]) -> "Choices":
+    async def submit(
+        cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request]
+    ) -> "Choices":
         """Queue all of them, or none.
 
         Raises:
@@ -90,10 +92,10 @@ class Choices:
         return listen
 
     def _put(self, choice: int, event: Event) -> None:
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             self._frames += 1
             if self._frames > MAX_FRAMES:
-                oldest = next(number for number, (_, old) in enumerate(self._queue) if isinstance(old, DraftFrame))
+                oldest = next(number for number, (_, old) in enumerate(self._queue) if isinstance(old, DenoisingFrame))
                 del self._queue[oldest]
                 self._frames -= 1
         self._queue.append((choice, event))
@@ -123,7 +125,7 @@ class Choices:
                 except TimeoutError:
                     yield None
             choice, event = self._queue.popleft()
-            self._frames -= isinstance(event, DraftFrame)
+            self._frames -= isinstance(event, DenoisingFrame)
             if isinstance(event, Failed):
                 self.cancel()
                 raise self._failure(event)
@@ -141,12 +143,12 @@ class Choices:
         Raises:
             ApiError: as `events`.
         """
-        watcher = asyncio.create_task(self.watch(receive))
+        callback = asyncio.create_task(self.watch(receive))
         try:
             async for _ in self.events():
                 pass
         finally:
-            watcher.cancel()
+            callback.cancel()
             self.cancel()
         return [self.results[number] for number in range(len(self.tickets))]
 
@@ -154,7 +156,7 @@ class Choices:
         """Cancel when the client hangs up."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._record.outcome = "hung_up"
+        self._record.outcome = "client_disconnected"
         self.cancel()
 
     def _failure(self, event: Failed) -> ApiError:
@@ -165,6 +167,6 @@ class Choices:
         return ApiError(500, f"{event.message} (error id {identity})", code="internal_error")
 
     def _cancelled(self) -> ApiError:
-        if self._record.outcome == "hung_up":
+        if self._record.outcome == "client_disconnected":
             return ApiError(499, "the client hung up")
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")

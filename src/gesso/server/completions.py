@@ -8,7 +8,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
@@ -19,7 +19,7 @@ from gesso.server.messages import sampling_options
 from gesso.server.report import diffusion_report, draft, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
-from gesso.server.stream import DRAFT_EVENT, PATIENCE, EventStream, comment, data
+from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 
 
 def completion_routes(context: Context) -> APIRouter:
@@ -109,12 +109,12 @@ async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int
         return data(TextCompletion(**head, choices=[choice], **no_usage, **fields), event)
 
     offsets = [0] * len(choices.tickets)
-    async for item in choices.events(PATIENCE):
+    async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
             continue
         number, event = item
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
             yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
         elif isinstance(event, BlockCommitted) and (event.text or event.logprobs):

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gesso.engine.service import Service
+from gesso.engine.async_engine import AsyncEngine
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -14,7 +14,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 class Metrics:
     """Counts of the service, read when asked for, and what is observed on the way."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: AsyncEngine) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(_ServiceCollector(service))
         self.first_block = Histogram(
@@ -39,7 +39,7 @@ class Metrics:
 
 
 class _ServiceCollector(Collector):
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: AsyncEngine) -> None:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from gesso.engine.service import Service
+from gesso.engine.async_engine import AsyncEngine
 from gesso.errors import OptionError
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
@@ -51,7 +51,7 @@ def address(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     """uvicorn, with a closing time before its end. Without signals, `stop` begins it."""
 
-    def __init__(self, app: FastAPI, service: Service, drain_seconds: float) -> None:
+    def __init__(self, app: FastAPI, service: AsyncEngine, drain_seconds: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    service: Service, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
+    service: AsyncEngine, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
 ) -> int:
     """Answer requests until a signal comes; returns the exit code. `started` is told the address."""
     _log_to_stderr()

@@ -20,8 +20,8 @@ from torch import Tensor
 from gesso.diffusion.denoise import denoise_step
 from gesso.engine.events import Event, Failed
 from gesso.engine.prefix_store import PrefixStore
+from gesso.engine.request_state import RequestState
 from gesso.engine.scheduler import Scheduler
-from gesso.engine.sequence import RunningSequence
 from gesso.errors import GessoError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, cache_bytes
@@ -33,9 +33,9 @@ LEAST_PREFILL = 512
 
 UNBOUNDED = 2**62
 
-Happened = list[tuple[RunningSequence, list[Event]]]
+StepOutputs = list[tuple[RequestState, list[Event]]]
 
-Conclusions = list[tuple[RunningSequence, Callable[[], list[Event]]]]
+Callbacks = list[tuple[RequestState, Callable[[], list[Event]]]]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Counters:
     crashed_passes: int = 0
 
 
-class Loop:
+class EngineCore:
     """Waiting and running requests of one model. Not for several threads at once."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Loop:
         self.held_bytes = (0, 0)
         """Running caches and stored prefixes after the last iteration, told together."""
         self.prefixes = prefixes
-        self.scheduler: Scheduler[RunningSequence] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
+        self.scheduler: Scheduler[RequestState] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
         self._adapters = adapters
         self._isolate = isolate
 
@@ -84,18 +84,18 @@ class Loop:
     def idle(self) -> bool:
         return self.scheduler.idle
 
-    def need(self, sequence: RunningSequence) -> int:
+    def need(self, sequence: RequestState) -> int:
         """Bytes of its cache, and of what is kept beside it."""
-        config, dtype, widest = self.model.config, self.model.dtype, self._widest(sequence)
-        need = cache_bytes(config, dtype, sequence.reserve, widest)
+        config, dtype, max_write_len = self.model.config, self.model.dtype, self._max_write_len(sequence)
+        need = cache_bytes(config, dtype, sequence.max_seq_len, max_write_len)
         if sequence.config.verify:  # a draft that is put off
-            need += cache_bytes(config, dtype, sequence.canvas_length, widest)
+            need += cache_bytes(config, dtype, sequence.canvas_length, max_write_len)
         return need
 
     @torch.inference_mode()
-    def step(self) -> Happened:
+    def step(self) -> StepOutputs:
         """One iteration; events of all the requests it concerned, each request's in order."""
-        happened: Happened = []
+        happened: StepOutputs = []
         for sequence in [s for s in (*self.scheduler.running, *self.scheduler.waiting) if s.cancelled]:
             happened.append((sequence, sequence.cancel()))
             self.remove(sequence)
@@ -115,10 +115,10 @@ class Loop:
         self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
         return happened
 
-    def _widest(self, sequence: RunningSequence) -> int:
+    def _max_write_len(self, sequence: RequestState) -> int:
         return max(min(self.chunk, len(sequence.prompt)), sequence.canvas_length)
 
-    def _fits(self, sequence: RunningSequence) -> bool:
+    def _fits(self, sequence: RequestState) -> bool:
         if self.kv_memory is None:
             return True
         free = self.kv_memory - self.cache_bytes - self.need(sequence)
@@ -126,8 +126,8 @@ class Loop:
             self.prefixes.shrink(free)
         return free >= 0
 
-    def _begin(self, sequence: RunningSequence) -> None:
-        row = self.model.new_cache(1, sequence.reserve, self._widest(sequence)).rows[0]
+    def _begin(self, sequence: RequestState) -> None:
+        row = self.model.new_cache(1, sequence.max_seq_len, self._max_write_len(sequence)).rows[0]
         self.cache_bytes += self.need(sequence)
         sequence.begin(row)
         self.counters.prompt_tokens += len(sequence.prompt)
@@ -135,7 +135,7 @@ class Loop:
             sequence.skip(self.prefixes.restore(sequence.prompt, sequence.adapter, row))
             self.counters.cached_tokens += sequence.cached_tokens
 
-    def remove(self, sequence: RunningSequence) -> None:
+    def remove(self, sequence: RequestState) -> None:
         """Let go of a request, wherever it is."""
         if sequence in self.scheduler.running:
             self.cache_bytes -= self.need(sequence)
@@ -143,15 +143,15 @@ class Loop:
         if sequence in self.scheduler.running or sequence in self.scheduler.waiting:
             self.scheduler.remove(sequence)
 
-    def _groups(self, sequences: Sequence[RunningSequence]) -> list[list[RunningSequence]]:
+    def _groups(self, sequences: Sequence[RequestState]) -> list[list[RequestState]]:
         """Requests that share their weights."""
-        groups: dict[str | None, list[RunningSequence]] = {}
+        groups: dict[str | None, list[RequestState]] = {}
         for sequence in sequences:
             groups.setdefault(sequence.adapter, []).append(sequence)
         return list(groups.values())
 
     def _pass(
-        self, group: list[RunningSequence], work: Callable[[list[RunningSequence]], Conclusions], happened: Happened
+        self, group: list[RequestState], work: Callable[[list[RequestState]], Callbacks], happened: StepOutputs
     ) -> None:
         """Do the work for all of them, or else for each by itself; then conclude what it means for each."""
         try:
@@ -178,7 +178,7 @@ class Loop:
                 LOG.exception("a request failed on what a pass said of it")
                 happened.append((sequence, sequence.fail(_crash(error))))
 
-    def _encode(self, group: list[RunningSequence], counts: dict[int, int]) -> Conclusions:
+    def _encode(self, group: list[RequestState], counts: dict[int, int]) -> Callbacks:
         tokens = [sequence.next_tokens(counts[id(sequence)]) for sequence in group]
         sizes = [len(part) for part in tokens]
         cache = KVCache([sequence.cache for sequence in group])
@@ -186,13 +186,13 @@ class Loop:
         hidden = self.model.encode_flat(flat, sizes, cache).split(sizes)
         return [(s, partial(self._take_encoded, s, part)) for s, part in zip(group, hidden, strict=True)]
 
-    def _take_encoded(self, sequence: RunningSequence, hidden_TD: Tensor) -> list[Event]:
+    def _take_encoded(self, sequence: RequestState, hidden_TD: Tensor) -> list[Event]:
         if self.prefixes is not None and sequence.cache.length <= len(sequence.prompt):
             room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
             self.prefixes.put(sequence.prompt, sequence.adapter, sequence.cache, room)
         return sequence.take_encoded(hidden_TD, self.model.vocabulary)
 
-    def _denoise(self, group: list[RunningSequence], steps: dict[int, int]) -> Conclusions:
+    def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
         # A pass that failed half-way is done again: whoever took the step already takes no second one.
         todo = [sequence for sequence in group if sequence.canvas.steps == steps[id(sequence)]]
         if todo:

@@ -21,7 +21,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def with_marks(texts: Sequence[bytes | None], special: Sequence[int]) -> list[bytes | None]:
+def with_placeholders(texts: Sequence[bytes | None], special: Sequence[int]) -> list[bytes | None]:
     """The bytes of every token where the tokens `special` are marks 0, 1, ...; what else has such a byte has none."""
     marked = [None if text and max(text) >= _FIRST else text for text in texts]
     for number, token in enumerate(special):

@@ -33,7 +33,7 @@ class Draft:
     """Of its last token."""
 
 
-class Review:
+class Verifier:
     """Reads and judges the canvases of one request, one after the other."""
 
     def __init__(self, config: GenerationConfig, tokenizer: Tokenizer) -> None:
@@ -126,7 +126,7 @@ class Review:
     def begin_round(self, cache: SequenceCache, steps: int) -> None:
         """Take the draft out of the cache; it took `steps`."""
         assert self._draft is not None
-        self._taken = cache.take_back(len(self._draft.tokens))
+        self._taken = cache.rollback(len(self._draft.tokens))
         self._hidden_D = self._draft.before_D
         self.rounds += 1
         self.steps += steps
@@ -135,7 +135,7 @@ class Review:
         """Put the draft back where a round has ended in the same tokens; what was read of it. None where none has."""
         if self._draft is None or self._draft.tokens != block:
             return None
-        cache.put_back(self._taken)
+        cache.restore(self._taken)
         self._hidden_D = self._draft.last_D
         self._stands = True
         return self._draft.logprobs

@@ -3,7 +3,7 @@
 import pytest
 
 from gesso.engine.engine import Engine
-from gesso.engine.thoughts import within_budget
+from gesso.engine.reasoning import within_budget
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
 

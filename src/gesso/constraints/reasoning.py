@@ -2,14 +2,14 @@
 
 from gesso.constraints import charset
 from gesso.constraints.expression import Chars, Expression, Repeat, Text, repeat, sequence
-from gesso.constraints.marks import mark
+from gesso.constraints.placeholders import mark
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 SPECIAL = (CHANNEL, CHANNEL_END)
 """The special tokens around a thought, in the order of their marks."""
 
 
-def after_thought(answer: Expression, first_mark: int) -> Expression:
+def after_reasoning(answer: Expression, first_mark: int) -> Expression:
     """The answer alone, or behind one thought of any text and length.
 
     Args:

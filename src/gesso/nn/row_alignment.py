@@ -46,7 +46,7 @@ def _keeps(rows: int) -> bool:
     return True
 
 
-def pad_rows(x: Tensor) -> Tensor:
+def align_rows(x: Tensor) -> Tensor:
     """Fill up to a whole grain with copies of the last row: they cost no expert that the row does not use itself."""
     fill = -x.shape[0] % (grain(x.device) if x.shape[0] < GRAINS[-1] else GRAINS[-1])
     return x if not fill else torch.cat((x, x[-1:].expand(fill, *x.shape[1:])))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from gesso.nn import grain as module
-from gesso.nn.grain import GRAINS, grain, pad_rows
+from gesso.nn import row_alignment as module
 from gesso.nn.linear import linear
+from gesso.nn.row_alignment import GRAINS, align_rows, grain
 
 CPU = torch.device("cpu")
 
@@ -48,7 +48,7 @@ def test_rows_are_filled_up_with_the_last() -> None:
     for count in (1, 3, 4, 5, 15, 16, 17, 40):
         rows = grain(CPU) if count < GRAINS[-1] else GRAINS[-1]
         x = torch.arange(count * 2.0).view(count, 2)
-        padded = pad_rows(x)
+        padded = align_rows(x)
         assert len(padded) == -(-count // rows) * rows
         assert torch.equal(padded[:count], x)
         assert (padded[count:] == x[-1]).all()

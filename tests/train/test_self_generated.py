@@ -12,7 +12,7 @@ from torch import Tensor
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train import forward
 from gesso.train.batch import Batch
-from gesso.train.own_drafts import OwnDrafts
+from gesso.train.self_generated import OwnDrafts
 from train.test_forward import batch_of
 
 ROUNDS = 3
@@ -86,9 +86,9 @@ def test_the_gradient_is_of_the_last_pass_alone() -> None:
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     encoded = forward.encode(model, batch)
-    noisy_BC, soft_BCD = forward._first_passes(model, batch, encoded, uniform=False)
-    assert not any(part.requires_grad for part in (noisy_BC, soft_BCD))
-    hidden = forward.denoise(model, noisy_BC, batch.starts_B, encoded, soft_BCD.flatten(0, 1))
+    noisy_BC, self_conditioning_BCD = forward._first_passes(model, batch, encoded, uniform=False)
+    assert not any(part.requires_grad for part in (noisy_BC, self_conditioning_BCD))
+    hidden = forward.denoise(model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1))
     model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten()).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:

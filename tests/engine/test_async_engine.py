@@ -12,17 +12,17 @@ import torch
 
 from gesso.api import load
 from gesso.config import LoraConfig
-from gesso.engine import loop as loop_module
+from gesso.engine import engine_core as engine_core_module
+from gesso.engine.async_engine import AsyncEngine, Limits, RequestHandle
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
-from gesso.engine.loop import Loop
+from gesso.engine.engine_core import EngineCore
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.engine.service import Limits, Service, Ticket
 from gesso.errors import CheckpointError, ClosingError, OptionError, QueueFullError, TextError
 from gesso.models.adapters import adapter_parameters, attach, save_adapter
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 
-PATIENCE = 60
+KEEP_ALIVE_SECONDS = 60
 
 
 class Listener:
@@ -39,7 +39,7 @@ class Listener:
 
     @property
     def end(self) -> Event:
-        assert self.done.wait(PATIENCE)
+        assert self.done.wait(KEEP_ALIVE_SECONDS)
         return self.events[-1]
 
     @property
@@ -48,15 +48,15 @@ class Listener:
         return self.end.result
 
 
-Start = Callable[..., Service]
+Start = Callable[..., AsyncEngine]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
     services = []
 
-    def make(engine: Engine, adapters: dict[str, Path] | None = None, **limits: Any) -> Service:
-        services.append(Service(engine, Limits(**limits), adapters))
+    def make(engine: Engine, adapters: dict[str, Path] | None = None, **limits: Any) -> AsyncEngine:
+        services.append(AsyncEngine(engine, Limits(**limits), adapters))
         services[-1].start()
         return services[-1]
 
@@ -135,24 +135,24 @@ def test_events_come_in_order_and_frames_only_where_asked(tiny: Engine, start: S
     service.submit(Request("hi", options, drafts=True), framed)
     assert told(plain.result) == told(framed.result)
     assert [type(event) for event in plain.events] == [BlockCommitted] * 3 + [Finished]
-    frames = [event for event in framed.events if isinstance(event, DraftFrame)]
+    frames = [event for event in framed.events if isinstance(event, DenoisingFrame)]
     assert len(frames) == sum(framed.result.denoising_steps)
 
 
 def hold(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Passes wait for the event that is returned."""
-    gate, step = threading.Event(), loop_module.denoise_step
+    gate, step = threading.Event(), engine_core_module.denoise_step
 
     def waits(*arguments: Any) -> None:
-        assert gate.wait(PATIENCE)
+        assert gate.wait(KEEP_ALIVE_SECONDS)
         step(*arguments)
 
-    monkeypatch.setattr(loop_module, "denoise_step", waits)
+    monkeypatch.setattr(engine_core_module, "denoise_step", waits)
     return gate
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + KEEP_ALIVE_SECONDS
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -162,7 +162,7 @@ def test_the_queue_is_bounded_and_knows_the_places(tiny: Engine, start: Start, m
     gate = hold(monkeypatch)
     service = start(tiny, max_num_seqs=1, max_waiting=2)
     listeners = [Listener() for _ in range(3)]
-    tickets: list[Ticket] = []
+    tickets: list[RequestHandle] = []
     for listener in listeners:
         tickets.append(service.submit(Request("hi", {"max_new_tokens": 8, "ignore_eos": True}), listener))
         until(lambda: service.stats().running == 1)
@@ -211,10 +211,10 @@ def test_a_request_that_crashes_hurts_no_other(
     solo = [told(tiny.generate_batch([request])[0]) for request in good]
     whole = getattr(tiny.model, where)
     poisoned = Request([5] * 77, {"max_new_tokens": 8})
-    poison = tiny.start(poisoned).reserve
+    poison = tiny.start(poisoned).max_seq_len
 
     def fails(tokens_N: torch.Tensor, counts: Any, cache: Any, *rest: Any) -> torch.Tensor:
-        if any(row.reserve == poison for row in cache.rows):
+        if any(row.max_seq_len == poison for row in cache.rows):
             raise RuntimeError("no")
         result: torch.Tensor = whole(tokens_N, counts, cache, *rest)
         return result
@@ -260,7 +260,7 @@ def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -
 
 def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny: Engine, start: Start) -> None:
     request = Request("hi", {"max_new_tokens": 8, "seed": 4})
-    need = Service(tiny, Limits())._loop.need(tiny.start(request))
+    need = AsyncEngine(tiny, Limits())._loop.need(tiny.start(request))
     service = start(tiny, kv_memory=2 * need)
     with pytest.raises(OptionError, match=r"bytes of cache, the server has"):
         service.submit(Request("hi", {"max_new_tokens": 2000}), Listener())
@@ -276,7 +276,7 @@ def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny:
 
 def test_requests_that_start_at_once_do_not_take_the_same_memory(tiny: Engine) -> None:
     sequences = [tiny.start(Request("hi", {"max_new_tokens": 8, "seed": seed})) for seed in range(5)]
-    loop = Loop(tiny.model, max_running=8, chunk=tiny.chunk)
+    loop = EngineCore(tiny.model, max_running=8, chunk=tiny.chunk)
     loop.kv_memory = 2 * loop.need(sequences[0])
     for sequence in sequences:
         loop.scheduler.add(sequence)
@@ -312,7 +312,7 @@ def test_closing_lets_requests_finish_or_cancels_them(tiny: Engine, start: Start
     service = start(tiny)
     drained = Listener()
     service.submit(Request("hi", {"max_new_tokens": 24, "ignore_eos": True}), drained)
-    service.close(drain_seconds=PATIENCE)
+    service.close(drain_seconds=KEEP_ALIVE_SECONDS)
     assert drained.result.finish_reason == "length"
     with pytest.raises(ClosingError):
         service.submit(Request("hi"), Listener())
@@ -354,4 +354,4 @@ def test_adapters_run_beside_each_other(tiny_folder: Path, tmp_path: Path, start
 
 def test_an_adapter_that_is_none_is_refused_at_start(tiny: Engine, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="adapter_config"):
-        Service(tiny, adapters={"x": tmp_path})
+        AsyncEngine(tiny, adapters={"x": tmp_path})

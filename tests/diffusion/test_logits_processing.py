@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gesso.diffusion import shaping as module
-from gesso.diffusion.shaping import LARGEST_BIAS, Shaping, shaped_pass
+from gesso.diffusion import logits_processing as module
+from gesso.diffusion.logits_processing import LARGEST_BIAS, LogitsProcessing, processed_pass
 from gesso.errors import OptionError
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
@@ -51,7 +51,7 @@ class Plain:
     """How near a cut is to falling elsewhere."""
 
 
-def plain_row(logits: list[float], temperature: float, shaping: Shaping) -> Plain:
+def plain_row(logits: list[float], temperature: float, shaping: LogitsProcessing) -> Plain:
     for token, bias in shaping.bias:
         logits[token] += bias
     z = [value / temperature for value in logits]
@@ -79,7 +79,7 @@ def plain_row(logits: list[float], temperature: float, shaping: Shaping) -> Plai
 
 
 SHAPINGS = st.builds(
-    Shaping,
+    LogitsProcessing,
     temperature=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
     top_p=st.sampled_from([0.05, 0.5, 0.9, 1.0]) | st.floats(0.01, 1.0),
     top_k=st.sampled_from([0, 0, 1, 2, 5, 64, 1000]),
@@ -96,11 +96,11 @@ SHAPINGS = st.builds(
     seed=st.integers(0, 2**20),
 )
 def test_a_shaped_pass_is_the_plain_computation(
-    shaping: Shaping, vocab: int, temperatures: list[float], seed: int
+    shaping: LogitsProcessing, vocab: int, temperatures: list[float], seed: int
 ) -> None:
     table, hidden = make_table(vocab, 6, seed), make_hidden(len(temperatures), 6, seed)
     uniform = torch.rand(len(temperatures), generator=torch.Generator().manual_seed(seed))
-    found = shaped_pass(table, hidden, torch.tensor(temperatures), uniform, shaping)
+    found = processed_pass(table, hidden, torch.tensor(temperatures), uniform, shaping)
     scores = 30.0 * torch.tanh(hidden.double() @ table.weight.double().T / 30.0)
     for row, temperature in enumerate(temperatures):
         plain = plain_row(scores[row].tolist(), temperature, shaping)
@@ -137,7 +137,7 @@ def test_without_shaping_it_is_the_fused_pass(vocab: int, dtype: torch.dtype) ->
     temperature = torch.tensor([0.05, 0.4, 0.8, 1.0]).repeat(rows // 4)
     uniform = torch.rand(rows, generator=torch.Generator().manual_seed(0))
     uniform[:8] = torch.tensor([0.0, 1 - 2.0**-24]).repeat_interleave(4)
-    found = shaped_pass(table, hidden, temperature, uniform, Shaping())
+    found = processed_pass(table, hidden, temperature, uniform, LogitsProcessing())
     fused = table.predict(hidden, temperature, uniform)
     near = 1e-4 if dtype == torch.float32 else 0.05
     assert torch.equal(found.argmax_N, fused.argmax_N)
@@ -151,24 +151,30 @@ def test_without_shaping_it_is_the_fused_pass(vocab: int, dtype: torch.dtype) ->
 def test_what_keeps_everything_changes_nothing() -> None:
     table, hidden = make_table(300, 16, 3), make_hidden(8, 16, 3)
     temperature, uniform = torch.full((8,), 0.6), torch.rand(8, generator=torch.Generator().manual_seed(1))
-    neutral = shaped_pass(table, hidden, temperature, uniform, Shaping())
-    for shaping in (Shaping(top_k=300), Shaping(top_k=10**6), Shaping(bias=((3, 0.0),))):
-        check_equal(shaped_pass(table, hidden, temperature, uniform, shaping), neutral)
+    neutral = processed_pass(table, hidden, temperature, uniform, LogitsProcessing())
+    for shaping in (LogitsProcessing(top_k=300), LogitsProcessing(top_k=10**6), LogitsProcessing(bias=((3, 0.0),))):
+        check_equal(processed_pass(table, hidden, temperature, uniform, shaping), neutral)
 
 
 # One option at a time
 
 
-def run(table: Vocabulary, hidden: Tensor, shaping: Shaping, temperature: float = 0.5) -> VocabularyPass:
+def run(table: Vocabulary, hidden: Tensor, shaping: LogitsProcessing, temperature: float = 0.5) -> VocabularyPass:
     rows = len(hidden)
     uniform = (torch.arange(rows) + 0.5) / rows
-    return shaped_pass(table, hidden, torch.full((rows,), temperature), uniform, shaping)
+    return processed_pass(table, hidden, torch.full((rows,), temperature), uniform, shaping)
 
 
 @pytest.mark.parametrize(
-    "shaping", [Shaping(top_k=1), Shaping(top_p=1e-9), Shaping(top_p=1e-308), Shaping(top_k=1, top_p=0.5)]
+    "shaping",
+    [
+        LogitsProcessing(top_k=1),
+        LogitsProcessing(top_p=1e-9),
+        LogitsProcessing(top_p=1e-308),
+        LogitsProcessing(top_k=1, top_p=0.5),
+    ],
 )
-def test_one_token_is_certain(shaping: Shaping) -> None:
+def test_one_token_is_certain(shaping: LogitsProcessing) -> None:
     table, hidden = make_table(200, 8, 0), make_hidden(64, 8, 0)
     found = run(table, hidden, shaping)
     best = table.logits(hidden).argmax(dim=-1)
@@ -180,27 +186,27 @@ def test_one_token_is_certain(shaping: Shaping) -> None:
 
 def test_the_temperature_moves_the_samples_and_not_the_prediction() -> None:
     table, hidden = make_table(200, 8, 0), make_hidden(1, 8, 0).expand(512, -1)
-    neutral = run(table, hidden, Shaping())
+    neutral = run(table, hidden, LogitsProcessing())
     kinds = []
     for temperature in (0.0, 1e-300, 0.3, 1.0, 2.0):
-        found = run(table, hidden, Shaping(temperature=temperature))
+        found = run(table, hidden, LogitsProcessing(temperature=temperature))
         check_equal(replace(found, sample_N=neutral.sample_N), neutral)
         kinds.append(len(found.sample_N.unique()))
     assert kinds[:2] == [1, 1]
     assert kinds == sorted(kinds)
     assert kinds[2] < kinds[3] < kinds[4]
-    assert torch.equal(run(table, hidden, Shaping(temperature=0)).sample_N, neutral.argmax_N)
-    hot = run(table, hidden, Shaping(temperature=2.0), temperature=0.5)
-    assert torch.equal(hot.sample_N, run(table, hidden, Shaping(), temperature=1.0).sample_N)
+    assert torch.equal(run(table, hidden, LogitsProcessing(temperature=0)).sample_N, neutral.argmax_N)
+    hot = run(table, hidden, LogitsProcessing(temperature=2.0), temperature=0.5)
+    assert torch.equal(hot.sample_N, run(table, hidden, LogitsProcessing(), temperature=1.0).sample_N)
 
 
 def test_a_bias_bans_or_forces_a_token() -> None:
     table, hidden = make_table(200, 8, 0), make_hidden(64, 8, 0)
-    best = sorted(set(run(table, hidden, Shaping()).argmax_N.tolist()))
+    best = sorted(set(run(table, hidden, LogitsProcessing()).argmax_N.tolist()))
     for size in (100.0, LARGEST_BIAS):
-        without = run(table, hidden, Shaping(bias=tuple((token, -size) for token in best)))
+        without = run(table, hidden, LogitsProcessing(bias=tuple((token, -size) for token in best)))
         assert not set(best) & {*without.argmax_N.tolist(), *without.sample_N.tolist()}
-        forced = run(table, hidden, Shaping(bias=((7, size),)), temperature=1e-4)
+        forced = run(table, hidden, LogitsProcessing(bias=((7, size),)), temperature=1e-4)
         assert {*forced.argmax_N.tolist(), *forced.sample_N.tolist()} == {7}
         assert torch.equal(forced.entropy_N, torch.zeros(64))
         for outcome in (without, forced):
@@ -210,14 +216,14 @@ def test_a_bias_bans_or_forces_a_token() -> None:
 @pytest.mark.parametrize(
     ("shaping", "kept"),
     [
-        (Shaping(top_k=3), [0, 1, 2]),
-        (Shaping(top_p=0.35), [0, 1, 2, 3]),
-        (Shaping(top_k=4, top_p=0.6), [0, 1, 2]),
-        (Shaping(top_k=3, bias=((0, -9.0), (7, 1e-3))), [1, 2, 7]),
-        (Shaping(top_k=2, bias=((8, 1e-3), (5, 1e-3), (9, 1e-3))), [5, 8]),
+        (LogitsProcessing(top_k=3), [0, 1, 2]),
+        (LogitsProcessing(top_p=0.35), [0, 1, 2, 3]),
+        (LogitsProcessing(top_k=4, top_p=0.6), [0, 1, 2]),
+        (LogitsProcessing(top_k=3, bias=((0, -9.0), (7, 1e-3))), [1, 2, 7]),
+        (LogitsProcessing(top_k=2, bias=((8, 1e-3), (5, 1e-3), (9, 1e-3))), [5, 8]),
     ],
 )
-def test_of_equal_tokens_the_lower_ids_are_kept(shaping: Shaping, kept: list[int]) -> None:
+def test_of_equal_tokens_the_lower_ids_are_kept(shaping: LogitsProcessing, kept: list[int]) -> None:
     found = run(flat_table(10), torch.zeros(100, 4), shaping, temperature=1.0)
     assert found.sample_N.unique().tolist() == kept
     assert bool((found.entropy_N - math.log(len(kept))).abs().max() <= 1e-5)
@@ -229,8 +235,8 @@ def test_a_token_that_was_cut_is_never_drawn(uniform: float) -> None:
     table = flat_table(vocab)
     for only in (0, BLOCK - 1, BLOCK, 2 * BLOCK + 9, vocab - 1):
         bias = ((only, 3.0), ((only + 1) % vocab, 2.0))
-        found = shaped_pass(
-            table, torch.zeros(1, 4), torch.ones(1), torch.tensor([uniform]), Shaping(top_k=2, bias=bias)
+        found = processed_pass(
+            table, torch.zeros(1, 4), torch.ones(1), torch.tensor([uniform]), LogitsProcessing(top_k=2, bias=bias)
         )
         assert int(found.sample_N) in (only, (only + 1) % vocab)
 
@@ -243,7 +249,7 @@ def check_equal(one: VocabularyPass, other: VocabularyPass) -> None:
         assert torch.equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
-SHAPED = Shaping(temperature=0.8, top_p=0.9, top_k=40, bias=((3, 2.0),))
+SHAPED = LogitsProcessing(temperature=0.8, top_p=0.9, top_k=40, bias=((3, 2.0),))
 
 
 def test_few_rows_at_a_time_are_as_good_as_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,21 +301,21 @@ def test_no_gradient_is_kept() -> None:
 )
 def test_impossible_shapings_are_refused(options: dict[str, object], what: str) -> None:
     with pytest.raises(OptionError, match=what):
-        Shaping(**options)  # type: ignore[arg-type]
+        LogitsProcessing(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("shaping", "neutral", "needs_logits"),
     [
-        (Shaping(), True, False),
-        (Shaping(temperature=0), False, False),
-        (Shaping(temperature=0.5), False, True),
-        (Shaping(top_p=0.5), False, True),
-        (Shaping(top_k=1), False, True),
-        (Shaping(bias=((1, 1.0),)), False, True),
-        (Shaping(temperature=0, top_k=5), False, True),
+        (LogitsProcessing(), True, False),
+        (LogitsProcessing(temperature=0), False, False),
+        (LogitsProcessing(temperature=0.5), False, True),
+        (LogitsProcessing(top_p=0.5), False, True),
+        (LogitsProcessing(top_k=1), False, True),
+        (LogitsProcessing(bias=((1, 1.0),)), False, True),
+        (LogitsProcessing(temperature=0, top_k=5), False, True),
     ],
 )
-def test_which_pass_is_needed(shaping: Shaping, neutral: bool, needs_logits: bool) -> None:
+def test_which_pass_is_needed(shaping: LogitsProcessing, neutral: bool, needs_logits: bool) -> None:
     assert (shaping.neutral, shaping.needs_logits) == (neutral, needs_logits)
     assert hash(shaping) == hash(replace(shaping))

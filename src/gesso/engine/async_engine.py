@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gesso.engine.engine import Engine, Request
+from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import BlockCommitted, Event, Failed, Finished
-from gesso.engine.loop import Loop
 from gesso.engine.memory import default_kv_memory
 from gesso.engine.prefix_store import PrefixStore
-from gesso.engine.sequence import RunningSequence
+from gesso.engine.request_state import RequestState
 from gesso.errors import ClosingError, OptionError, QueueFullError
 from gesso.models.adapter_switch import AdapterSwitch
 
@@ -83,10 +83,10 @@ class Stats:
     """How long a request that came now would wait in the queue, by what the last ones took."""
 
 
-class Ticket:
+class RequestHandle:
     """A submitted request."""
 
-    def __init__(self, service: "Service", sequence: RunningSequence) -> None:
+    def __init__(self, service: "AsyncEngine", sequence: RequestState) -> None:
         self._service = service
         self._sequence = sequence
         self.prompt_tokens = len(sequence.prompt_ids)
@@ -110,7 +110,7 @@ class _Entry:
     submitted: float
 
 
-class Service:
+class AsyncEngine:
     """A queue before an engine. Start it once; close it once."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Service:
         self._kv_memory = self.limits.kv_memory or default_kv_memory(engine.model.device)
         switch = AdapterSwitch(engine.model, adapters) if adapters else None
         self.adapters: tuple[str, ...] = switch.names if switch else ()
-        self._loop = Loop(
+        self._loop = EngineCore(
             engine.model,
             max_running=self.limits.max_num_seqs,
             chunk=self._chunk,
@@ -136,8 +136,8 @@ class Service:
             adapters=switch,
             isolate=True,
         )
-        self._entries: dict[RunningSequence, _Entry] = {}
-        self._new: deque[RunningSequence] = deque()
+        self._entries: dict[RequestState, _Entry] = {}
+        self._new: deque[RequestState] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = self._stopped = False
@@ -155,7 +155,7 @@ class Service:
         self._thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request, listener: Listener) -> Ticket:
+    def submit(self, request: Request, listener: Listener) -> RequestHandle:
         """Check, tokenize and queue a request. `listener` gets its events in the engine's thread: it must not block.
 
         Raises:
@@ -182,7 +182,7 @@ class Service:
             self._entries[sequence] = _Entry(listener, time.monotonic())
             self._new.append(sequence)
             self._changed.notify()
-        return Ticket(self, sequence)
+        return RequestHandle(self, sequence)
 
     def stats(self) -> Stats:
         """How things stand."""
@@ -226,7 +226,7 @@ class Service:
     def _expected(self, waiting: int) -> float:
         return self._mean_seconds * (waiting + 1) / self.limits.max_num_seqs
 
-    def _position(self, sequence: RunningSequence) -> int:
+    def _position(self, sequence: RequestState) -> int:
         with self._changed:
             if sequence in self._new:
                 return len(self._loop.scheduler.waiting) + self._new.index(sequence)
@@ -261,7 +261,7 @@ class Service:
             for sequence, events in happened:
                 self._tell(sequence, events)
 
-    def _late(self) -> list[RunningSequence]:
+    def _late(self) -> list[RequestState]:
         """Requests past their deadline."""
         timeout = self.limits.request_timeout
         if timeout is None:
@@ -269,7 +269,7 @@ class Service:
         now = time.monotonic()
         return [sequence for sequence, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
 
-    def _give_up(self) -> list[tuple[RunningSequence, list[Event]]]:
+    def _give_up(self) -> list[tuple[RequestState, list[Event]]]:
         """End every request."""
         scheduler = self._loop.scheduler
         happened = []
@@ -278,7 +278,7 @@ class Service:
             happened.append((sequence, sequence.fail(Failed("crash", "the engine failed"))))
         return happened
 
-    def _tell(self, sequence: RunningSequence, events: list[Event]) -> None:
+    def _tell(self, sequence: RequestState, events: list[Event]) -> None:
         entry = self._entries.get(sequence)
         if entry is None:
             return

@@ -3,7 +3,7 @@
 Life cycle: `pending` tokens (first the prompt) are encoded chunk by chunk (`take_encoded`); then the canvas is
 denoised (`advance` after every step) until it is finished, its block goes to the output and becomes pending in its
 turn. A request that wants log-probabilities shows a block only when it has been encoded: they are read from that pass.
-With verification the same pass judges the block (see `gesso.engine.verify`), which may have to be denoised again.
+With verification the same pass judges the block (see `gesso.engine.verifier`), which may have to be denoised again.
 """
 
 import secrets
@@ -18,9 +18,9 @@ from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
 from gesso.engine.events import BlockCommitted, Event, Failed, Finished
 from gesso.engine.logprobs import token_logprobs
+from gesso.engine.reasoning import within_budget
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
-from gesso.engine.thoughts import within_budget
-from gesso.engine.verify import Review
+from gesso.engine.verifier import Verifier
 from gesso.generation import GenerationConfig
 from gesso.models.cache import SequenceCache
 from gesso.nn.vocabulary import Vocabulary
@@ -28,7 +28,7 @@ from gesso.text.output import Delta, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
 
-class RunningSequence:
+class RequestState:
     """State of a request from its start to its result. `cache` is there while it runs."""
 
     cache: SequenceCache
@@ -75,7 +75,7 @@ class RunningSequence:
         self._tokenizer = tokenizer
         self._seed = secrets.randbits(31) if config.seed is None else config.seed
         self._canvases = Canvases(config, vocab_size, canvas_length, self._seed, constraint)
-        self._review = Review(config, tokenizer)
+        self._verifier = Verifier(config, tokenizer)
         self._parser = OutputParser(tokenizer, config.stop)
         self._pending = [*prompt_ids, *begin]
         self._prompt = tuple(self._pending)
@@ -97,7 +97,7 @@ class RunningSequence:
         return max(len(self._tokens), len(self._begin))
 
     @property
-    def reserve(self) -> int:
+    def max_seq_len(self) -> int:
         """Tokens that its cache reaches at most, the last canvas included."""
         width = self.canvas_length
         budget = self.config.max_new_tokens
@@ -147,13 +147,13 @@ class RunningSequence:
         if self.config.mode == "ar":
             return [] if self._pending else self._write_token(hidden_TD[-1:], vocabulary)
         block, self._unread = self._unread, None
-        found = self._review.read(hidden_TD, block, vocabulary)
+        found = self._verifier.read(hidden_TD, block, vocabulary)
         if block is None:
             return []
-        pins = self._review.judge(self.canvas, self.config.max_new_tokens - self._written)
+        pins = self._verifier.judge(self.canvas, self.config.max_new_tokens - self._written)
         if pins is None:
             return self._show(block, found)
-        self._review.begin_round(self.cache, self.canvas.steps)
+        self._verifier.begin_round(self.cache, self.canvas.steps)
         self.canvas = self._canvases.again(self.canvas, pins, self._written)
         return []
 
@@ -173,15 +173,15 @@ class RunningSequence:
         """What the last denoising step means for the request, as events."""
         events: list[Event] = []
         if self.drafts and not self.cancelled:
-            number, before = len(self._steps), self._review.steps
+            number, before = len(self._steps), self._verifier.steps
             events.append(self._canvases.frame(self.canvas, number, before, self._tokenizer))
         if self.canvas.finished:
             block = self._in_budget(self.canvas.argmax_C.tolist())
-            found = self._review.settle(block, self.cache)
+            found = self._verifier.settle(block, self.cache)
             if found is not None:
                 return events + self._show(block, found)
             self._pending = list(block)
-            if not self._review.waits(block):
+            if not self._verifier.waits(block):
                 return events + self._show(block, [])
             self._unread = block
         return events
@@ -207,7 +207,7 @@ class RunningSequence:
             for token in self._begin:
                 self._tokens.append(token)
                 delta += self._take_token(token)
-        logprobs = self._review.asked(logprobs)
+        logprobs = self._verifier.asked(logprobs)
         count = 0
         for token in block:
             if self.finished:
@@ -265,12 +265,12 @@ class RunningSequence:
     def _close_canvas(self) -> None:
         self._steps.append(self._forwards)
         self._converged.append(self.canvas.converged)
-        self._review.close()
+        self._verifier.close()
 
     @property
     def _forwards(self) -> int:
         """Passes spent on the canvas at work."""
-        return self.canvas.steps + self._review.passes(self.finished and self.config.logprobs is None)
+        return self.canvas.steps + self._verifier.passes(self.finished and self.config.logprobs is None)
 
     def result(self) -> GenerationResult:
         """The record of a finished request."""
@@ -295,6 +295,6 @@ class RunningSequence:
             decision=self._decision,
             probe_logprobs=self._canvases.probe.logprobs if self._canvases.probe else (),
             reasoning_tokens=self._parser.thought_tokens,
-            verify_rounds=self._review.told,
-            disputed_tokens=self._review.disputed,
+            verify_rounds=self._verifier.told,
+            disputed_tokens=self._verifier.disputed,
         )

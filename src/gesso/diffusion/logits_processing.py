@@ -30,7 +30,7 @@ LARGEST_BIAS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Shaping:
+class LogitsProcessing:
     """How a request bends its distributions.
 
     Raises:
@@ -66,12 +66,12 @@ class Shaping:
 
     @property
     def needs_logits(self) -> bool:
-        """Whether it takes `shaped_pass`; temperature 0 by itself is the argmax of `Vocabulary.predict` as sample."""
+        """Whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
         return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
 
 
 @dataclass(frozen=True, slots=True)
-class Guidance:
+class ConstraintPosterior:
     """A whole canvas under a constraint."""
 
     canvas_C: Tensor
@@ -82,30 +82,30 @@ class Guidance:
     """Log-probabilities of some rows given the constraint, from the scores of the same rows [R, V]."""
 
 
-class Guide(Protocol):
+class CanvasConstraint(Protocol):
     """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
 
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
     ) -> VocabularyPass:
-        """`shaped_pass` of a neutral shaping without a ban, without holding the logits."""
+        """`processed_pass` of a neutral shaping without a ban, without holding the logits."""
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
         """What it needs of some rows; -inf is impossible. The scores may be changed in place."""
 
-    def infer(self, parts: Sequence[Any]) -> Guidance:
+    def infer(self, parts: Sequence[Any]) -> ConstraintPosterior:
         """From the summaries of all rows, in order."""
 
 
 @torch.no_grad()
-def shaped_pass(
+def processed_pass(
     vocabulary: Vocabulary,
     hidden_ND: Tensor,
     temperature_N: Tensor,
     uniform_N: Tensor,
-    shaping: Shaping,
+    shaping: LogitsProcessing,
     ban: tuple[Tensor, Sequence[int]] | None = None,
-    guide: Guide | None = None,
+    guide: CanvasConstraint | None = None,
 ) -> VocabularyPass:
     """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
 
@@ -152,7 +152,7 @@ def _scores(
     temperature_N: Tensor,
     never_N: Tensor,
     banned: Sequence[int],
-    shaping: Shaping,
+    shaping: LogitsProcessing,
 ) -> Tensor:
     """Biased logits over the schedule's temperature, [N, V] fp32."""
     z_NV = vocabulary.logits(hidden_ND)
@@ -169,7 +169,7 @@ def _outcome(
     vocabulary: Vocabulary,
     z_NV: Tensor,
     uniform_N: Tensor,
-    shaping: Shaping,
+    shaping: LogitsProcessing,
     argmax_N: Tensor | None = None,
     entropy_N: Tensor | None = None,
 ) -> VocabularyPass:
@@ -199,7 +199,7 @@ def _outcome(
     )
 
 
-def _cut(z_NV: Tensor, shaping: Shaping) -> None:
+def _cut(z_NV: Tensor, shaping: LogitsProcessing) -> None:
     """Make all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
     ids are kept."""
     vocab = z_NV.shape[1]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from engine.tiny import CANVAS, TEMPLATE, TOKENS, Reciter, ReciteRow, tiny_recipe
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import BlockCommitted, DraftFrame
-from gesso.engine.loop import Loop
+from gesso.engine.engine_core import EngineCore
+from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
@@ -27,11 +27,11 @@ DOUBTFUL: dict[str, Any] = {"verify": 3, "verify_threshold": 0.2, "ignore_eos": 
 
 
 class Row(ReciteRow):
-    def take_back(self, tokens: int) -> list[Tensor]:
+    def rollback(self, tokens: int) -> list[Tensor]:
         self.length -= tokens
         return [torch.empty(tokens)]
 
-    def put_back(self, taken: list[Tensor]) -> None:
+    def restore(self, taken: list[Tensor]) -> None:
         self.length += len(taken[0])
 
 
@@ -97,7 +97,7 @@ def test_a_disputed_token_is_redone() -> None:
 def test_what_is_disputed_is_free_and_the_rest_pinned() -> None:
     engine, _ = slipping(1, " grape")
     events = list(engine.stream("hi", seed=1, verify=1))
-    frames = [event for event in events if isinstance(event, DraftFrame)]
+    frames = [event for event in events if isinstance(event, DenoisingFrame)]
     assert [(frame.canvas, frame.step) for frame in frames] == [(0, 1), (0, 2), (0, 3), (0, 4)]
     assert [frame.max_denoising_steps for frame in frames] == [12, 12, 14, 14]
     assert [frame.temperature for frame in frames[:2]] == [frame.temperature for frame in frames[2:]]
@@ -195,7 +195,7 @@ def test_neighbours_change_nothing(tiny: Engine) -> None:
 
 def test_the_cache_holds_what_was_said(tiny: Engine) -> None:
     sequence = tiny.start(Request("hi there", {"seed": 4, "max_new_tokens": 5 * CANVAS, "logprobs": 2, **DOUBTFUL}))
-    loop = Loop(tiny.model, max_running=1, chunk=tiny.chunk)
+    loop = EngineCore(tiny.model, max_running=1, chunk=tiny.chunk)
     loop.scheduler.add(sequence)
     row = None
     while not loop.idle:
