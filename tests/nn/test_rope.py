@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from gesso.config import RopeConfig
 from gesso.nn.rope import RopeTable, apply_rope, inverse_frequencies
 
+pytestmark = pytest.mark.numbers
+
 FULL = RopeConfig("proportional", 1e6, 0.25)
 
 
