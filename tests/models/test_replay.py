@@ -21,13 +21,14 @@ from gesso.models import replay
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import attach, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import Quantization, replace_layers
+from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.replay import Pass, Replays, cuda_replays
 from gesso.nn import experts as experts_module
-from gesso.nn import quantized
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import Format, quantized_tensors, restore
-from gesso.nn.weight_only import Int8
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.integer import Int8
+from gesso.nn.quant.layers import quantized_tensors
 from gesso.text.tokenizer import TokenIds
 
 SHAPE = Shape(layers="sf", vocab=150, window=12, canvas=8)
@@ -170,8 +171,8 @@ def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
         groups_M = torch.searchsorted(ends_E, torch.arange(len(x_MD), dtype=torch.int32), right=True)
         return (matrices[groups_M] @ x_MD[..., None])[..., 0]
 
-    monkeypatch.setattr(quantized, "usable", lambda device: device.type != "meta")
-    monkeypatch.setattr(quantized, "_by_kernel", multiply)
+    monkeypatch.setattr(base, "usable", lambda device: device.type != "meta")
+    monkeypatch.setattr(base, "multiply_in_kernel", multiply)
 
 
 def packed_engine(form: Format) -> Engine:
@@ -221,7 +222,7 @@ def test_packed_experts_need_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
     with pytest.raises(OptionError, match=r"^cuda_graphs needs experts .* or quantized ones and Triton$"):
         cuda_replays(model)
-    monkeypatch.setattr(quantized, "usable", lambda device: True)
+    monkeypatch.setattr(base, "usable", lambda device: True)
     monkeypatch.setattr(replay, "_CudaRecorder", lambda device: Tracer())
     assert isinstance(cuda_replays(model), Replays)
 

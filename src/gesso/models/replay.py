@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.nn.experts import Experts, grouped
-from gesso.nn.quantized import QuantizedExperts, in_kernel
+from gesso.nn.quant.base import in_kernel
+from gesso.nn.quant.layers import QuantizedExperts
 
 if TYPE_CHECKING:
     from gesso.models.diffusion_gemma import DiffusionGemma
