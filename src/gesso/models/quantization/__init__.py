@@ -1,1 +1,1 @@
-"""Which layers of a model are held in few bits: `plan`; modelopt's checkpoints; `convert` makes a folder a smaller one."""
+"""Layers in few bits: which and how (`plan`), modelopt's checkpoints, and a folder into a smaller one (`convert`)."""
