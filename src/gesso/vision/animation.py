@@ -12,8 +12,8 @@ from gesso.vision.limits import VideoLimits
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DEFAULT_DURATION = 0.1
-"""Seconds of a frame that says nothing or zero, as browsers show it."""
+DEFAULT_DURATION = 100
+"""Milliseconds of a frame that says nothing or zero, as browsers show it."""
 
 
 def is_animation(data: bytes) -> bool:
@@ -37,8 +37,8 @@ def animation_frames(
     ends = list(_ends(data, name, limits, deadline))
     image, shown = open_image(data, name, limits.frame), 0
     picture: Image | None = None
-    for moment in times(ends[-1]):
-        while shown + 1 < len(ends) and ends[shown] <= moment:
+    for moment in times(ends[-1] / 1000):
+        while shown + 1 < len(ends) and ends[shown] <= round(1000 * moment, 3):
             shown, picture = shown + 1, None
             _seek(image, shown, name, deadline)
         if picture is None:
@@ -47,14 +47,14 @@ def animation_frames(
         yield picture, moment
 
 
-def _ends(data: bytes, name: str, limits: VideoLimits, deadline: float) -> Iterator[float]:
-    """The second at which each frame leaves the screen."""
-    image, end = open_image(data, name, limits.frame), 0.0
+def _ends(data: bytes, name: str, limits: VideoLimits, deadline: float) -> Iterator[int]:
+    """The millisecond at which each frame leaves the screen."""
+    image, end = open_image(data, name, limits.frame), 0
     for number in range(getattr(image, "n_frames", 1)):
         _seek(image, number, name, deadline)
         limits.frame.check_pixels(*image.size, name)
-        milliseconds = image.info.get("duration") or 0
-        end += milliseconds / 1000 if milliseconds > 0 else DEFAULT_DURATION
+        duration = round(image.info.get("duration") or 0)
+        end += duration if duration > 0 else DEFAULT_DURATION
         yield end
 
 

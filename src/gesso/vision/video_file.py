@@ -55,60 +55,67 @@ class _Clip:
     """An opened file, decoded from front to back: `at` takes moments in order."""
 
     def __init__(self, av: Any, data: bytes, name: str, limits: VideoLimits) -> None:
-        self._av, self._name, self._limits = av, name, limits
+        self._av, self._data, self._name, self._limits = av, data, name, limits
         self._deadline = time.monotonic() + limits.max_seconds
+        self._jumps = True
         self._container: Any = None
         try:
-            self._container = _open(av, data)
-            streams = self._container.streams.video
-            if not streams:
-                raise ImageError(f"{name} holds no video")
-            self._stream = streams[0]
-            self._check(self._stream.width, self._stream.height)
+            self._open()
             self.duration = self._length() or _scanned_length(av, data)
-            self._frames = self._decode()
-            self._shown: Any = None
-            self._next: Any = next(self._frames, None)
-            if self._next is None:
-                raise ImageError(f"{name} holds no frame that can be decoded")
-            self._begin = self._second(self._next)
         except Exception as error:
             self.close()
             if isinstance(error, ImageError):
                 raise
             raise ImageError(f"{name} is truncated, or no video that can be read: {_said(error)}") from None
 
+    def _open(self) -> None:
+        """Stand before the first frame."""
+        self.close()
+        self._container = _open(self._av, self._data)
+        streams = self._container.streams.video
+        if not streams:
+            raise ImageError(f"{self._name} holds no video")
+        self._stream = streams[0]
+        self._check(self._stream.width, self._stream.height)
+        self._frames = self._decode()
+        self._shown: Any = None
+        self._next: Any = next(self._frames, None)
+        if self._next is None:
+            raise ImageError(f"{self._name} holds no frame that can be decoded")
+        self._begin = float(self._next.time)
+
     def close(self) -> None:
         if self._container is not None:
             self._container.close()
 
     def at(self, moment: float) -> Any:
-        """The frame on the screen so many seconds after the first; None behind the last frame's second."""
-        if moment - self._reached() > FAR:
+        """The frame on the screen so many seconds after the first; None where the file ended a second before."""
+        if self._jumps and self._next is not None and moment - self._second(self._next) > FAR:
             self._jump(moment)
-        while self._next is not None and self._second(self._next) - self._begin <= moment + 1e-6:
+        while self._next is not None and self._second(self._next) <= moment + 1e-6:
             self._shown, self._next = self._next, next(self._frames, None)
-        if self._next is None and moment > max(self._reached() + 1.0, 0.0):
-            return None
-        return self._shown
-
-    def _reached(self) -> float:
-        """The moment of the newest frame that was decoded."""
-        newest = self._next if self._next is not None else self._shown
-        return 0.0 if newest is None else self._second(newest) - self._begin
+        ended = self._next is None and moment > self._second(self._shown) + 1.0
+        return None if ended else self._shown
 
     def _jump(self, moment: float) -> None:
-        """Go on at the key frame before a moment, if that is ahead."""
-        stream = self._stream
-        if self._next is None or stream.time_base is None:
-            return
-        target = int((moment + self._begin) / stream.time_base)
+        """Go on at the key frame before a moment. Where there is none ahead, or the container does not find it, all is
+        read from the beginning: jumping back again and again would cost more."""
+        reached = self._second(self._next)
         try:
-            self._container.seek(target, stream=stream, backward=True)
+            self._container.seek(int((moment + self._begin) / self._stream.time_base), stream=self._stream)
+            self._frames = self._decode()
+            found = next(self._frames, None)
         except self._av.FFmpegError:
-            return  # a container without an index is read through
-        self._frames = self._decode()
-        self._next = next(self._frames, None)
+            found = None
+        if found is not None and reached <= self._second(found) <= moment:
+            self._next = found
+            return
+        self._jumps = False
+        self._open()
+
+    def _second(self, frame: Any) -> float:
+        """When a frame comes onto the screen, from the first on."""
+        return float(frame.time) - self._begin
 
     def _decode(self) -> Iterator[Any]:
         for packet in self._container.demux(self._stream):
@@ -123,17 +130,12 @@ class _Clip:
                     yield frame
             self._check_time()
 
-    @staticmethod
-    def _second(frame: Any) -> float:
-        second: float = frame.time
-        return second
-
     def _length(self) -> float:
         """Seconds, as the stream or the container says; 0 where neither does."""
         stream = self._stream
         if stream.duration is not None and stream.time_base is not None:
             return max(0.0, float(stream.duration * stream.time_base))
-        return max(0.0, (self._container.duration or 0) / self._av.time_base)
+        return max(0.0, float((self._container.duration or 0) / self._av.time_base))
 
     def _check(self, width: int, height: int) -> None:
         self._limits.frame.check_pixels(width, height, self._name)
