@@ -35,6 +35,8 @@ def animation_frames(
     """
     deadline = time.monotonic() + limits.max_seconds
     ends = list(_ends(data, name, limits, deadline))
+    if not ends:
+        raise ImageError(f"{name} has no frames")
     image, shown = open_image(data, name, limits.frame), 0
     picture: Image | None = None
     for moment in times(ends[-1] / 1000):
@@ -49,21 +51,27 @@ def animation_frames(
 
 def _ends(data: bytes, name: str, limits: VideoLimits, deadline: float) -> Iterator[int]:
     """The millisecond at which each frame leaves the screen."""
-    image, end = open_image(data, name, limits.frame), 0
-    for number in range(getattr(image, "n_frames", 1)):
-        _seek(image, number, name, deadline)
+    image, end, number = open_image(data, name, limits.frame), 0, 0
+    while _seek(image, number, name, deadline):
         limits.frame.check_pixels(*image.size, name)
         duration = round(image.info.get("duration") or 0)
         end += duration if duration > 0 else DEFAULT_DURATION
         yield end
+        number += 1
 
 
-def _seek(image: "Image", number: int, name: str, deadline: float) -> None:
-    """Decode frame `number`, which is the current one or the next."""
+def _seek(image: "Image", number: int, name: str, deadline: float) -> bool:
+    """Decode frame `number`, which is the current one or the next; False where there is none."""
     if time.monotonic() > deadline:
         raise ImageError(f"{name} takes too long to decode")
     try:
         image.seek(number)
+    except EOFError:
+        return False
+    except Exception as error:
+        raise damaged(name, error) from None
+    try:
         image.load()
     except Exception as error:
         raise damaged(name, error) from None
+    return True
