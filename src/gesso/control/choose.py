@@ -22,7 +22,7 @@ MOST_OPTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the given answers. Log-probabilities are in nats; shares are among the given answers."""
+    """Holds the scores of one given answer: log-probabilities in nats, shares normalised over the given answers."""
 
     text: str
     tokens: int
@@ -36,7 +36,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ChooseResult:
-    """The answers in the order they were given."""
+    """Holds the scores of all answers, in the order in which they were given."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int
@@ -47,14 +47,14 @@ class ChooseResult:
 
     @property
     def best(self) -> Choice:
-        """The likeliest by the causal pass, which sees each answer whole."""
+        """Returns the answer that the causal pass, which sees each answer whole, finds likeliest."""
         return max(self.choices, key=lambda choice: choice.causal_logprob)
 
 
 def choose(
     engine: Engine, prompt: Prompt, options: Sequence[str], *, adapter: str | None = None, **settings: Any
 ) -> Job[ChooseResult]:
-    """Probabilities of the answers `options` to a prompt.
+    """Scores the answers `options` to a prompt.
 
     Args:
         settings: `seed`, `raw`, `canvas_length`; see `Request`.
