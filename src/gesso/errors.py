@@ -11,6 +11,7 @@ GessoError
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
 ├── QueueFullError       too many requests wait already
 └── ClosingError         the service is shutting down
+    └── EngineDeadError  the engine has failed for good: the process has to be started anew
 """
 
 
@@ -61,3 +62,7 @@ class QueueFullError(GessoError):
 
 class ClosingError(GessoError):
     """The service is shutting down and takes no more requests."""
+
+
+class EngineDeadError(ClosingError):
+    """The engine has failed for good: no request can be run until the process is started anew."""

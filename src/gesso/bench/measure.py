@@ -64,7 +64,7 @@ class TimedLoop(EngineCore):
     """Runs an engine core and notes the seconds of every step, with the number of requests in it."""
 
     def __init__(self, engine: Engine, rows: int) -> None:
-        super().__init__(engine.model, max_running=rows, chunk=engine.chunk)
+        super().__init__(engine.runner, max_running=rows, chunk=engine.chunk)
         self.passes: list[tuple[int, float]] = []
 
     def step(self) -> StepOutputs:
@@ -79,14 +79,14 @@ class TimedLoop(EngineCore):
         return happened
 
     def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
-        synchronise(self.model.device)
+        synchronise(self.runner.device)
         started = time.perf_counter()
         conclusions = super()._denoise(group, steps)
         self._note(len(group), started)
         return conclusions
 
     def _note(self, count: int, started: float) -> None:
-        synchronise(self.model.device)
+        synchronise(self.runner.device)
         self.passes.append((count, time.perf_counter() - started))
 
 

@@ -63,7 +63,7 @@ def choose(
         OptionError: fewer than two answers, the same one twice, an empty one, or one that a canvas cannot hold.
     """
     _check(options)
-    width = settings.get("canvas_length") or engine.model.config.canvas_length
+    width = settings.get("canvas_length") or engine.config.canvas_length
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
         if len(answer) > width:
@@ -71,7 +71,7 @@ def choose(
     one_step = {**settings, "max_denoising_steps": 1, "max_new_tokens": width}
     requests = [Request(prompt, {**one_step, "probe": answers}, adapter)]
     for answer in answers:
-        pinned = (*answer, *(engine.filling for _ in range(width - len(answer))))
+        pinned = (*answer, *(engine.pad_fill for _ in range(width - len(answer))))
         requests.append(Request(prompt, {**one_step, "canvas": pinned, "logprobs": 0}, adapter))
     probe, *read = yield requests
     causal = [sum(token.logprob for token in result.logprobs) for result in read]

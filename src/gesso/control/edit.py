@@ -103,7 +103,7 @@ def edit(
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
     config = engine.defaults.override(canvas_length=options.get("canvas_length"))
-    width = config.canvas_length or engine.model.config.canvas_length
+    width = config.canvas_length or engine.config.canvas_length
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}

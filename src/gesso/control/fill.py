@@ -162,7 +162,7 @@ class _Filler:
             if name not in SETTINGS:
                 raise OptionError(f"{name} does not go with a fill, which takes {', '.join(SETTINGS)}")
         config = engine.defaults.override(**settings)
-        shape = engine.model.config
+        shape = engine.config
         check_exact(document, engine.tokenizer)
         self._document, self._engine, self._adapter = document, engine, adapter
         self._canvas = config.canvas_length or shape.canvas_length
@@ -249,7 +249,7 @@ class _Filler:
         """One round; those candidates that are text."""
         start = len(window.near)
         results = yield [
-            self._request(window, window.pins(width, self._canvas, self._engine.filling), self._canvas, banned)
+            self._request(window, window.pins(width, self._canvas, self._engine.pad_fill), self._canvas, banned)
             for width in widths
         ]
         given = [place for place, token in enumerate(window.after[: window.scored]) if token is not None]

@@ -29,10 +29,10 @@ class Window:
     scored: int
     """How many of them are in the canvas at every width."""
 
-    def pins(self, width: int, canvas: int, filling: int) -> list[int | None]:
+    def pins(self, width: int, canvas: int, pad_fill: int) -> list[int | None]:
         """Pins a canvas that has a hole of `width`."""
         pins = [*self.near, *(None for _ in range(width)), *self.after][:canvas]
-        return pins + [filling] * (canvas - len(pins))
+        return pins + [pad_fill] * (canvas - len(pins))
 
 
 class Windows:
@@ -87,7 +87,7 @@ class Windows:
 
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""
-        engine, shape = self._engine, self._engine.model.config
+        engine, shape = self._engine, self._engine.config
         told = far[: space // 4]
         self.truncated |= len(told) + 1 < len(far)
         if text := self._write([token for token in told if token != engine.end_of_turn]).strip():
