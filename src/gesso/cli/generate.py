@@ -124,21 +124,22 @@ def read_prompt(prompt: str | None) -> str:
     """The prompt, or what standard input holds.
 
     Raises:
-        TextError: there is none.
+        TextError: there is none, or nothing but white space.
     """
     from gesso.errors import TextError
 
-    if prompt == "":
-        raise TextError("the prompt is empty")
     if prompt is not None and prompt != "-":
+        if not prompt.strip():
+            raise TextError("the prompt is blank", option="prompt")
         return prompt
     if sys.stdin is None or sys.stdin.isatty():
-        raise TextError('no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in')
+        message = 'no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in'
+        raise TextError(message, option="prompt")
     try:
         text = sys.stdin.read()
     except UnicodeDecodeError as error:
-        raise TextError(f"standard input is no UTF-8 text: {error}") from None
+        raise TextError(f"standard input is no UTF-8 text: {error}", option="prompt") from None
     text = text.removesuffix("\n")
-    if not text:
-        raise TextError("the prompt on standard input is empty")
+    if not text.strip():
+        raise TextError("the prompt on standard input is blank", option="prompt")
     return text

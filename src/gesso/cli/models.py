@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.help import Command, Group
 
 models = typer.Typer(
-    help="List models, or show one.", invoke_without_command=True, rich_markup_mode=None, no_args_is_help=False
+    cls=Group,
+    help="List models and what they can do, or show one.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    no_args_is_help=False,
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -34,7 +39,7 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
     Console(highlight=False).print(table)
 
 
-@models.command()
+@models.command(cls=Command)
 def show(
     model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")],
     as_json: AsJson = False,
