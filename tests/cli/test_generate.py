@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -278,25 +277,6 @@ def test_what_is_nobodys_mistake_is_one_line_and_exit_code_1(gesso: Gesso, monke
 
 
 # Ctrl-C
-
-
-@pytest.fixture
-def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Ctrl-C during pass number so and so."""
-    assert threading.current_thread() is threading.main_thread()
-    step = engine_core_module.denoise_step
-    passes = [0]
-
-    def install(*numbers: int) -> None:
-        def interrupted(*arguments: Any) -> None:
-            step(*arguments)
-            passes[0] += 1
-            if passes[0] in numbers:
-                signal.raise_signal(signal.SIGINT)
-
-        monkeypatch.setattr(engine_core_module, "denoise_step", interrupted)
-
-    return install
 
 
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"

@@ -23,8 +23,8 @@ from gesso.cli.models import models
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
-from gesso.cli.train import train
 from gesso.cli.signals import INTERRUPTED, SIGNALS
+from gesso.cli.train import train
 from gesso.errors import GessoError, UserError
 
 app = typer.Typer(

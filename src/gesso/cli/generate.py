@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Stream
@@ -101,10 +102,11 @@ def generate(
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import present, recorded
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    with working(f"loading {model}"):
+        engine = load(model, device, dtype, offline=offline, adapter=adapter)
     message = [{"role": "user", "content": text}]
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
-    live = not (as_json or plain) and sys.stdout.isatty()
+    live = not (as_json or plain) and is_screen(sys.stdout)
     stream: Stream = engine.stream(
         text if raw else conversation,
         drafts=live or trace is not None,

@@ -37,7 +37,7 @@ class Group(TyperGroup):
 
     context_class = Context
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
         """List the commands."""
         rows = [(name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
