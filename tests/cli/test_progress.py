@@ -43,8 +43,11 @@ def test_a_screen_is_a_terminal_that_can_draw(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_spinner_tells_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = watched(monkeypatch)
-    with working("loading [bold]x[/bold]") as tell:
+    with working("loading [bold]x[/bold]"):
+        pass
+    with working("loading") as tell:
         tell("counting")
+    assert "counting" in screen.getvalue()
     assert "loading [bold]x[/bold]" in screen.getvalue()
 
 
@@ -94,7 +97,7 @@ def test_commands_show_progress_on_standard_error_alone(
         "edit": [file, "Go on."],
         "choose": ["x", "--options", "fig,plum", "--seed", "1"],
     }
-    call = [*command, *arguments[command[0]]]
+    call = [command, *arguments[command]]
     quiet = gesso(*call)
     assert (quiet.code, drawn) == (0, []), quiet.err
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)

@@ -11,6 +11,7 @@ from gesso import __version__
 from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
+from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
 from gesso.cli.failure import drop_output, fail
@@ -45,6 +46,7 @@ app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
+app.command(cls=Command)(doctor)
 app.command(cls=Command)(train)
 app.command(cls=Command)(finetune)
 app.command(cls=Command)(merge)

@@ -22,7 +22,7 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
     """
     command, as_json = _asked(command, arguments)
     message = " ".join(message.split())
-    hint = getattr(error, "hint", None)
+    hint = " ".join((getattr(error, "hint", None) or "").split()) or None
     try:
         if as_json:
             kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
@@ -34,7 +34,7 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
         drop_output()
     remark("gesso: " + message)
     if hint:
-        remark("  " + " ".join(hint.split()))
+        remark("  " + hint)
     return code
 
 
