@@ -11,6 +11,7 @@ from gesso import __version__
 from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
+from gesso.cli.completion import COMPLETE, offer_values
 from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
@@ -33,7 +34,6 @@ app = typer.Typer(
     cls=Group,
     help="Block text diffusion: run, serve, edit with, train and measure DiffusionGemma models.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,8 +54,6 @@ app.command(cls=Command)(quantize)
 app.command(name="eval", cls=Command)(evaluate)
 app.command(cls=Command)(bench)
 
-COMPLETE = "_GESSO_COMPLETE"
-"""The variable with which a shell asks for completions."""
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
@@ -74,9 +72,16 @@ def _top(
     pass
 
 
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    if COMPLETE in os.environ:
+        offer_values(command)
+    return command
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
-    command: Any = typer.main.get_command(app)
+    command = _command()
     SIGNALS.received = None
     try:
         code = int(command.main(list(arguments), prog_name="gesso", standalone_mode=False) or 0)
@@ -95,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except SystemExit as error:
         # Shell completion ends so, and typer where the reader of standard output went away.
-        if COMPLETE in os.environ:
+        if not isinstance(error.__context__, BrokenPipeError):
             return int(error.code or 0)
         drop_output()
         return 0
