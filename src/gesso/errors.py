@@ -22,6 +22,13 @@ class GessoError(Exception):
 class UserError(GessoError, ValueError):
     """The caller can mend it; the command line prints one line and exits with 2."""
 
+    def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+        """The option or field that is meant, where there is one."""
+        self.hint = hint
+        """What to do instead, where there is something to say beyond the message."""
+
 
 class OptionError(UserError):
     """An option or request field is impossible or contradicts another."""
