@@ -25,6 +25,12 @@ class Example:
     answer: str
     source: str = ""
     """The text that the answer changes a little, where there is one."""
+    kind: str = ""
+    """What an evaluation may report it under, beside its task."""
+    history: tuple[str, ...] = ()
+    """Earlier turns of the conversation, the user's and the model's by turns."""
+    tools: tuple[str, ...] = ()
+    """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
 
 
 class Task(Protocol):

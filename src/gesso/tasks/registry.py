@@ -10,13 +10,16 @@ from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
+from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.sql import Sql
 from gesso.tasks.sudoku import SPARSE, Sudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
-TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql())}
+TASKS: dict[str, Task] = {
+    task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *SKILLS)
+}
 
 TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE)}
 """And those that differ in what training draws alone."""
