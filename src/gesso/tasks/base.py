@@ -53,6 +53,10 @@ class Task(Protocol):
         """
         return self.sample(rng)
 
+    def split_key(self, example: Example) -> str:
+        """The text whose hash says on which side of the split an example is; its prompt unless a task says otherwise."""
+        return example.prompt
+
     def group(self, example: Example) -> str:  # noqa: ARG002
         """Name of the group under which an evaluation reports `example` apart; empty for none."""
         return ""
@@ -88,7 +92,7 @@ def _stream(tasks: list[Task], weights: list[float], rng: random.Random) -> Iter
         task = rng.choices(tasks, weights)[0]
         example = task.sample(rng)
         # Drawing again from the same task keeps the weights exact whatever share of a task is held out.
-        while held_out(example.prompt):
+        while held_out(task.split_key(example)):
             example = task.sample(rng)
         yield example
 
@@ -105,8 +109,9 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
         if len(found) >= n:
             break
         example = task.sample_evaluation(rng, len(found))
-        if held_out(example.prompt):
-            found.setdefault(example.prompt, example)
+        key = task.split_key(example)
+        if held_out(key):
+            found.setdefault(key, example)
     if len(found) < n:
         raise ValueError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
     return list(found.values())

@@ -7,8 +7,9 @@ covers is spelled in bytes, so every text survives `decode(encode(text))`.
 
     python -m gesso.tasks.bpe --size 4096 --out src/gesso/tasks/skills/tokenizer.json.xz
 
-trains it from the standard library's sources of the Python that runs it, docstrings included and tests left out, and
-from the word list of `gesso.tasks.skills`. The result depends on that library's version, so it ships in the package.
+trains it from the standard library's sources of the Python that runs it, docstrings included and tests left out, from
+the word list of `gesso.tasks.skills`, and from examples of its skills. The result depends on that library's version, so
+it ships in the package.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.lexicon import dictionary
 from gesso.tasks.vocabulary import SPECIAL_TOKENS
 
@@ -31,6 +33,7 @@ _WORDS_WITH_SPACE = r"\d| ?[A-Z]?[a-z]+| ?[A-Z]+(?![a-z])|\n+ *|[^\x00-\x7F]+| ?
 _LEFT_OUT = ("test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages", "__pycache__")
 _WORD_LIST_TIMES = 8
 """How often the word list is read, so that common stems outweigh the library's own abbreviations."""
+_EXAMPLES = 30_000
 
 
 def train_tokenizer(size: int, texts: Iterable[str], *, spaces_apart: bool = True) -> Tokenizer:
@@ -57,13 +60,17 @@ def train_tokenizer(size: int, texts: Iterable[str], *, spaces_apart: bool = Tru
 
 
 def training_texts() -> Iterator[str]:
-    """Yield the modules of the standard library, and the word list several times over."""
+    """Yield the modules of the standard library, the word list several times over, and examples of the skills."""
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
         if not set(path.relative_to(root).parts) & set(_LEFT_OUT):
             yield path.read_text(encoding="utf-8", errors="ignore")
     for _ in range(_WORD_LIST_TIMES):
         yield "\n".join(dictionary())
+    rng = random.Random(0)
+    for _ in range(_EXAMPLES):
+        example = rng.choice(SKILLS).sample(rng)
+        yield f"{example.prompt}\n{example.answer}"
 
 
 @cache

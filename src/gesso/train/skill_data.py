@@ -53,6 +53,7 @@ class SkillData:
         respelled_share: float = 0.5,
         respelled_tokens: float = 0.1,
         narrowest: int = 0,
+        widest: int = 0,
     ) -> None:
         """
         Args:
@@ -60,6 +61,7 @@ class SkillData:
             respelled_share: examples whose prompts are respelled.
             respelled_tokens: of their tokens, how many.
             narrowest: canvas width that no answer is too short for; 0 takes every example whatever its length.
+            widest: canvas width that no answer is too long for: it is cut into several.
         """
         self._mixtures = mixtures
         self._tokenizer = tokenizer
@@ -67,7 +69,7 @@ class SkillData:
         self._respelling = respelling
         self._seed = seed
         self._respelled = (respelled_share, respelled_tokens)
-        self._narrowest = narrowest
+        self._narrowest, self._widest = narrowest, widest
         self._end = tokenizer.special["<turn|>"]
         self._frame = tuple(
             tokenizer.encode(part) for part in template.render([{"role": "user", "content": _PLACE}]).split(_PLACE)
@@ -119,12 +121,12 @@ class SkillData:
         if not self._narrowest:
             return True
         if length > canvas_length:
-            return False
+            return canvas_length >= self._widest
         return canvas_length <= self._narrowest or length * _LOST >= canvas_length or rng.random() < _LOST_SHARE
 
 
 def _draw(task: Task, rng: random.Random, *, evaluation: bool = False) -> Example:
     while True:
         example = task.sample_evaluation(rng, 0) if evaluation else task.sample(rng)
-        if held_out(example.prompt) == evaluation:
+        if held_out(task.split_key(example)) == evaluation:
             return example

@@ -55,7 +55,7 @@ _STYLE = Phrasings(
         "Put [this|the name] in {style}", "Change the style to {style}", "Give [this|the name] in {style}",
         "Write in {style}",
     ),
-    ("Translate this identifier to {style}", "How do you write this in {style}", "Restyle the name as {style}"),
+    ("Translate this identifier to {style}", "~How do you write this in {style}", "Restyle the name as {style}"),
 )  # fmt: skip
 
 

@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from gesso.tasks.base import Example, Task
 from gesso.tasks.skills.slots import Phrasings, Slots
 
+REFUSAL = "That is outside my skills."
+
+
+def abstains(text: str) -> bool:
+    """Whether an answer says that the request is outside the skills."""
+    return text.strip() == REFUSAL
+
 
 class Skill(Task):
     """A task whose values are drawn anew for every example. Subclasses say `draw`, and `phrasings` for the tests."""
@@ -28,6 +35,10 @@ class Skill(Task):
     def grade(self, example: Example, text: str) -> bool:
         """Accept the reference answer only, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
+        """How often it says that a request is outside its skills, rightly or not."""
+        return {"abstained": (int(abstains(text)), 1)}
 
     def group(self, example: Example) -> str:
         """The kind that the example was drawn as."""

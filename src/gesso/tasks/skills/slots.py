@@ -30,7 +30,10 @@ _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Phrasings:
-    """Patterns of one request: those that are trained on, and those that only evaluations use."""
+    """Patterns of one request: those that are trained on, and those that only evaluations use.
+
+    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands alone.
+    """
 
     seen: tuple[str, ...]
     unseen: tuple[str, ...]
@@ -59,6 +62,7 @@ _POLITE = Phrasings(
     ),
     ("Kindly {ask}", "Hey, can you {ask}?", "I would like you to {ask}", "Hello! {Ask}", "{Ask} for me"),
 )  # fmt: skip
+_QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
 
@@ -152,19 +156,23 @@ class Slots:
     def frame(self, ask: str, data: str = "") -> str:
         """The same from a request that is already worded."""
         shell = self.rng.choice(_POLITE.unseen if self.reworded else _POLITE.seen)
-        small = ask[:1].lower() + ask[1:]
+        if ask.startswith("~"):
+            ask, shell = ask[1:], "{Ask}"
+        small = ask if ask[1:2].isupper() or ask[1:2] == " " else ask[:1].lower() + ask[1:]
         if self.rng.random() < 0.15:
             ask = small
         ask = shell.replace("{Ask}", ask).replace("{ask}", small)
         if not data:
+            if shell == "{Ask}" and ask.startswith(_QUESTIONS):
+                ask += "?"
             return ask if ask[-1] in ".?!" or self.rng.random() < 0.3 else ask + "."
         layout = self.rng.choices(_LAYOUTS, _LAYOUT_WEIGHTS)[0]
         if "\n" in data and layout == _LAYOUTS[0]:
             layout = _LAYOUTS[1]
         if not layout.startswith("{ask}:"):
             ask = ask if ask[-1] in ".?!" or self.rng.random() < 0.4 else ask + "."
-        elif ask.endswith("?") and self.rng.random() < 0.7:
-            ask = ask[:-1]
+        else:
+            ask = ask.removesuffix("?")
         return layout.replace("{ask}", ask).replace("{data}", data)
 
     def question(self, phrasings: Phrasings, **values: object) -> str:

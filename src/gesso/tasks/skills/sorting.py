@@ -1,6 +1,7 @@
 """Sort any words or numbers, up or down."""
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
 
@@ -63,7 +64,7 @@ class Sorting(Skill):
         if rng.random() < 0.65:
             given = slots.words(count)
             if rng.random() < 0.15:  # a common beginning, so that later letters decide
-                given = list(dict.fromkeys(given[0][:2] + word for word in given))
+                given = _alike(given, unseen=slots.unseen) or given
             result = sorted(given, reverse=down)
             phrasings, kind = (_WORDS_DOWN if down else _WORDS_UP), "words"
         else:
@@ -73,3 +74,9 @@ class Sorting(Skill):
             phrasings, kind = (_NUMBERS_DOWN if down else _NUMBERS_UP), "numbers"
         prompt = slots.request(phrasings, separator.join(given))
         return Example(self.name, prompt, separator.join(result), kind=slots.kind(kind))
+
+
+def _alike(words: list[str], *, unseen: bool) -> list[str]:
+    """The words behind the first letters of one of them, as far as they are on the right side of the split."""
+    made = dict.fromkeys(words[0][:2] + word for word in words)
+    return [word for word in made if is_unseen(word) == unseen]
