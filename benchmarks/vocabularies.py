@@ -5,9 +5,9 @@
 
 Each arm trains a small model of its own (hidden 128, 4 layers) on one thread for the same processor time, on the same
 examples of five skills: an arm with longer sequences sees fewer of them. Its canvas holds 98 of 100 answers. Then it
-answers prompts of held-out words and phrasings. Nats are summed over an answer, which makes them comparable: `encoder` left
-to right, `denoiser` over the canvas at all noise levels. The last line of an arm is JSON. There is no ceiling to print:
-the figure that no arm can pass is 100%.
+answers prompts of held-out words and phrasings. Nats are summed over an answer, which makes them comparable:
+`encoder` left to right, `denoiser` over the canvas at all noise levels. The last line of an arm is JSON. There is no
+ceiling to print: the figure that no arm can pass is 100%.
 """
 
 import argparse
@@ -36,7 +36,13 @@ from gesso.train.records import METRICS
 from gesso.train.skill_data import Mixture, SkillData
 from gesso.train.trainer import train
 
-ARMS = {"letters": (0, True), "2048": (2048, True), "4096": (4096, True), "8192": (8192, True), "4096-spaces": (4096, False)}
+ARMS = {
+    "letters": (0, True),
+    "2048": (2048, True),
+    "4096": (4096, True),
+    "8192": (8192, True),
+    "4096-spaces": (4096, False),
+}
 SKILLS = ("sorting", "duplicates", "reversing", "casing", "replacing")
 EVALUATION_STEPS = 16
 
@@ -47,7 +53,10 @@ def make_recipe(name: str) -> tuple[Recipe, dict[str, float]]:
     built = train_tokenizer(size, training_texts() if size else (), spaces_apart=apart)
     tokenizer = Tokenizer(built)
     rng = random.Random(0)
-    words = {"word": rng.sample(dictionary(), 2000), "pseudo": [draw_pseudo_word(rng, unseen=True) for _ in range(2000)]}
+    words = {
+        "word": rng.sample(dictionary(), 2000),
+        "pseudo": [draw_pseudo_word(rng, unseen=True) for _ in range(2000)],
+    }
     lengths = {f"tokens_a_{kind}": sum(len(tokenizer.encode(w)) for w in row) / len(row) for kind, row in words.items()}
     source = resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
     mixture = Mixture(0, dict.fromkeys(SKILLS, 1.0))
@@ -110,7 +119,8 @@ def run(name: str, minutes: float, examples: int) -> None:
         mean = {key: sum(row[key] for row in losses) / len(losses) for key in ("denoiser_loss", "encoder_loss")}
         engine = load(str(checkpoint_path(out, steps)), "cpu", "float32")
         scores = [
-            evaluate_task(engine, TASKS[task], examples, 0, {"max_denoising_steps": EVALUATION_STEPS}) for task in SKILLS
+            evaluate_task(engine, TASKS[task], examples, 0, {"max_denoising_steps": EVALUATION_STEPS})
+            for task in SKILLS
         ]
     shown = {
         "arm": name,

@@ -203,7 +203,14 @@ def test_calls_are_read_as_the_parser_reads_them() -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(0, "zero"), (14, "fourteen"), (40, "forty"), (87, "eighty-seven"), (300, "three hundred"), (999, "nine hundred ninety-nine")],
+    [
+        (0, "zero"),
+        (14, "fourteen"),
+        (40, "forty"),
+        (87, "eighty-seven"),
+        (300, "three hundred"),
+        (999, "nine hundred ninety-nine"),
+    ],
 )
 def test_numbers_in_words(number: int, words: str) -> None:
     assert spell(number) == words

@@ -54,7 +54,7 @@ class Task(Protocol):
         return self.sample(rng)
 
     def split_key(self, example: Example) -> str:
-        """The text whose hash says on which side of the split an example is; its prompt unless a task says otherwise."""
+        """The text whose hash says which side of the split it is on: its prompt, unless a task says otherwise."""
         return example.prompt
 
     def group(self, example: Example) -> str:  # noqa: ARG002

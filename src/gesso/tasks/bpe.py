@@ -1,9 +1,9 @@
 """Byte-level byte-pair encoding for models that must spell any word, and the recipe that trains it.
 
-Text is cut before pairs are merged: a word is by itself, without the space before it, so that it has the same tokens in a
-list, in quotes, in an identifier and in a sentence; identifiers are cut at `_` and where the case changes; digits are
-single; signs take the spaces around them (`", "`, ` = `); a line break takes the indentation after it. What no merge
-covers is spelled in bytes, so every text survives `decode(encode(text))`.
+Text is cut before pairs are merged: a word is by itself, without the space before it, so that it has the same tokens
+in a list, in quotes, in an identifier and in a sentence; identifiers are cut at `_` and where the case changes; digits
+are single; signs take the spaces around them (`", "`, ` = `); a line break takes the indentation after it. What no
+merge covers is spelled in bytes, so every text survives `decode(encode(text))`.
 
     python -m gesso.tasks.bpe --size 4096 --out src/gesso/tasks/skills/tokenizer.json.xz
 

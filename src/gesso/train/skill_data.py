@@ -1,7 +1,8 @@
 """Training conversations drawn from skills with open slots.
 
-One mixture serves all canvas widths: an example is taken where its answer fits the canvas of the step, and is not lost in
-it. Tokens of prompts are spelled in two parts now and then, so that no word depends on the one spelling it usually has.
+One mixture serves all canvas widths: an example is taken where its answer fits the canvas of the step, and is not lost
+in it. Tokens of prompts are spelled in two parts now and then, so that no word depends on the one spelling it usually
+has.
 """
 
 import json

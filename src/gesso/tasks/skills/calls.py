@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -16,43 +16,58 @@ _STRING, _INTEGER = "string", "integer"
 _WEATHER = Phrasings(
     (
         "What is the weather in {city}?", "How is the weather in {city}?", "What's the weather like in {city}?",
-        "Weather in {city}?", "Will it rain in {city}?", "Tell me the weather in {city}.", "Check the weather for {city}.",
+        "Weather in {city}?", "Will it rain in {city}?", "Tell me the weather in {city}.",
+        "Check the weather for {city}.",
     ),
     ("Do I need an umbrella in {city}?", "Is it sunny in {city}?"),
 )  # fmt: skip
 _TIMER = Phrasings(
     (
-        "Set a timer for {minutes} minutes.", "Wake me in {minutes} minutes.", "Start a timer of {minutes} minutes.",
-        "Remind me in {minutes} minutes.", "Timer: {minutes} minutes", "Set the timer to {minutes} minutes.",
+        "Set a timer for {minutes} minutes.",
+        "Wake me in {minutes} minutes.",
+        "Start a timer of {minutes} minutes.",
+        "Remind me in {minutes} minutes.",
+        "Timer: {minutes} minutes",
+        "Set the timer to {minutes} minutes.",
     ),
     ("Let me know when {minutes} minutes are over.", "Count {minutes} minutes for me."),
 )
 _MESSAGE = Phrasings(
     (
-        'Send {name} the message "{text}".', 'Tell {name}: "{text}".', 'Write "{text}" to {name}.', 'Message {name}: "{text}"',
+        'Send {name} the message "{text}".', 'Tell {name}: "{text}".', 'Write "{text}" to {name}.',
+        'Message {name}: "{text}"',
         'Send a message to {name} that says "{text}".', 'Text {name} "{text}".',
     ),
     ('Let {name} know: "{text}".', 'Say "{text}" to {name}.'),
 )  # fmt: skip
 _CART = Phrasings(
     (
-        "Add {count} {item} to the cart.", "Put {count} {item} in my cart.", "I want to buy {count} {item}.", "Order {count} {item}.",
+        "Add {count} {item} to the cart.", "Put {count} {item} in my cart.", "I want to buy {count} {item}.",
+        "Order {count} {item}.",
         "{count} {item}, please.", "Get me {count} {item}.", "Buy {count} {item}.",
     ),
     ("My cart needs {count} {item}.", "I'd take {count} {item}."),
 )  # fmt: skip
 _TRAIN = Phrasings(
     (
-        "Find a train from {origin} to {destination}.", "When does a train go from {origin} to {destination}?",
-        "I need to get from {origin} to {destination}.", "Trains from {origin} to {destination}?",
-        "Show me trains to {destination} from {origin}.", "I want to travel from {origin} to {destination} by train.",
+        "Find a train from {origin} to {destination}.",
+        "When does a train go from {origin} to {destination}?",
+        "I need to get from {origin} to {destination}.",
+        "Trains from {origin} to {destination}?",
+        "Show me trains to {destination} from {origin}.",
+        "I want to travel from {origin} to {destination} by train.",
     ),
     ("How do I get to {destination} from {origin} by rail?", "Take me by train from {origin} to {destination}."),
 )
 _SEARCH = Phrasings(
     (
-        "Search for {query}.", "Find {query}.", "Look up {query}.", "Look for {query}.", "What can you find about {query}?",
-        "Search {query}", "Show results for {query}.",
+        "Search for {query}.",
+        "Find {query}.",
+        "Look up {query}.",
+        "Look for {query}.",
+        "What can you find about {query}?",
+        "Search {query}",
+        "Show results for {query}.",
     ),
     ("Anything about {query}?", "See what there is on {query}."),
 )
@@ -66,8 +81,13 @@ _TOOLS: dict[str, tuple[str, Mapping[str, str], Phrasings]] = {
 }
 _CALL = Phrasings(
     (
-        "Call {tool} with {arguments}.", "Use {tool} with {arguments}.", "Run {tool} with {arguments}.", "{tool}: {arguments}",
-        "Please call {tool}, {arguments}.", "Execute {tool} with {arguments}.", "Invoke {tool} with {arguments}.",
+        "Call {tool} with {arguments}.",
+        "Use {tool} with {arguments}.",
+        "Run {tool} with {arguments}.",
+        "{tool}: {arguments}",
+        "Please call {tool}, {arguments}.",
+        "Execute {tool} with {arguments}.",
+        "Invoke {tool} with {arguments}.",
     ),
     ("I want {tool} to be called with {arguments}.", "Apply {tool} to {arguments}."),
 )
@@ -77,8 +97,10 @@ class Calls(Skill):
     """`What is the weather in Drasto?` and a declared function -> the call of it, as the chat template writes one."""
 
     name = "calls"
-    phrasings = {"weather": _WEATHER, "timer": _TIMER, "message": _MESSAGE, "cart": _CART, "train": _TRAIN,
-                 "search": _SEARCH, "any": _CALL}  # fmt: skip
+    phrasings: ClassVar = {
+        "weather": _WEATHER, "timer": _TIMER, "message": _MESSAGE, "cart": _CART, "train": _TRAIN, "search": _SEARCH,
+        "any": _CALL,
+    }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draw one or two functions, known ones or of any name, and a sentence for one of them."""
@@ -123,9 +145,7 @@ class Calls(Skill):
 def read_call(written: str) -> dict[str, Any]:
     """Name and arguments of a call that this task wrote."""
     name, rest = written.removeprefix("<|tool_call>call:").removesuffix("<tool_call|>").split("{", 1)
-    arguments = {
-        found[1]: int(found[3]) if found[3] is not None else found[2] for found in _ARGUMENT.finditer(rest)
-    }
+    arguments = {found[1]: int(found[3]) if found[3] is not None else found[2] for found in _ARGUMENT.finditer(rest)}
     return {"name": name, "arguments": arguments}
 
 
@@ -136,7 +156,9 @@ def _call(name: str, values: Mapping[str, str | int]) -> str:
 
 def _declare(name: str, description: str, types: Mapping[str, str]) -> str:
     parameters = {"type": "object", "properties": {key: {"type": kind} for key, kind in types.items()}}
-    return json.dumps({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
+    return json.dumps(
+        {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+    )
 
 
 def _value(slots: Slots, key: str) -> str:

@@ -1,6 +1,7 @@
 """Change the case of words, and the style of identifiers."""
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -8,25 +9,34 @@ from gesso.tasks.skills.slots import Phrasings, Slots
 
 _UPPER = Phrasings(
     (
-        "Write in upper case", "Write [this|these words|the words|the text] in [upper case|uppercase|capital letters]",
-        "[Convert|Change] [this|the words|the text] to [upper case|uppercase]", "Make [this|the words] upper case",
-        "Put [this|these words|everything] in capital letters", "Uppercase[| this| the words]",
+        "Write in upper case",
+        "Write [this|these words|the words|the text] in [upper case|uppercase|capital letters]",
+        "[Convert|Change] [this|the words|the text] to [upper case|uppercase]",
+        "Make [this|the words] upper case",
+        "Put [this|these words|everything] in capital letters",
+        "Uppercase[| this| the words]",
         "Turn [this|the words] into [upper case|capital letters]",
     ),
     ("Capitalize every letter", "Give me this in block capitals", "Shout the words in capital letters"),
 )
 _LOWER = Phrasings(
     (
-        "Write in lower case", "Write [this|these words|the words|the text] in [lower case|lowercase|small letters]",
-        "[Convert|Change] [this|the words|the text] to [lower case|lowercase]", "Make [this|the words] lower case",
-        "Put everything in small letters", "Lowercase[| this| the words]",
+        "Write in lower case",
+        "Write [this|these words|the words|the text] in [lower case|lowercase|small letters]",
+        "[Convert|Change] [this|the words|the text] to [lower case|lowercase]",
+        "Make [this|the words] lower case",
+        "Put everything in small letters",
+        "Lowercase[| this| the words]",
     ),
     ("Remove all capitals", "Give me this without capital letters", "Turn every capital into a small letter"),
 )
 _TITLE = Phrasings(
     (
-        "Write in title case", "Capitalize [each|every] word", "Capitalize the first letter of [each|every] word",
-        "[Convert|Change] [this|the words] to title case", "Write [each|every] word with a capital letter",
+        "Write in title case",
+        "Capitalize [each|every] word",
+        "Capitalize the first letter of [each|every] word",
+        "[Convert|Change] [this|the words] to title case",
+        "Write [each|every] word with a capital letter",
         "Start [each|every] word with a capital letter",
     ),
     ("Make this a title with capitals", "Give every word a capital initial"),
@@ -50,7 +60,8 @@ _STYLES: dict[str, tuple[str, Callable[[Sequence[str]], str]]] = {
 }
 _STYLE = Phrasings(
     (
-        "Convert to {style}", "[Convert|Change|Turn] [this|the name|the identifier|this identifier] [to|into] {style}",
+        "Convert to {style}",
+        "[Convert|Change|Turn] [this|the name|the identifier|this identifier] [to|into] {style}",
         "Write [this|the name|this name|this identifier] in {style}", "Rewrite [this|the identifier] in {style}",
         "Put [this|the name] in {style}", "Change the style to {style}", "Give [this|the name] in {style}",
         "Write in {style}",
@@ -63,7 +74,7 @@ class Casing(Skill):
     """`Write in upper case: grelt fig` -> `GRELT FIG`; `Convert to camelCase: max_grelt` -> `maxGrelt`."""
 
     name = "casing"
-    phrasings = {"upper": _UPPER, "lower": _LOWER, "title": _TITLE, "style": _STYLE}
+    phrasings: ClassVar = {"upper": _UPPER, "lower": _LOWER, "title": _TITLE, "style": _STYLE}
 
     def draw(self, slots: Slots) -> Example:
         """Draw one to five words for a change of case, or two to four for a change of style."""

@@ -22,6 +22,7 @@ from gesso.tasks.skills.topics import Topics
 from gesso.tasks.skills.units import Units
 
 SKILLS: tuple[Skill, ...] = (
-    Sorting(), Duplicates(), Reversing(), Casing(), Replacing(), Extraction(), Conversion(), Dates(), Units(), Sums(), Ranges(),
+    Sorting(), Duplicates(), Reversing(), Casing(), Replacing(), Extraction(), Conversion(), Dates(), Units(),
+    Sums(), Ranges(),
     Functions(), Changes(), Filling(), Calls(), Sentiment(), Topics(), Dialogues(), Abstention(),
 )  # fmt: skip

@@ -1,10 +1,11 @@
 """Change a small Python function as told, and nothing else, whatever its names are.
 
-The prompt is the one that an edit asks with: the instruction, an empty line, the text to change, and perhaps what stands
-around it.
+The prompt is the one that an edit asks with: the instruction, an empty line, the text to change, and perhaps what
+stands around it.
 """
 
 import re
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.edit_prompt import edit_prompt
@@ -14,16 +15,21 @@ from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots
 
 _RENAME = Phrasings(
     (
-        "Rename the function to {new}.", "Rename {old} to {new}.", "Call the function {new}[| instead].", "Name the function {new}.",
+        "Rename the function to {new}.", "Rename {old} to {new}.", "Call the function {new}[| instead].",
+        "Name the function {new}.",
         "Change the function's name to {new}.", "Change the name of the function [from {old} |]to {new}.",
         "Give the function the name {new}.", "The function [should|must] be called {new}.", "Rename this to {new}.",
         "Rename the function {old} to {new}.",
     ),
-    ("Let the function go by {new}.", "{new} should be the name of the function.", "Switch the function name to {new}."),
+    (
+        "Let the function go by {new}.", "{new} should be the name of the function.",
+        "Switch the function name to {new}.",
+    ),
 )  # fmt: skip
 _ARGUMENT = Phrasings(
     (
-        "Rename the argument [{old} |]to {new}.", "Rename the parameter [{old} |]to {new}.", "Call the argument {new}[| instead].",
+        "Rename the argument [{old} |]to {new}.", "Rename the parameter [{old} |]to {new}.",
+        "Call the argument {new}[| instead].",
         "Rename {old} to {new}.", "Use {new} instead of {old}.", "Change the argument's name to {new}.",
         "The argument [should|must] be called {new}.", "Replace {old} [by|with] {new}.",
     ),
@@ -31,16 +37,24 @@ _ARGUMENT = Phrasings(
 )  # fmt: skip
 _NUMBER = Phrasings(
     (
-        "Change {old} to {new}.", "Replace {old} [by|with] {new}.", "Use {new} instead of {old}.", "Make the {old} a {new}.",
-        "Set {old} to {new}.", "Turn {old} into {new}.", "It should be {new}, not {old}.", "Change the number {old} to {new}.",
+        "Change {old} to {new}.", "Replace {old} [by|with] {new}.", "Use {new} instead of {old}.",
+        "Make the {old} a {new}.",
+        "Set {old} to {new}.", "Turn {old} into {new}.", "It should be {new}, not {old}.",
+        "Change the number {old} to {new}.",
         "Change the constant from {old} to {new}.", "Write {new} in place of {old}.",
     ),
     ("Where it says {old}, put {new}.", "Swap the {old} for {new}.", "The {old} must become {new}."),
 )  # fmt: skip
 _INVERT = Phrasings(
     (
-        "Invert the condition.", "Negate the condition.", "Turn the condition around.", "Invert the comparison.",
-        "Make the condition the opposite.", "Use the opposite condition.", "Reverse the condition.", "Flip the condition.",
+        "Invert the condition.",
+        "Negate the condition.",
+        "Turn the condition around.",
+        "Invert the comparison.",
+        "Make the condition the opposite.",
+        "Use the opposite condition.",
+        "Reverse the condition.",
+        "Flip the condition.",
     ),
     ("The condition should be the other way round.", "Negate the comparison."),
 )
@@ -56,7 +70,7 @@ class Changes(Skill):
     """`Call the function grelt_max.` and a function -> the function under its new name."""
 
     name = "changes"
-    phrasings = {"rename": _RENAME, "argument": _ARGUMENT, "number": _NUMBER, "condition": _INVERT}
+    phrasings: ClassVar = {"rename": _RENAME, "argument": _ARGUMENT, "number": _NUMBER, "condition": _INVERT}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a function, one of the changes that it allows and, one time in four, functions around it."""
@@ -75,7 +89,9 @@ class Changes(Skill):
             ask = ask[0].lower() + ask[1:]
         part, before, after = function.source, "", ""
         if rng.random() < _AROUND_SHARE:
-            others = [draw_function(slots, named=rng.random() < 0.7).source for _ in range(rng.randint(1, _MOST_OTHERS))]
+            others = [
+                draw_function(slots, named=rng.random() < 0.7).source for _ in range(rng.randint(1, _MOST_OTHERS))
+            ]
             place = rng.randint(0, len(others))
             before, after = ("\n\n\n".join(some) for some in (others[:place], others[place:]))
             if rng.random() < _LINE_SHARE and part.count("\n") == answer.count("\n"):

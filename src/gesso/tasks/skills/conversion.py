@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -12,12 +13,18 @@ Row = dict[str, str | int]
 
 _ASK = Phrasings(
     (
-        "Convert to {new}", "Convert [this|the|] {old} to {new}", "[Convert|Turn|Change] this {old} [table|data|] into {new}",
-        "Write [this|the table|this data] as {new}", "[Write|Give] this {old} as {new}", "Rewrite [this|the {old}] as {new}",
+        "Convert to {new}", "Convert [this|the|] {old} to {new}",
+        "[Convert|Turn|Change] this {old} [table|data|] into {new}",
+        "Write [this|the table|this data] as {new}", "[Write|Give] this {old} as {new}",
+        "Rewrite [this|the {old}] as {new}",
         "Make {new} [from|of|out of] this {old}", "~{old} to {new}", "Format [this|the data] as {new}",
-        "Give me [this|the table] as {new}", "Transform this into {new}", "Put this {old} into {new}", "Translate this {old} to {new}",
+        "Give me [this|the table] as {new}", "Transform this into {new}", "Put this {old} into {new}",
+        "Translate this {old} to {new}",
     ),
-    ("Show this as {new}", "Express the {old} below as {new}", "~I have this {old} and need {new}", "Output the same data in {new}"),
+    (
+        "Show this as {new}", "Express the {old} below as {new}", "~I have this {old} and need {new}",
+        "Output the same data in {new}",
+    ),
 )  # fmt: skip
 
 
@@ -57,7 +64,7 @@ class Conversion(Skill):
     """`Convert this CSV to YAML:` and a table of any words and numbers -> the same in YAML."""
 
     name = "conversion"
-    phrasings = {"": _ASK}
+    phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a table of one to three rows and two to four columns."""

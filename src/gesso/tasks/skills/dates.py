@@ -1,6 +1,7 @@
 """Write dates in another form, and read parts of them."""
 
 import calendar
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -17,7 +18,8 @@ _FORMS = {
 }
 _FORM = Phrasings(
     (
-        "Write {date} in {form}", "Write the date {date} in {form}", "Convert {date} to {form}", "Convert the date {date} to {form}",
+        "Write {date} in {form}", "Write the date {date} in {form}", "Convert {date} to {form}",
+        "Convert the date {date} to {form}",
         "[Give|Put] {date} in {form}", "Change {date} to {form}", "Rewrite [the date|] {date} in {form}",
         "Format {date} in {form}", "Turn the date {date} into {form}", "Write this date in {form}: {date}",
     ),
@@ -25,22 +27,30 @@ _FORM = Phrasings(
 )  # fmt: skip
 _PART = Phrasings(
     (
-        "What is the {part} of {date}?", "Which {part} is {date} in?", "Give the {part} of {date}.", "{part} of {date}?",
-        "Name the {part} in {date}.", "Tell me the {part} of the date {date}.", "Extract the {part} from {date}.",
+        "What is the {part} of {date}?",
+        "Which {part} is {date} in?",
+        "Give the {part} of {date}.",
+        "{part} of {date}?",
+        "Name the {part} in {date}.",
+        "Tell me the {part} of the date {date}.",
+        "Extract the {part} from {date}.",
     ),
     ("Read the {part} off {date}.", "In {date}, what is the {part}?"),
 )
 _NEXT = Phrasings(
     (
-        "What is the day {side} {date}?", "Which date comes [right|directly|] {side} {date}?", "What date is one day {side} {date}?",
+        "What is the day {side} {date}?", "Which date comes [right|directly|] {side} {date}?",
+        "What date is one day {side} {date}?",
         "Give the date {side} {date}.", "The day {side} {date}?",
     ),
     ("One day {side} {date} is which date?", "Tell me the date of the day {side} {date}."),
 )  # fmt: skip
 _WEEKDAY = Phrasings(
     (
-        "Which day [comes|is] {side} {day}?", "What day [comes|is] {side} {day}?", "[Name|Give] the day {side} {day}.",
-        "The day of the week {side} {day}?", "Which weekday is {count} days {side} {day}?", "What day is {count} days {side} {day}?",
+        "Which day [comes|is] {side} {day}?", "What day [comes|is] {side} {day}?",
+        "[Name|Give] the day {side} {day}.",
+        "The day of the week {side} {day}?", "Which weekday is {count} days {side} {day}?",
+        "What day is {count} days {side} {day}?",
     ),
     ("If you move {count} days {side} {day}, which day is it?", "Tell me the weekday {count} days {side} {day}."),
 )  # fmt: skip
@@ -50,7 +60,7 @@ class Dates(Skill):
     """`Write 5 March 2021 in ISO format.` -> `2021-03-05`; `Which day comes after Monday?` -> `Tuesday`."""
 
     name = "dates"
-    phrasings = {"form": _FORM, "part": _PART, "next": _NEXT, "weekday": _WEEKDAY}
+    phrasings: ClassVar = {"form": _FORM, "part": _PART, "next": _NEXT, "weekday": _WEEKDAY}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a date of the years 1000 to 2999, or a day of the week."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -11,13 +12,28 @@ Items = list[str]
 
 _FIRST = Phrasings(
     (
-        "Repeat: {items}", "Repeat this: {items}", "Say {items}", "Here is a list: {items}", "My list: {items}",
-        "Write {items}", "Copy this list: {items}", "Remember these words: {items}", "The words are {items}", "List: {items}",
+        "Repeat: {items}",
+        "Repeat this: {items}",
+        "Say {items}",
+        "Here is a list: {items}",
+        "My list: {items}",
+        "Write {items}",
+        "Copy this list: {items}",
+        "Remember these words: {items}",
+        "The words are {items}",
+        "List: {items}",
     ),
     ("Take these: {items}", "We start with {items}", "Note down {items}"),
 )
 _SORT = Phrasings(
-    ("Now sort [them|it].", "Sort them.", "Now in alphabetical order.", "And sorted?", "Sort that list.", "Put them in order."),
+    (
+        "Now sort [them|it].",
+        "Sort them.",
+        "Now in alphabetical order.",
+        "And sorted?",
+        "Sort that list.",
+        "Put them in order.",
+    ),
     ("And from A to Z?", "Order them now."),
 )
 _REVERSE = Phrasings(
@@ -25,7 +41,13 @@ _REVERSE = Phrasings(
     ("Turn it around.", "From last to first now."),
 )
 _UPPER = Phrasings(
-    ("Now in upper case.", "And in upper case?", "Write [it|them] in upper case.", "Now in capital letters.", "Uppercase, please."),
+    (
+        "Now in upper case.",
+        "And in upper case?",
+        "Write [it|them] in upper case.",
+        "Now in capital letters.",
+        "Uppercase, please.",
+    ),
     ("Make it all capitals.", "The same in uppercase."),
 )
 _LOWER = Phrasings(
@@ -33,28 +55,50 @@ _LOWER = Phrasings(
     ("The same in lowercase.", "Without capitals now."),
 )
 _ADD = Phrasings(
-    ("Add {word}.", "Now add {word}.", "Add {word} at the end.", "Append {word}.", "Put {word} at the end.", "And {word}."),
+    (
+        "Add {word}.",
+        "Now add {word}.",
+        "Add {word} at the end.",
+        "Append {word}.",
+        "Put {word} at the end.",
+        "And {word}.",
+    ),
     ("{word} as well.", "Also {word}."),
 )
 _DROP = Phrasings(
-    ("Remove {word}.", "Now without {word}.", "Delete {word}.", "Leave out {word}.", "Take {word} out.", "Drop {word}."),
+    (
+        "Remove {word}.",
+        "Now without {word}.",
+        "Delete {word}.",
+        "Leave out {word}.",
+        "Take {word} out.",
+        "Drop {word}.",
+    ),
     ("{word} can go.", "No {word}, please."),
 )
 _SWAP = Phrasings(
     ("Replace {word} with {new}.", "Change {word} to {new}.", "{new} instead of {word}.", "Make {word} {new}."),
     ("Not {word}, {new}.", "Put {new} for {word}."),
 )
-_JSON = Phrasings(("Now as JSON.", "As a JSON list.", "Give it as JSON.", "Write it as a JSON list."), ("JSON, please.",))
+_JSON = Phrasings(
+    ("Now as JSON.", "As a JSON list.", "Give it as JSON.", "Write it as a JSON list."), ("JSON, please.",)
+)
 _LINES = Phrasings(
     ("One [word|item] a line.", "Now one per line.", "Each on its own line.", "Write them below each other."),
     ("With line breaks instead.",),
 )
-_FIRST_ONE = Phrasings(("Which is the first?", "The first one?", "What comes first?", "Only the first."), ("Name the first.",))
-_LAST_ONE = Phrasings(("Which is the last?", "The last one?", "What comes last?", "Only the last."), ("Name the last.",))
-_COUNT = Phrasings(("How many are there?", "How many?", "Count them.", "How many words is that?"), ("The number of words?",))
+_FIRST_ONE = Phrasings(
+    ("Which is the first?", "The first one?", "What comes first?", "Only the first."), ("Name the first.",)
+)
+_LAST_ONE = Phrasings(
+    ("Which is the last?", "The last one?", "What comes last?", "Only the last."), ("Name the last.",)
+)
+_COUNT = Phrasings(
+    ("How many are there?", "How many?", "Count them.", "How many words is that?"), ("The number of words?",)
+)
 
 _CHANGES: tuple[tuple[Phrasings, Callable[[Items], Items]], ...] = (
-    (_SORT, lambda items: sorted(items)),
+    (_SORT, sorted),
     (_REVERSE, lambda items: items[::-1]),
     (_UPPER, lambda items: [item.upper() for item in items]),
     (_LOWER, lambda items: [item.lower() for item in items]),
@@ -73,8 +117,11 @@ class Dialogues(Skill):
     """`Repeat: grelt, fig` - `grelt, fig` - `Now in upper case.` -> `GRELT, FIG`."""
 
     name = "dialogues"
-    phrasings = {"first": _FIRST, "sort": _SORT, "reverse": _REVERSE, "upper": _UPPER, "add": _ADD, "drop": _DROP,
-                 "swap": _SWAP, "json": _JSON, "lines": _LINES, "one": _FIRST_ONE, "last": _LAST_ONE, "count": _COUNT}  # fmt: skip
+    phrasings: ClassVar = {
+        "first": _FIRST, "sort": _SORT, "reverse": _REVERSE, "upper": _UPPER, "lower": _LOWER, "add": _ADD,
+        "drop": _DROP, "swap": _SWAP, "json": _JSON, "lines": _LINES, "one": _FIRST_ONE, "last": _LAST_ONE,
+        "count": _COUNT,
+    }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
         """Draw a list of two to four words and one to three changes; the last turn may ask about it instead."""
@@ -90,7 +137,9 @@ class Dialogues(Skill):
             phrasings, view = rng.choice(_VIEWS)
             turns[-2:] = [_polish(slots, slots.choice(phrasings)), view(_list(turns[-3], separator))]
         *history, prompt, answer = turns
-        return Example(self.name, prompt, answer, kind=slots.kind(f"{len(history) // 2} before"), history=tuple(history))
+        return Example(
+            self.name, prompt, answer, kind=slots.kind(f"{len(history) // 2} before"), history=tuple(history)
+        )
 
     def split_key(self, example: Example) -> str:
         """The whole conversation: the last request is the same in many."""

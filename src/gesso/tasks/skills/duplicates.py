@@ -1,5 +1,7 @@
 """Remove repeated words or numbers from a list, keeping the first of each."""
 
+from typing import ClassVar
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
@@ -7,7 +9,8 @@ from gesso.tasks.skills.slots import Phrasings, Slots
 _ASK = Phrasings(
     (
         "Remove duplicates", "Remove [all|the|any] duplicates[| from this list| from the list]",
-        "[Delete|Drop|Take out] [the|all] [duplicates|repeated words|repetitions]", "Deduplicate[| this list| the list]",
+        "[Delete|Drop|Take out] [the|all] [duplicates|repeated words|repetitions]",
+        "Deduplicate[| this list| the list]",
         "Remove [repeated|duplicate] [words|items|entries]", "List each [word|item] [once|only once]",
         "Keep only the first of each [word|item]", "Leave out [repetitions|duplicates]",
         "Write every [word|item] [just|only] once", "Keep each [word|item|entry] once",
@@ -24,7 +27,7 @@ class Duplicates(Skill):
     """`Remove duplicates: grelt, fig, grelt` -> `grelt, fig`."""
 
     name = "duplicates"
-    phrasings = {"": _ASK}
+    phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
         """Draw two to five distinct items and one to four repetitions in between."""

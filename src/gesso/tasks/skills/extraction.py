@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -31,7 +32,8 @@ _PERSON = Phrasings(
         "In {city} lives {name}, a {job} of {age} years.", "My neighbour {name} is {age} and was born in {city}.",
     ),
     (
-        "At {age}, {name} moved to {city} to become a {job}.", "The {job} {name} has been living in {city} for years.",
+        "At {age}, {name} moved to {city} to become a {job}.",
+        "The {job} {name} has been living in {city} for years.",
         "Meet {name}: {age}, {job}, at home in {city}.",
     ),
 )  # fmt: skip
@@ -44,28 +46,36 @@ _GOODS = Phrasings(
         "You get the {item} in {colour} for {price} euros.", "{name} sells a {colour} {item} in {city}.",
     ),
     (
-        "For {price} euros {name} offers a {colour} {item}.", "{city} is where the {colour} {item} comes from; it costs {price}.",
+        "For {price} euros {name} offers a {colour} {item}.",
+        "{city} is where the {colour} {item} comes from; it costs {price}.",
         "A {item} that is {colour} went to {name} for {price} euros.",
     ),
 )  # fmt: skip
 _ORDER = Phrasings(
     (
         "Order {order}: {quantity} {item} for {name}.", "{name} ordered {quantity} {item}, order number {order}.",
-        "{quantity} boxes of {item} were sent to {name} in {city}.", "Invoice {order} for {name} is about {quantity} {item}.",
+        "{quantity} boxes of {item} were sent to {name} in {city}.",
+        "Invoice {order} for {name} is about {quantity} {item}.",
         "{name} from {city} wants {quantity} {item}.", "Please send {quantity} {item} to {name}, {city}.",
     ),
     (
-        "Number {order} goes to {name}: {quantity} pieces of {item}.", "There are {quantity} {item} waiting in {city} for {name}.",
+        "Number {order} goes to {name}: {quantity} pieces of {item}.",
+        "There are {quantity} {item} waiting in {city} for {name}.",
     ),
 )  # fmt: skip
 _TRIP = Phrasings(
     (
         "The train from {origin} to {destination} leaves at {time} on {day}.",
-        "On {day} {name} flies from {origin} to {destination}.", "{name} travels to {destination} on {day} at {time}.",
-        "The bus to {destination} starts in {origin} at {time}.", "From {origin} to {destination} it costs {price} euros.",
+        "On {day} {name} flies from {origin} to {destination}.",
+        "{name} travels to {destination} on {day} at {time}.",
+        "The bus to {destination} starts in {origin} at {time}.",
+        "From {origin} to {destination} it costs {price} euros.",
         "{name} left {origin} on {day} for {destination}.",
     ),
-    ("At {time} the ferry from {origin} arrives in {destination}.", "{destination} is reached from {origin} on {day} by {name}."),
+    (
+        "At {time} the ferry from {origin} arrives in {destination}.",
+        "{destination} is reached from {origin} on {day} by {name}.",
+    ),
 )  # fmt: skip
 _LISTED = Phrasings(
     (
@@ -74,7 +84,10 @@ _LISTED = Phrasings(
         "It has {k1} {v1}, {k2} {v2} and {k3} {v3}.", "With {k1} {v1} the {k2} was {v2}.",
         "{v1} is the {k1}, {v2} the {k2}.",
     ),
-    ("As {k1} we have {v1}, as {k2} {v2}.", "{k1} -> {v1}, {k2} -> {v2}, {k3} -> {v3}", "Its {k1} was {v1} while its {k2} was {v2}."),
+    (
+        "As {k1} we have {v1}, as {k2} {v2}.", "{k1} -> {v1}, {k2} -> {v2}, {k3} -> {v3}",
+        "Its {k1} was {v1} while its {k2} was {v2}.",
+    ),
 )  # fmt: skip
 _DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "listed": _LISTED}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -86,7 +99,7 @@ class Extraction(Skill):
     """`Kelmo is 41 and lives in Drasto. Give city and age as JSON.` -> `{"city": "Drasto", "age": 41}`."""
 
     name = "extraction"
-    phrasings = {"ask": _ASK, **_DOMAINS}
+    phrasings: ClassVar = {"ask": _ASK, **_DOMAINS}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a sentence and one to all of its facts, in any order."""

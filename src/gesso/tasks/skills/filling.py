@@ -6,6 +6,7 @@ the rest. It is trained on, and measured by filling holes (`benchmarks/fill.py`)
 """
 
 import json
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.functions import Function, draw_function, grade_function
@@ -14,14 +15,16 @@ from gesso.tasks.skills.slots import Phrasings, Slots
 
 PROMPT = "Fill in what is missing."
 _COMMENT = Phrasings(("Return {what}.", "Returns {what}.", "{what}"), ("Gives back {what}.",))
-_CALL = Phrasings(("{name}({value})", "print({name}({value}))", "result = {name}({value})"), ("total = {name}({value})",))
+_CALL = Phrasings(
+    ("{name}({value})", "print({name}({value}))", "result = {name}({value})"), ("total = {name}({value})",)
+)
 
 
 class Filling(Skill):
     """`Fill in what is missing.` -> a function with a comment, calls of a function, a list that counts, an object."""
 
     name = "filling"
-    phrasings = {"comment": _COMMENT, "call": _CALL}
+    phrasings: ClassVar = {"comment": _COMMENT, "call": _CALL}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a document."""

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.run_code import UnsafeCodeError, constants, load_function, outcome
@@ -13,15 +13,18 @@ from gesso.tasks.skills.slots import Phrasings, Slots
 
 _UNNAMED = Phrasings(
     (
-        "Write a [Python |]function {name} that returns {what}", "Write a [Python |]function called {name} that returns {what}",
-        "Write a [Python |]function named {name} which returns {what}", "Define a function {name} that returns {what}",
+        "Write a [Python |]function {name} that returns {what}",
+        "Write a [Python |]function called {name} that returns {what}",
+        "Write a [Python |]function named {name} which returns {what}",
+        "Define a function {name} that returns {what}",
         "Create a Python function {name} that gives back {what}", "Make a function {name} that returns {what}",
         "Implement {name}, which returns {what}", "Code a function {name} returning {what}",
         "Write {name}, a function that returns {what}", "Write Python: a function {name} that returns {what}",
         "Give me a function {name} that returns {what}", "Define {name} to return {what}",
     ),
     (
-        "Program a function by the name of {name} whose result is {what}", "~I need a function {name}; it should return {what}",
+        "Program a function by the name of {name} whose result is {what}",
+        "~I need a function {name}; it should return {what}",
         "Let {name} be a Python function that yields {what}", "Come up with a function {name} to return {what}",
     ),
 )  # fmt: skip
@@ -29,8 +32,10 @@ _NAMED = Phrasings(
     (
         "Write a [Python |]function {name}({args}) that returns {what}", "Define {name}({args}) returning {what}",
         "Write {name}({args}), which returns {what}", "Implement {name}({args}) so that it returns {what}",
-        "Write a function {name} of {args} that returns {what}", "Create a function {name} with the argument {args} that returns {what}",
-        "Make a function {name}({args}) that returns {what}", "Write a function {name} that takes {args} and returns {what}",
+        "Write a function {name} of {args} that returns {what}",
+        "Create a function {name} with the argument {args} that returns {what}",
+        "Make a function {name}({args}) that returns {what}",
+        "Write a function {name} that takes {args} and returns {what}",
     ),
     ("~{name}({args}) should return {what}; write it", "~I need {name}({args}) to return {what}"),
 )  # fmt: skip
@@ -128,7 +133,7 @@ class Functions(Skill):
     """`Define grelt_max(fig) returning fig plus 371` -> its definition."""
 
     name = "functions"
-    phrasings = {"plain": _UNNAMED, "with arguments": _NAMED}
+    phrasings: ClassVar = {"plain": _UNNAMED, "with arguments": _NAMED}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a function; half of the time its arguments have names."""

@@ -1,29 +1,43 @@
 """Count from any number to any other, up or down, in steps."""
 
+from typing import ClassVar
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
 
 _UP = Phrasings(
     (
-        "Count from {a} to {b}", "Count from {a} to {b} separated by commas", "Count up from {a} to {b}",
-        "List [the|all|] numbers from {a} to {b}", "[Write|Give] [the|all] numbers from {a} to {b}", "Count {a} to {b}",
-        "Write out the numbers between {a} and {b}, both included", "~Numbers from {a} to {b}",
-        "Count from {a} up to {b}", "Name every number from {a} to {b}",
+        "Count from {a} to {b}",
+        "Count from {a} to {b} separated by commas",
+        "Count up from {a} to {b}",
+        "List [the|all|] numbers from {a} to {b}",
+        "[Write|Give] [the|all] numbers from {a} to {b}",
+        "Count {a} to {b}",
+        "Write out the numbers between {a} and {b}, both included",
+        "~Numbers from {a} to {b}",
+        "Count from {a} up to {b}",
+        "Name every number from {a} to {b}",
     ),
     ("Start at {a} and count to {b}", "Give me the range {a} to {b}", "Enumerate {a} through {b}"),
 )
 _DOWN = Phrasings(
     (
-        "Count down from {a} to {b}", "Count backwards from {a} to {b}", "List the numbers from {a} down to {b}",
-        "Count from {a} down to {b}", "[Write|Give] the numbers from {a} down to {b}",
+        "Count down from {a} to {b}",
+        "Count backwards from {a} to {b}",
+        "List the numbers from {a} down to {b}",
+        "Count from {a} down to {b}",
+        "[Write|Give] the numbers from {a} down to {b}",
     ),
     ("Start at {a} and count back to {b}", "Make a countdown from {a} to {b}"),
 )
 _STEPS = Phrasings(
     (
-        "Count from {a} to {b} in steps of {s}", "Count from {a} to {b} by {s}", "List every {s}th number from {a} to {b}",
-        "Write the numbers from {a} to {b} in steps of {s}", "Count by {s} from {a} to {b}",
+        "Count from {a} to {b} in steps of {s}",
+        "Count from {a} to {b} by {s}",
+        "List every {s}th number from {a} to {b}",
+        "Write the numbers from {a} to {b} in steps of {s}",
+        "Count by {s} from {a} to {b}",
     ),
     ("Go from {a} to {b} by adding {s} each time", "Starting with {a}, add {s} until you reach {b}"),
 )
@@ -34,7 +48,7 @@ class Ranges(Skill):
     """`Count from 8997 to 9003` -> `8997, 8998, 8999, 9000, 9001, 9002, 9003`."""
 
     name = "ranges"
-    phrasings = {"up": _UP, "down": _DOWN, "steps": _STEPS}
+    phrasings: ClassVar = {"up": _UP, "down": _DOWN, "steps": _STEPS}
 
     def draw(self, slots: Slots) -> Example:
         """Draw two to fourteen numbers of up to six digits, or up to thirty below 1,000."""

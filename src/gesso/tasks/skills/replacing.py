@@ -1,6 +1,7 @@
 """Replace a word of a text with another, or remove it."""
 
 import re
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -17,8 +18,12 @@ _REPLACE = Phrasings(
 )  # fmt: skip
 _REMOVE = Phrasings(
     (
-        "Remove [every|the word|] {old}", "Delete [every|the word|] {old}", "Leave out {old}", "Drop every {old}",
-        "Take out [every|the word] {old}", "Strike [every|the word] {old}",
+        "Remove [every|the word|] {old}",
+        "Delete [every|the word|] {old}",
+        "Leave out {old}",
+        "Drop every {old}",
+        "Take out [every|the word] {old}",
+        "Strike [every|the word] {old}",
     ),
     ("Get rid of {old}", "Write it without {old}"),
 )
@@ -29,7 +34,7 @@ class Replacing(Skill):
     """`Replace every "fig" with "grelt": fig pear fig` -> `grelt pear grelt`."""
 
     name = "replacing"
-    phrasings = {"replace": _REPLACE, "remove": _REMOVE}
+    phrasings: ClassVar = {"replace": _REPLACE, "remove": _REMOVE}
 
     def draw(self, slots: Slots) -> Example:
         """Draw three to eight words of which one stands there once to three times."""

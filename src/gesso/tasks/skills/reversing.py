@@ -1,5 +1,7 @@
 """Reverse the order of words, or the letters of a word."""
 
+from typing import ClassVar
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
@@ -15,9 +17,14 @@ _WORDS = Phrasings(
 )  # fmt: skip
 _LETTERS = Phrasings(
     (
-        "Reverse the letters[| of this word]", "Reverse [the|this] word", "Write [the|this] word backwards",
-        "Spell [the|this] word backwards", "Write the letters in reverse order", "Reverse the string",
-        "Reverse the letters of [the|each] word", "Spell backwards",
+        "Reverse the letters[| of this word]",
+        "Reverse [the|this] word",
+        "Write [the|this] word backwards",
+        "Spell [the|this] word backwards",
+        "Write the letters in reverse order",
+        "Reverse the string",
+        "Reverse the letters of [the|each] word",
+        "Spell backwards",
     ),
     ("Flip the letters of this word", "Turn this word around letter by letter", "Mirror the word"),
 )
@@ -28,7 +35,7 @@ class Reversing(Skill):
     """`Write these words backwards: offset grelt` -> `grelt offset`; `Reverse the letters: fig` -> `gif`."""
 
     name = "reversing"
-    phrasings = {"words": _WORDS, "letters": _LETTERS}
+    phrasings: ClassVar = {"words": _WORDS, "letters": _LETTERS}
 
     def draw(self, slots: Slots) -> Example:
         """Draw two to seven words or, one time in four, a single word or number whose letters turn."""

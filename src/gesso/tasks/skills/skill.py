@@ -3,6 +3,7 @@
 import random
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from gesso.tasks.base import Example, Task
 from gesso.tasks.skills.slots import Phrasings, Slots
@@ -18,7 +19,7 @@ def abstains(text: str) -> bool:
 class Skill(Task):
     """A task whose values are drawn anew for every example. Subclasses say `draw`, and `phrasings` for the tests."""
 
-    phrasings: Mapping[str, Phrasings]
+    phrasings: ClassVar[Mapping[str, Phrasings]]
 
     @abstractmethod
     def draw(self, slots: Slots) -> Example:

@@ -1,7 +1,7 @@
 """What a skill draws its values and its wording from.
 
-A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values. What
-a pattern may become is one phrasing; a skill has some that training never sees.
+A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values.
+What a pattern may become is one phrasing; a skill has some that training never sees.
 """
 
 import random
@@ -16,13 +16,83 @@ _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _KINDS = ("dictionary", "pseudo", "known")
 _KIND_WEIGHTS = (0.55, 0.27, 0.18)
 _UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0)
-_FIRST_NAMES = tuple(
-    """
-    Ada Alan Alice Amir Anna Ben Bruno Carla Chloe Clara Daniel David Diana Elena Emma Erik Eva Felix Fiona Frank Grace
-    Hana Hugo Ida Igor Ines Ivan Jack Jane Jonas Julia Karl Kate Laura Leo Liam Lina Lucas Lucy Marco Maria Mark Marta
-    Max Maya Mia Milo Mona Nadia Nina Noah Nora Olga Oscar Otto Paul Peter Petra Rita Robert Rosa Sam Sara Simon Sofia
-    Tara Theo Thomas Tina Tom Ursula Vera Victor Wanda Yara Zoe
-    """.split()
+_FIRST_NAMES = (
+    "Ada",
+    "Alan",
+    "Alice",
+    "Amir",
+    "Anna",
+    "Ben",
+    "Bruno",
+    "Carla",
+    "Chloe",
+    "Clara",
+    "Daniel",
+    "David",
+    "Diana",
+    "Elena",
+    "Emma",
+    "Erik",
+    "Eva",
+    "Felix",
+    "Fiona",
+    "Frank",
+    "Grace",
+    "Hana",
+    "Hugo",
+    "Ida",
+    "Igor",
+    "Ines",
+    "Ivan",
+    "Jack",
+    "Jane",
+    "Jonas",
+    "Julia",
+    "Karl",
+    "Kate",
+    "Laura",
+    "Leo",
+    "Liam",
+    "Lina",
+    "Lucas",
+    "Lucy",
+    "Marco",
+    "Maria",
+    "Mark",
+    "Marta",
+    "Max",
+    "Maya",
+    "Mia",
+    "Milo",
+    "Mona",
+    "Nadia",
+    "Nina",
+    "Noah",
+    "Nora",
+    "Olga",
+    "Oscar",
+    "Otto",
+    "Paul",
+    "Peter",
+    "Petra",
+    "Rita",
+    "Robert",
+    "Rosa",
+    "Sam",
+    "Sara",
+    "Simon",
+    "Sofia",
+    "Tara",
+    "Theo",
+    "Thomas",
+    "Tina",
+    "Tom",
+    "Ursula",
+    "Vera",
+    "Victor",
+    "Wanda",
+    "Yara",
+    "Zoe",
 )
 _LAST_ENDINGS = ("son", "man", "berg", "er", "ez", "ini", "ova", "ski", "ton", "ley", "", "")
 _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
@@ -32,7 +102,8 @@ _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
 class Phrasings:
     """Patterns of one request: those that are trained on, and those that only evaluations use.
 
-    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands alone.
+    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands
+    alone.
     """
 
     seen: tuple[str, ...]
@@ -196,9 +267,51 @@ class Slots:
 
 
 RESERVED = frozenset(
-    """
-    and as assert async await break class continue def del elif else except finally for from global if import in is
-    lambda nonlocal not or pass raise return try while with abs bool dict int len list max min set str sum print type
-    """.split()
+    [
+        "and",
+        "as",
+        "assert",
+        "async",
+        "await",
+        "break",
+        "class",
+        "continue",
+        "def",
+        "del",
+        "elif",
+        "else",
+        "except",
+        "finally",
+        "for",
+        "from",
+        "global",
+        "if",
+        "import",
+        "in",
+        "is",
+        "lambda",
+        "nonlocal",
+        "not",
+        "or",
+        "pass",
+        "raise",
+        "return",
+        "try",
+        "while",
+        "with",
+        "abs",
+        "bool",
+        "dict",
+        "int",
+        "len",
+        "list",
+        "max",
+        "min",
+        "set",
+        "str",
+        "sum",
+        "print",
+        "type",
+    ]
 )
 """What an identifier must not be."""

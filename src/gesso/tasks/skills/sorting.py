@@ -1,5 +1,7 @@
 """Sort any words or numbers, up or down."""
 
+from typing import ClassVar
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.skill import Skill
@@ -53,7 +55,12 @@ class Sorting(Skill):
     """`Put these words in order: offset, grelt, banana` -> `banana, grelt, offset`."""
 
     name = "sorting"
-    phrasings = {"words": _WORDS_UP, "down": _WORDS_DOWN, "numbers": _NUMBERS_UP, "numbers down": _NUMBERS_DOWN}
+    phrasings: ClassVar = {
+        "words": _WORDS_UP,
+        "down": _WORDS_DOWN,
+        "numbers": _NUMBERS_UP,
+        "numbers down": _NUMBERS_DOWN,
+    }
 
     def draw(self, slots: Slots) -> Example:
         """Draw two to seven words, or numbers of up to six digits; one in four is sorted downwards."""

@@ -1,19 +1,29 @@
 """Say which of the topics that the request names a plain sentence is about."""
 
+from typing import ClassVar
+
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
 
 _ASK = Phrasings(
     (
-        "What is this about: {labels}?", "Is this about {labels}?", "Topic ({labels})?", "Which topic is it: {labels}?",
-        "Classify as {labels}.", "Choose the topic: {labels}.", "Which of {labels} is this about?", "Label this as {labels}.",
-        "Pick one: {labels}.", "What is the topic, {labels}?", "Give the topic. Choices: {labels}.", "Sort this into {labels}.",
-        "Does this concern {labels}?", "Assign a topic ({labels}).", "Say if this is about {labels}.", "Topics: {labels}. Which one fits?",
-        "Categorize: {labels}.", "Find the right category among {labels}.", "Under which heading does this go: {labels}?",
+        "What is this about: {labels}?", "Is this about {labels}?", "Topic ({labels})?",
+        "Which topic is it: {labels}?",
+        "Classify as {labels}.", "Choose the topic: {labels}.", "Which of {labels} is this about?",
+        "Label this as {labels}.",
+        "Pick one: {labels}.", "What is the topic, {labels}?", "Give the topic. Choices: {labels}.",
+        "Sort this into {labels}.",
+        "Does this concern {labels}?", "Assign a topic ({labels}).", "Say if this is about {labels}.",
+        "Topics: {labels}. Which one fits?",
+        "Categorize: {labels}.", "Find the right category among {labels}.",
+        "Under which heading does this go: {labels}?",
         "Tell me the category, {labels}.",
     ),
-    ("Of {labels}, which one fits this?", "Into which of these would you file it: {labels}?", "Tag the text with {labels}."),
+    (
+        "Of {labels}, which one fits this?", "Into which of these would you file it: {labels}?",
+        "Tag the text with {labels}.",
+    ),
 )  # fmt: skip
 _WORDS = {
     "sports": "match goal team coach stadium referee player league tennis football race medal tournament",
@@ -29,13 +39,19 @@ _WORDS = {
 }
 _SENTENCES = Phrasings(
     (
-        "{name} talked about the {a} and the {b}.", "The {a} in {city} had a {b}.", "Yesterday the {a} and the {b} were discussed.",
-        "The {a} was followed by the {b}.", "{name} asked for the {a} and a {b}.", "In {city} the {a} is all about the {b}.",
+        "{name} talked about the {a} and the {b}.", "The {a} in {city} had a {b}.",
+        "Yesterday the {a} and the {b} were discussed.",
+        "The {a} was followed by the {b}.", "{name} asked for the {a} and a {b}.",
+        "In {city} the {a} is all about the {b}.",
         "There was a {a} with a {b} and a {noun}.", "{name} wrote {number} pages on the {a}, and on the {b}.",
-        "A {noun}, a {a} and a {b}.", "Without the {b}, the {a} is nothing, says {name}.", "The {a} came before the {b} in {city}.",
+        "A {noun}, a {a} and a {b}.", "Without the {b}, the {a} is nothing, says {name}.",
+        "The {a} came before the {b} in {city}.",
         "They saw the {a}. The {b} was next.",
     ),
-    ("{name} remembers the {b} and then the {a}.", "Between the {a} and the {b} was a {noun}.", "Nobody in {city} forgot the {a} or the {b}."),
+    (
+        "{name} remembers the {b} and then the {a}.", "Between the {a} and the {b} was a {noun}.",
+        "Nobody in {city} forgot the {a} or the {b}.",
+    ),
 )  # fmt: skip
 
 
@@ -43,7 +59,7 @@ class Topics(Skill):
     """`Is this about sports or food? Grelmo asked for the soup and a recipe.` -> `food`."""
 
     name = "topics"
-    phrasings = {"ask": _ASK, "sentence": _SENTENCES}
+    phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES}
 
     def draw(self, slots: Slots) -> Example:
         """Draw a sentence with two words of a topic, and two to four topics to choose from."""

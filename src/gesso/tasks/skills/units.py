@@ -1,6 +1,7 @@
 """Convert a quantity into another unit of the same kind."""
 
 from fractions import Fraction
+from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
@@ -29,11 +30,15 @@ _ASK = Phrasings(
     (
         "Convert {value} {old} to {new}.", "Convert {value} {old} into {new}.", "How many {new} are {value} {old}?",
         "How many {new} are there in {value} {old}?", "What is {value} {old} in {new}?", "{value} {old} in {new}",
-        "{value} {old} to {new}", "{value} {old} = ? {new}", "Give {value} {old} in {new}.", "Write {value} {old} in {new}.",
+        "{value} {old} to {new}", "{value} {old} = ? {new}", "Give {value} {old} in {new}.",
+        "Write {value} {old} in {new}.",
         "Change {value} {old} to {new}.", "How much is {value} {old} in {new}?", "Turn {value} {old} into {new}.",
         "[What are|What's] {value} {old} in {new}?", "Please convert {value} {old} to {new}.",
     ),
-    ("{value} {old} make how many {new}?", "Express {value} {old} in {new}.", "I have {value} {old}, how many {new} is that?"),
+    (
+        "{value} {old} make how many {new}?", "Express {value} {old} in {new}.",
+        "I have {value} {old}, how many {new} is that?",
+    ),
 )  # fmt: skip
 
 
@@ -41,7 +46,7 @@ class Units(Skill):
     """`How many m are 35 km?` -> `35000 m`."""
 
     name = "units"
-    phrasings = {"": _ASK}
+    phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
         """Draw units a power of ten apart and numbers of up to four digits, or others and numbers below 100."""

@@ -29,7 +29,8 @@ ALL = Mixture(
     1500,
     {
         "sorting": 0.09, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.06, "extraction": 0.07,
-        "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07, "changes": 0.07,
+        "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07,
+        "changes": 0.07,
         "filling": 0.03, "calls": 0.05, "sentiment": 0.02, "topics": 0.03, "dialogues": 0.05, "abstention": 0.07,
         "json": 0.01, "code": 0.02, "arithmetic": 0.02, "ordering": 0.015, "editing": 0.015, "counting": 0.03,
         "revision": 0.01, "revision-in-file": 0.01,
@@ -41,6 +42,10 @@ NARROW = (
     CanvasWidth(16, batch_size=48, share=0.45, canvases_per_example=3),
     CanvasWidth(32, batch_size=32, share=0.30, canvases_per_example=2),
 )
+
+
+GPU_TIMES = 24
+"""A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
 
 @cache
@@ -90,6 +95,27 @@ def skills() -> Recipe:
         text=NewText(load_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
         data=skill_data((COPYING, ALL), seed=0),
     )
+
+
+def skills_gpu() -> Recipe:
+    """`skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    recipe = skills()
+    wide = tuple(dataclasses.replace(width, batch_size=width.batch_size * GPU_TIMES) for width in recipe.train.narrow)
+    train = dataclasses.replace(
+        recipe.train,
+        steps=8000,
+        batch_size=recipe.train.batch_size * GPU_TIMES,
+        narrow=wide,
+        warmup_steps=300,
+        self_conditioning_probability=0.6,
+        own_draft_probability=0.3,
+        workers=15,
+        seed=1,
+        checkpoint_every=500,
+        log_every=25,
+    )
+    data = skill_data((COPYING, dataclasses.replace(ALL, start=600)), seed=1)
+    return dataclasses.replace(recipe, name="skills-gpu", train=train, data=data)
 
 
 def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
