@@ -14,7 +14,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counts of the service, read when asked for, and what is observed on the way."""
+    """Collects the engine's counts when it is asked, and what is observed on the way."""
 
     def __init__(self, service: AsyncEngine) -> None:
         self._registry = CollectorRegistry()
@@ -36,7 +36,7 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All of them in Prometheus's text format."""
+        """Writes all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
