@@ -16,9 +16,6 @@ from typing import Literal
 import torch
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step, take_step
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
 from gesso.models.diffusion_gemma import DiffusionGemma
 
 STEPS = 12.0
@@ -80,7 +77,7 @@ class CostModel:
         def token() -> None:
             hidden = model.encode_flat(torch.zeros(1, dtype=torch.long), [1], cache)
             take_step(model.vocabulary, [state], [hidden])
-            state.steps = 0
+            state.steps, state.converged = 0, False
 
         with torch.inference_mode():
             model.encode_flat(torch.zeros(PROMPT, dtype=torch.long), [PROMPT], cache)
@@ -92,7 +89,7 @@ class CostModel:
 
         def step() -> None:
             denoise_step(model, [state], cache)
-            state.steps = 0
+            state.steps, state.converged = 0, False
 
         with torch.inference_mode():
             model.encode_flat(torch.zeros(PROMPT, dtype=torch.long), [PROMPT], cache)
@@ -108,5 +105,5 @@ class CostModel:
         return statistics.median(times[1:])
 
     def _state(self, width: int) -> CanvasState:
-        rules = DenoisingRules(LinearSchedule(0.4, 0.8, 2), EntropyBoundSampler(0.1), StableAndConfident(1, 0.0), 2)
+        rules = DenoisingRules(max_denoising_steps=2)
         return CanvasState(rules, self._model.config.vocab_size, width, torch.Generator().manual_seed(0))

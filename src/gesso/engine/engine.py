@@ -21,7 +21,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError, UserError
-from gesso.generation import GenerationConfig
+from gesso.generation import GenerationConfig, split_options
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -33,23 +33,12 @@ CPU_CHUNK, CHUNK = 128, 512
 END_OF_TURN = "<turn|>"
 """As the Gemma chat format writes it."""
 
-_SWITCHES = ("raw", "thinking")
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One prompt with its settings.
 
-    `options` are fields of `GenerationConfig` and
-        raw (bool): the prompt is the text itself, without the chat template.
-        thinking (bool): let the model think first.
-        tools (list of mappings): functions it may call, as OpenAI's API describes them.
-        tool_choice (str or mapping): `auto`, `none`, `required`, or the function that is to be called. A call that is
-            asked for, or of a function with `strict: true`, has arguments that are valid under its schema.
-        parallel_tool_calls (bool): whether there may be more than one call.
-        begin (str): what the answer is made to begin with; it is part of the output.
-        prediction (str): what the answer will mostly be. Canvases start from it, with noise in the place of a share
-            `strength` (0.3 without it), and are done as soon as they are confident: a good one saves steps.
+    `options` are those of `GenerationConfig` and of `RequestOptions`; None leaves an option at its default.
     """
 
     prompt: Prompt
@@ -155,22 +144,12 @@ class Engine:
         Raises:
             OptionError, TextError: see `generate`.
         """
-        options = dict(request.options)
-        text = {name: options.pop(name) for name in _SWITCHES if name in options}
-        for name, value in text.items():
-            if not isinstance(value, bool):
-                raise OptionError(f"{name} must be true or false, got {value!r}")
-        begin, tools = options.pop("begin", ""), options.pop("tools", None)
-        prediction = options.pop("prediction", "")
-        for name, value in (("begin", begin), ("prediction", prediction)):
-            if not isinstance(value, str):
-                raise OptionError(f"{name} must be a string, got {value!r}")
-        if tools is not None and not (isinstance(tools, Sequence) and all(isinstance(tool, Mapping) for tool in tools)):
-            raise OptionError(f"tools must be a list of mappings, got {tools!r}")
-        choice, parallel = options.pop("tool_choice", "auto"), options.pop("parallel_tool_calls", True)
-        calls = tool_expression(tools or (), choice, parallel)
+        given, options = split_options(request.options)
+        text, tools, begin = {"raw": given.raw, "thinking": given.thinking}, given.tools, given.begin
+        prediction, choice = given.prediction, given.tool_choice
+        calls = tool_expression(tools, choice, given.parallel_tool_calls)
         if prediction:
-            others = {"thinking": text.get("thinking"), "begin": begin, "start_canvas": options.get("start_canvas")}
+            others = {"thinking": given.thinking, "begin": begin, "start_canvas": options.get("start_canvas")}
             options, width = start_predicted(options, others, self.defaults, self.model.config)
             options["start_canvas"] = self.canvases_of(self.tokenizer.encode(prediction), width)
         config = self.defaults.override(**options)
@@ -181,7 +160,7 @@ class Engine:
             self.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
-            tools=(tools or ()) if choice != "none" else (),
+            tools=tools if choice != "none" else (),
             **text,
         )
         check_settings(config, shape, self.tokenizer.special)
@@ -195,11 +174,13 @@ class Engine:
             room = (limit - len(ids) - len(first)) // width * width
             config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
         if pinned > config.max_new_tokens:
-            raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
-        constraint = self._constraint(config, calls, thinking=text.get("thinking", False))
+            raise OptionError(
+                f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}", option="canvas"
+            )
+        constraint = self._constraint(config, calls, thinking=given.thinking)
         if constraint is not None and begin:
             what = config.constraint or "tool_choice"
-            raise OptionError(f"begin does not go with {what}: the whole answer is constrained")
+            raise OptionError(f"begin does not go with {what}: the whole answer is constrained", option="begin")
         config, decision = self._decide(config, width, constraint)
         sequence = RequestState(
             ids,
@@ -218,7 +199,8 @@ class Engine:
         if sequence.max_seq_len > limit:
             raise OptionError(
                 f"{len(ids)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of "
-                f"{sequence.canvas_length}) are past {holder} {limit}"
+                f"{sequence.canvas_length}) are past {holder} {limit}",
+                option="max_new_tokens",
             )
         return sequence
 
@@ -248,10 +230,12 @@ class Engine:
         if name is None and calls is None:
             return None
         if name is not None and calls is not None:
-            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer")
+            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
         name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
         if missing := [token for token in special if token not in self.tokenizer.special]:
-            raise OptionError(f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}")
+            raise OptionError(
+                f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}", option=name
+            )
         ends, fill, vocab = config.eos_token_ids, self._filling(config), self.model.config.vocab_size
         try:
             expression = constraint_expression(config) if calls is None else calls
@@ -260,11 +244,12 @@ class Engine:
                 special = (*special, *reasoning.SPECIAL)
             automaton = compile_constraint(expression, self.tokenizer, ends, fill, vocab, special)
         except UserError as error:
-            raise OptionError(f"{name} cannot be used: {error}") from None
+            raise OptionError(f"{name} cannot be used: {error}", option=name) from None
         needed = automaton.shortest - 1
         if needed > config.max_new_tokens:
             raise OptionError(
-                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}"
+                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
+                option=name,
             )
         return OutputConstraint(lattice_of(automaton, self.model.device))
 

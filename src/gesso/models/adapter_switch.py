@@ -39,7 +39,7 @@ class AdapterSwitch:
         """Raises OptionError where there is no adapter of that name."""
         if name is not None and name not in self._layers:
             known = ", ".join(sorted(self._layers)) or "none"
-            raise OptionError(f"no adapter {name!r}; known: {known}")
+            raise OptionError(f"no adapter {name!r}; known: {known}", option="adapter")
 
     def activate(self, name: str | None) -> None:
         """Compute with the adapter `name`, or with the base weights alone."""
