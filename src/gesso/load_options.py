@@ -16,7 +16,9 @@ class LoadOptions:
         OptionError: a value of the wrong type. What does not exist on this machine is refused by the loading itself.
     """
 
-    model: str = option(DEFAULT_MODEL, "Bundled name, checkpoint folder or Hugging Face id.", field=None, group=MODEL)
+    model: str = option(
+        DEFAULT_MODEL, "Bundled name, checkpoint folder or Hugging Face id.", field=None, flag="--* -m", group=MODEL
+    )
     adapter: str | None = option(
         None, "Folder of a LoRA adapter, in PEFT's format, to merge in.", field=None, group=MODEL
     )

@@ -16,6 +16,7 @@ from gesso.cli.evaluate import evaluate
 from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
+from gesso.cli.help import Command, Group
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.quantize import quantize
@@ -31,22 +32,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    cls=Group,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(generate)
-app.command()(chat)
-app.command()(choose)
-app.command()(edit)
-app.command()(fill)
-app.command()(serve)
-app.command()(replay)
+app.command(cls=Command)(generate)
+app.command(cls=Command)(chat)
+app.command(cls=Command)(choose)
+app.command(cls=Command)(edit)
+app.command(cls=Command)(fill)
+app.command(cls=Command)(serve)
+app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
-app.command()(train)
-app.command()(finetune)
-app.command()(merge)
-app.command()(quantize)
-app.command(name="eval")(evaluate)
-app.command()(bench)
+app.command(cls=Command)(train)
+app.command(cls=Command)(finetune)
+app.command(cls=Command)(merge)
+app.command(cls=Command)(quantize)
+app.command(name="eval", cls=Command)(evaluate)
+app.command(cls=Command)(bench)
 
 CANCELLED = 130
 _USAGE_ERROR: Any = typer.BadParameter.__base__

@@ -1,8 +1,8 @@
 """What a request may ask of generation: what a checkpoint's `generation_config.json` sets and a request overrides.
 
-Frozen, complete, hashable, changed with `override`, which refuses by name. How a canvas is denoised is three strategies,
-each with options of its own, which are declared in its own file: the sampler, the schedule and the stopping rule. Their
-options are set and read here by their plain names, `GenerationConfig(entropy_bound=0.2).entropy_bound`.
+Frozen, complete, hashable, changed with `override`, which refuses by name. How a canvas is denoised is three
+strategies, each with options of its own, which are declared in its own file: the sampler, the schedule and the stopping
+rule. Their options are set and read here by their plain names, such as `GenerationConfig(t_min=0.2).t_min`.
 """
 
 import dataclasses
@@ -158,7 +158,8 @@ class GenerationConfig:
     )
     logprobs: int | None = option(
         None,
-        "Report every token's log-probability, by the causal pass of the same weights, beside so many of the likeliest.",
+        "Report every token's log-probability, by the causal pass of the same weights, beside so many of the "
+        "likeliest.",
         unit="tokens",
         minimum=0,
         maximum=MOST_LOGPROBS,
@@ -168,8 +169,8 @@ class GenerationConfig:
     )
     probe: tuple[tuple[int, ...], ...] | None = option(
         None,
-        "Token sequences of which the first pass over the first canvas tells the log-probability, each as if the answer "
-        "began with it; they do not change the answer.",
+        "Token sequences of which the first pass over the first canvas tells the log-probability, each as if the "
+        "answer began with it; they do not change the answer.",
         kind=TokenSequences(),
         field=None,
         flag=None,
@@ -224,7 +225,12 @@ class GenerationConfig:
     )
     json_object: bool = option(False, "The answer is a JSON object.", field="response_format", group=CONSTRAINT)
     choices: tuple[str, ...] | None = option(
-        None, "The answer is one of these.", kind=Texts(), field="structured_outputs.choice", group=CONSTRAINT
+        None,
+        "The answer is one of these.",
+        kind=Texts(),
+        field="structured_outputs.choice",
+        source="commas",
+        group=CONSTRAINT,
     )
     grammar: str | None = option(
         None,

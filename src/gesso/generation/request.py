@@ -29,8 +29,8 @@ class RequestOptions:
     )
     prediction: str = option(
         "",
-        "What the answer will mostly be. Canvases start from it, with noise in the place of a share strength of it (0.3 "
-        "without it), and are done as soon as they are confident: a good one saves steps.",
+        "What the answer will mostly be. Canvases start from it, with noise in the place of a share strength of it "
+        "(0.3 without it), and are done as soon as they are confident: a good one saves steps.",
         field="*",
         flag=None,
         group=ANSWER,

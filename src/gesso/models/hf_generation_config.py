@@ -1,8 +1,8 @@
 """Hugging Face's `generation_config.json` and our `gesso.json`, both ways, from the table of options. Unknown keys are
 refused by name.
 
-Keys are the options' names, with three exceptions of the reference: the sampler stands under `sampler_config`, as a class
-name such as `EntropyBoundSamplerConfig` beside its options; end tokens are `eos_token_id`, one or several; and
+Keys are the options' names, with three exceptions of the reference: the sampler stands under `sampler_config`, as a
+class name such as `EntropyBoundSamplerConfig` beside its options; end tokens are `eos_token_id`, one or several; and
 `bos_token_id` is the tokenizer's. `gesso.json` holds what the reference has no name for and would refuse.
 """
 

@@ -34,8 +34,9 @@ class Option:
     """The file of a checkpoint that may set it."""
     flag: str | None = None
     """On the command line; None where no command has it."""
-    source: Literal["value", "file", "json file"] = "value"
-    """What the command line takes: the value, or the name of a file that holds it as text or as JSON."""
+    source: Literal["value", "commas", "file", "json file"] = "value"
+    """What the command line takes: the value, its parts with commas between them, or the name of a file that holds it
+    as text or as JSON."""
     group: str = ""
     """Heading in help and pages."""
     owner: str = ""
@@ -73,7 +74,7 @@ def option(
     field: str | None = "diffusion.*",
     file: File = "",
     flag: str | None = "--*",
-    source: Literal["value", "file", "json file"] = "value",
+    source: Literal["value", "commas", "file", "json file"] = "value",
     group: str = "",
 ) -> Any:
     """A field of a dataclass that is an option.
