@@ -11,6 +11,7 @@ GessoError
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
 ├── QueueFullError       too many requests wait already
 └── ClosingError         the service is shutting down
+    └── EngineDeadError  the engine has failed for good: the process has to be started anew
 """
 
 
@@ -30,7 +31,9 @@ class UserError(GessoError, ValueError):
     def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.option = option
+        """The option or field that is meant, where there is one."""
         self.hint = hint
+        """What to do instead, where there is something to say beyond the message."""
 
 
 class OptionError(UserError):
@@ -72,3 +75,7 @@ class QueueFullError(GessoError):
 
 class ClosingError(GessoError):
     """The service is shutting down and takes no more requests."""
+
+
+class EngineDeadError(ClosingError):
+    """The engine has failed for good: no request can be run until the process is started anew."""

@@ -51,7 +51,7 @@ def requests_of(engine: Engine, document: Document | str, instruction: str = "",
 
 
 def prompt_of(engine: Engine, message: str) -> tuple[int, ...]:
-    return engine.start(Request(message)).prompt
+    return engine.start(Request(message)).prompt.ids
 
 
 def draw(rng: random.Random) -> str:

@@ -22,7 +22,7 @@ AR: dict[str, Any] = {"mode": "ar", "max_new_tokens": 12}
 
 def test_the_likeliest_tokens_are_those_of_the_causal_pass(tiny: Engine) -> None:
     result = tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR)
-    ids = list(tiny.start(Request(PROMPT, {})).prompt)
+    ids = list(tiny.start(Request(PROMPT, {})).prompt.ids)
     for token in result.token_ids:
         scores = tiny.model.logits(tiny.model.encode(torch.tensor([ids]), tiny.model.new_cache(batch_size=1)))
         assert token == int(scores[0, -1].argmax())

@@ -98,6 +98,9 @@ class Reciter:
     def vocabulary(self) -> "Reciter":
         return self
 
+    def fix_positions(self, positions: int) -> None:
+        """It has no tables."""
+
     def new_cache(self, batch_size: int, *_: int) -> KVCache:
         rows: Any = [ReciteRow() for _ in range(batch_size)]
         self.rows += [weakref.ref(row) for row in rows]

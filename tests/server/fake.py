@@ -108,10 +108,13 @@ class FakeService:
             defaults=GenerationConfig(),
             name="mini",
             model=SimpleNamespace(config=shape),
+            config=shape,
+            runner=SimpleNamespace(config=shape, max_model_len=shape.max_position_embeddings),
         )
         self.limits = limits or Limits()
         self.adapters = adapters
         self.ready = True
+        self.failure: str | None = None
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
         self.requests: list[Request] = []

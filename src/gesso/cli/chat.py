@@ -1,9 +1,12 @@
 """`gesso chat`: a conversation in the terminal."""
 
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
+from gesso.cli.progress import is_screen
 from gesso.generation import CONSTRAINTS, engine_options
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 from gesso.options import options_of
@@ -44,11 +47,11 @@ def chat(
     else:
         partner, name = opt.load_engine(load), load.model
         special = partner.tokenizer.special_ids
-    live = sys.stdout.isatty() and sys.stdin.isatty()
+    live = sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stdout)
     if live:
         import readline  # noqa: F401  (gives input() its line editing)
 
-        note(f"{name} \N{MIDDLE DOT} {HELP}")
+        note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
     start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
     messages = list(start)
     while (line := _ask(live)) is not None:
@@ -58,7 +61,7 @@ def chat(
             messages = list(start)
             continue
         if line.startswith("/"):
-            note(f"no command {line.split()[0]}: {HELP}")
+            note(_wrapped(f"no command {line.split()[0]}: {HELP}"))
             continue
         if not line.strip():
             continue
@@ -71,8 +74,20 @@ def chat(
             note(f"gesso: {error}")
             messages.pop()
             continue
+        if result.finish_reason == "cancelled":
+            # Half an answer would be taken for a whole one in the turns that follow.
+            messages.pop()
+            if not live:
+                return 130
+            note("this turn is forgotten")
+            continue
         messages.append({"role": "assistant", "content": result.text})
     return 0
+
+
+def _wrapped(text: str) -> str:
+    """`text` in lines as wide as the terminal."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
 
 
 def _remote(server: str, model: str, api_key: str | None) -> "RemoteModel":

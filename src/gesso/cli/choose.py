@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
@@ -40,12 +41,11 @@ def choose(
         raise OptionError("give the answers, as in --options yes,no,unsure", option="options")
     text = read_prompt(prompt)
     from gesso.control.choose import choose as choose_job
-    from gesso.control.job import run_job
 
     engine = opt.load_engine(load)
     turns = [("system", system), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns if content is not None]
-    result = run_job(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))
+    result = run_shown(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))
     if as_json:
         print(json.dumps({**dataclasses.asdict(result), "best": result.best.text}, ensure_ascii=False))
     else:

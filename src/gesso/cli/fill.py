@@ -8,6 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ def fill(
     # A text without a hole is refused before the model is loaded.
     document = parse_document(text)
     from gesso.control.fill import fill as fill_job
-    from gesso.control.job import run_job
 
     engine = opt.load_engine(load)
     job = fill_job(
@@ -75,7 +75,7 @@ def fill(
         alternatives=alternatives,
         **options,
     )
-    result = run_job(engine, job)
+    result = run_shown(engine, job)
     if in_place:
         write_atomically(Path(file), data, result.text.encode())
     elif output is not None:
@@ -98,7 +98,7 @@ def _show(document: "Document", result: "FillResult") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from gesso.cli.render import printable
+    from gesso.cli.render import flow, printable
 
     shown = Text()
     for text, hole in zip_longest(document.texts, result.holes):
@@ -109,4 +109,4 @@ def _show(document: "Document", result: "FillResult") -> None:
     told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
     if result.truncated:
         told.append("text far from a hole was left out")
-    console.print(" \N{MIDDLE DOT} ".join(told), style="dim")
+    console.print(flow(told, console.width), style="dim")

@@ -1,85 +1,71 @@
-"""What `--help` looks like: options under the headings of their groups, in one column where the terminal is narrow.
+"""Help pages that fit: no description is cut short, options stand under the headings of their groups, and in a narrow
+terminal a description stands below its name. Plain text rather than boxes: quick to make, and no column is lost."""
 
-Plain text rather than boxes: it is quick to make, the same in a pipe and on the generated page, and loses no columns.
-"""
-
+from collections.abc import Sequence
 from typing import Any
 
-import typer.core
+import typer
+from typer.core import TyperCommand, TyperGroup
 
+NARROW = 70
+"""Columns below which names and descriptions have no room side by side."""
+NARROW_NAME = 8
+"""Columns that a name may have there before the description goes to the next line."""
 GROUPS = (
-    "Answer",
-    "Constraints (one at most)",
-    "Sampling",
-    "Denoising",
-    "Canvases and tokens",
-    "Output",
-    "Measuring",
-    "Server",
-    "Limits",
-    "Model",
+    *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Canvases and tokens"),
+    *("Measuring", "Server", "Limits", "Defaults of requests", "Output", "Model"),
 )
 """Headings in their order; others stand before them, and options without one at the end."""
 OTHER = "Options"
-NARROW = 72
-"""Columns below which help stands under an option, not beside it."""
-WIDEST_NAME = 30
-"""Columns that an option may take beside its help; a longer one has its help below."""
+_HelpFormatter: Any = typer.Context.formatter_class
+
+
+class HelpFormatter(_HelpFormatter):  # type: ignore[misc]
+    """Lays out a help page."""
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, col_max if self.width >= NARROW else NARROW_NAME, col_spacing)
 
 
 def _rank(group: str) -> int:
-    if group == OTHER:
-        return len(GROUPS) + 1
-    return GROUPS.index(group) if group in GROUPS else -1
+    if group in GROUPS:
+        return GROUPS.index(group) + 2
+    return {"Arguments": 0, OTHER: len(GROUPS) + 2}.get(group, 1)
 
 
-class Command(typer.core.TyperCommand):
-    """A command whose help is grouped."""
+class Context(typer.Context):
+    """The context of a command line, which knows how help is laid out."""
+
+    formatter_class = HelpFormatter
+
+
+class Command(TyperCommand):
+    """A command with such help."""
+
+    context_class = Context
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options."""
-        arguments, groups = [], dict[str, list[tuple[str, str]]]()
+        """Write the arguments, and the options group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is None:
-                continue
-            if parameter.param_type_name == "argument":
-                # Its type stands behind its name, which says enough.
-                arguments.append((record[0].split(" <")[0], record[1]))
-            else:
+            if record is not None and parameter.param_type_name == "argument":
+                # The type that stands behind its name says nothing more.
+                groups.setdefault("Arguments", []).append((record[0].split(" <")[0], record[1]))
+            elif record is not None:
                 groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHER, []).append(record)
-        if arguments:
-            _write(formatter, "Arguments", arguments)
         for group in sorted(groups, key=_rank):
-            _write(formatter, group, groups[group])
+            with formatter.section(group):
+                formatter.write_dl(groups[group])
 
 
-class Group(typer.core.TyperGroup):
-    """A group of commands, each with its whole first sentence."""
+class Group(TyperGroup):
+    """Commands with such help; each is listed with the whole first line of its description."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write options and commands."""
-        records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
-        _write(formatter, OTHER, [record for record in records if record is not None])
-        self.format_commands(ctx, formatter)
+    context_class = Context
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands in the order they were added."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in commands if command is not None]
-        _write(formatter, "Commands", rows)
-
-
-def _write(formatter: Any, heading: str, rows: list[tuple[str, str]]) -> None:
-    """A section; the formatter knows how wide the terminal is."""
-    with formatter.section(heading):
-        if formatter.width >= NARROW:
-            formatter.write_dl(rows, col_max=WIDEST_NAME)
-            return
-        for name, text in rows:
-            formatter.write(f"{'':>{formatter.current_indent}}{name}\n")
-            formatter.indent()
-            formatter.indent()
-            formatter.write_text(text)
-            formatter.dedent()
-            formatter.dedent()
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
+        """List the commands."""
+        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)

@@ -215,11 +215,12 @@ def load_engine(load: LoadOptions) -> "Engine":
     Raises:
         UserError: see `gesso.load`.
     """
-    from gesso.api import load as load_model
+    from gesso import api
+    from gesso.cli.progress import working
 
-    return load_model(
-        load.model, load.device, load.dtype, offline=load.offline, adapter=load.adapter, cuda_graphs=load.cuda_graphs
-    )
+    given = {name: getattr(load, name) for name in ("device", "dtype", "offline", "adapter", "cuda_graphs")}
+    with working(f"loading {load.model}"):
+        return api.load(load.model, **given)
 
 
 # Options of commands that are not in the table

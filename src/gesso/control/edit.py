@@ -1,4 +1,4 @@
-"""Change a part of a text as told, and nothing else.
+"""Edits: change a part of a text as an instruction says, and nothing else.
 
 The model is asked for the part alone, and its answer is put between what stood before and after: so nothing else can
 change. The canvas starts from the current text, of which `strength` says how much noise takes the place of: a small
@@ -36,7 +36,8 @@ _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """An edited text. `text` is `before`, `replacement` and `after`; `selected` stood where `replacement` stands."""
+    """Holds an edited text: `text` is `before`, `replacement` and `after`; `selected` stood where `replacement`
+    stands."""
 
     text: str
     before: str
@@ -56,17 +57,17 @@ class EditResult:
 
     @property
     def denoising_steps(self) -> int:
-        """Of all canvases."""
+        """Counts the denoising steps of all canvases."""
         return sum(self.answer.denoising_steps)
 
     @property
     def seconds(self) -> float:
-        """Wall clock of the request."""
+        """Tells the wall-clock time of the request, in seconds."""
         return self.answer.seconds
 
     @property
     def prompt_tokens(self) -> int:
-        """Of the instruction, the selection and what was read around it."""
+        """Counts the tokens of the instruction, the selection and what was read around it."""
         return self.answer.prompt_tokens
 
 
@@ -82,7 +83,7 @@ def edit(
     adapter: str | None = None,
     **options: Any,
 ) -> Job[EditResult]:
-    """A text of which the selection is changed as the instruction says.
+    """Changes the selected part of a text as the instruction says.
 
     Args:
         selection: what may change; None is all of it.
@@ -102,7 +103,7 @@ def edit(
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
     config = engine.defaults.override(canvas_length=options.get("canvas_length"), stopping=options.get("stopping"))
-    width = config.canvas_length or engine.model.config.canvas_length
+    width = config.canvas_length or engine.config.canvas_length
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
@@ -126,7 +127,7 @@ def edit(
 
 
 def unified_diff(old: str, new: str, name: str = "text") -> str:
-    """How `old` became `new`, as `patch` reads it; empty where they are equal."""
+    """Writes how `old` became `new`, as `patch` reads it; empty where they are equal."""
     if old == new:
         return ""
     before, after = split_lines(old), split_lines(new)
@@ -148,7 +149,7 @@ def unified_diff(old: str, new: str, name: str = "text") -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends, as `patch` counts them: LF alone ends one."""
+    """Splits a text into lines with their ends, as `patch` counts them: LF alone ends one."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -185,9 +186,7 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     tokens = tokenizer.encode(text)
     special = next((token for token in tokens if token in tokenizer.special_ids), None)
     if special is not None:
-        raise OptionError(
-            f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text"
-        )
+        raise OptionError(f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text")
     if tokenizer.decode(tokens) != text:
         raise OptionError("text: the selection cannot be written exactly in the model's tokens", option="text")
     return tokens

@@ -2,7 +2,7 @@
 
 The answer is the document. In the canvas all but the hole is pinned, so nothing there depends on what the model thinks;
 the result is put together from the original texts and the holes. What is too far left for the canvas stands before it
-in the prompt, as an answer that was begun; what is too far right is told in the user's message.
+in the prompt, as an answer that was begun; what is too far right stands in the user's message.
 
 How long a hole is, nobody knows. Several widths are denoised as one batch, then those between the best and its
 neighbours. Each canvas that comes out is read by the causal pass of the same weights, and the likeliest one wins: see
@@ -49,7 +49,7 @@ def fill_settings() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a hole may hold."""
+    """Is one text that a hole may hold."""
 
     text: str
     score: float
@@ -61,7 +61,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FilledHole:
-    """A hole with the best of its candidates, and the next best texts."""
+    """Holds a filled hole: the best of its candidates, and the next best texts."""
 
     name: str
     text: str
@@ -76,7 +76,7 @@ class FilledHole:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """A document without holes."""
+    """Holds a document without holes."""
 
     text: str
     holes: tuple[FilledHole, ...]
@@ -109,12 +109,12 @@ def fill(
     adapter: str | None = None,
     **settings: Any,
 ) -> Job[FillResult]:
-    """Fill the holes of `document`.
+    """Fills the holes of `document`.
 
     Args:
         document: as `gesso.control.holes` reads it.
         instruction: what the user asks for.
-        alternatives: how many other texts are told of each hole at most.
+        alternatives: how many other texts are reported of each hole at most.
         raw: without the chat template; there is no place for an instruction, hints and what is far right then.
         max_length: tokens that prompt and canvas may have, where that is less than the model's limit.
         settings: those of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a length
@@ -167,7 +167,7 @@ class _Filler:
             if name not in (known := fill_settings()):
                 raise OptionError(f"{name} does not go with a fill, which takes {', '.join(known)}", option=name)
         config = engine.defaults.override(**settings)
-        shape = engine.model.config
+        shape = engine.config
         check_exact(document, engine.tokenizer)
         self._document, self._engine, self._adapter = document, engine, adapter
         self._canvas = config.canvas_length or shape.canvas_length
@@ -197,7 +197,7 @@ class _Filler:
                 )
 
     def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fill one hole after the other."""
+        """Fills one hole after the other."""
         texts, holes = self._document.texts, self._document.holes
         done: list[int] = []
         filled = []
@@ -256,7 +256,7 @@ class _Filler:
         """One round; those candidates that are text."""
         start = len(window.near)
         results = yield [
-            self._request(window, window.pins(width, self._canvas, self._engine.filling), self._canvas, banned)
+            self._request(window, window.pins(width, self._canvas, self._engine.pad_fill), self._canvas, banned)
             for width in widths
         ]
         given = [place for place, token in enumerate(window.after[: window.scored]) if token is not None]

@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class Parts(NamedTuple):
-    """A text in three parts: joined, they are the text."""
+    """Holds a text in three parts: joined, they are the text."""
 
     before: str
     selected: str
@@ -26,10 +26,10 @@ class Parts(NamedTuple):
 
 
 class Selection(Protocol):
-    """A way to say which part of a text is meant."""
+    """Says which part of a text is meant."""
 
     def of(self, text: str) -> Parts:
-        """Cut a text.
+        """Cuts a text.
 
         Raises:
             OptionError: the text has no such part.
@@ -38,7 +38,7 @@ class Selection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """The whole text."""
+    """Selects the whole text."""
 
     def of(self, text: str) -> Parts:
         return Parts("", text, "")
@@ -46,7 +46,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines `first` to `last`, counted from 1, both included, without the end of the last one.
+    """Selects lines `first` to `last`, counted from 1, both included, without the end of the last one.
 
     A line ends with LF, CRLF or CR; the end of the text ends a line too, unless there is nothing left for it.
     """
@@ -62,7 +62,7 @@ class Lines:
 
     @classmethod
     def parse(cls, written: str) -> "Lines":
-        """The lines that `10-24` means, or `10`, which is one line.
+        """Reads the lines that `10-24` means, or `10`, which is one line.
 
         Raises:
             OptionError: it means none.
@@ -87,7 +87,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The one place where this text stands."""
+    """Selects the one place where this text stands."""
 
     text: str
 
@@ -107,7 +107,7 @@ class Match:
 
 
 def selection_of(lines: str | None, match: str | None) -> Selection:
-    """The selection that one of them means; without both, everything.
+    """Returns the selection that one of them means; without both, everything.
 
     Raises:
         OptionError: both are given, or one means nothing.
@@ -121,7 +121,7 @@ def selection_of(lines: str | None, match: str | None) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What of a selected part is shown, and what is put back: `restore(text)` is the part itself."""
+    """Holds what of a selected part is shown, and what is put back: `restore(text)` is the part itself."""
 
     text: str
     """Its lines end with LF, unless they end in different ways."""
@@ -133,7 +133,7 @@ class Passage:
 
     @classmethod
     def of(cls, parts: Parts) -> "Passage":
-        """The passage of a selection. Its `text` is empty where the selection is white."""
+        """Makes the passage of a selection. Its `text` is empty where the selection is white."""
         rest = parts.selected.rstrip()
         tail = parts.selected[len(rest) :]
         found = re.match(f"{_BYTE_ORDER_MARK}?{_WHITE_LINES}", rest)
@@ -148,7 +148,7 @@ class Passage:
         return cls(_without(text, margin), lead, tail, margin, line_end)
 
     def restore(self, answer: str) -> str:
-        """The part with `answer` in the place of `text`. White lines around the answer do not count."""
+        """Returns the part with `answer` in the place of `text`. White lines around the answer do not count."""
         lines = re.sub(rf"\A{_WHITE_LINES}", "", answer.rstrip())
         return self.lead + _with(lines, self.margin).replace("\n", self.line_end) + self.tail
 

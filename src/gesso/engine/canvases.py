@@ -13,7 +13,7 @@ from gesso.text.tokenizer import Tokenizer
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """The sampler, schedule and stopping rule of a request, with the steps that it takes."""
+    """Return the sampler, schedule and stopping rule of a request, with the steps that it takes."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
@@ -42,7 +42,7 @@ class Canvases:
     ) -> None:
         self.rules = denoising_rules(config)
         self.probe = Probe(config.probe) if config.probe else None
-        """The probe that the first canvas answers; None where nothing is probed."""
+        """Read by the first canvas's first step."""
         self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
         """Position of the answer; -1 where nothing is pinned."""
         self._config = config
@@ -51,12 +51,17 @@ class Canvases:
         self._constraint = constraint
         self._generator = torch.Generator().manual_seed(seed)
 
-    def make(self, number: int, written: int) -> CanvasState:
-        """Canvas `number`, counted from 0, when the answer has `written` tokens."""
+    def make(self, number: int, written: int, room: int) -> CanvasState:
+        """Return canvas `number`, counted from 0.
+
+        Args:
+            written: tokens of the answer before it.
+            room: positions that are left in the context; it is no wider than that.
+        """
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
-        width, pins = self._width(number, left), self._pins(offset)
-        start = (self._config.start_canvas or ())[offset : offset + self._canvas_length]
+        width, pins = min(self._width(number, left), room), self._pins(offset)
+        start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         return CanvasState(
             self.rules,
             self._vocab_size,
@@ -70,12 +75,12 @@ class Canvases:
         )
 
     def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
-        """The same canvas once more, from noise where `pins` leave it free."""
+        """Return the same canvas once more, from noise where `pins` leave it free."""
         guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
         return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
-        """Canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
+        """Return canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
         rules, tokens = self.rules, canvas.argmax_C.tolist()
         return DenoisingFrame(
             canvas=number,
@@ -92,7 +97,7 @@ class Canvases:
         return None if self._constraint is None else self._constraint.guide(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:
-        """Width of canvas `number`, when `left` tokens may still be written."""
+        """Return the width of canvas `number`, when `left` tokens may still be written."""
         if self._config.mode == "ar":
             return 1
         width = self._canvas_length
@@ -103,7 +108,7 @@ class Canvases:
         return width
 
     def _pins(self, offset: int) -> Pins | None:
-        """What the template says of the canvas that begins at position `offset` of the answer."""
+        """Return what the template says of the canvas that begins at position `offset` of the answer."""
         if self._config.canvas is None or offset > self.last_pin:
             return None
         template = self._config.canvas[offset : offset + self._canvas_length]

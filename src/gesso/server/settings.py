@@ -1,4 +1,4 @@
-"""What the server is told at its start."""
+"""Settings that a server is started with."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from gesso.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of one server. Defaults are safe on a machine that others can reach."""
+    """Configures one server. Defaults are safe on a machine that others can reach."""
 
     served_model_name: str
     """The model's id; an adapter's is this with `:NAME` behind it."""

@@ -26,8 +26,8 @@ def token_routes(context: Context) -> APIRouter:
             template_messages(body.messages),
             engine.tokenizer,
             engine.template,
-            vocab_size=engine.model.config.vocab_size,
-            image_token_ids=engine.model.config.image_token_ids,
+            vocab_size=engine.config.vocab_size,
+            image_token_ids=engine.config.image_token_ids,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
         )
@@ -49,7 +49,7 @@ def token_routes(context: Context) -> APIRouter:
         """The text of tokens, special ones included."""
         if body.model is not None:
             context.adapter(body.model)
-        size = engine.model.config.vocab_size
+        size = engine.config.vocab_size
         for place, token in enumerate(body.tokens):
             if token >= size:
                 message = f"token id {token} is outside the vocabulary of {size}"

@@ -1,83 +1,95 @@
-"""Denoising passes that are recorded once and played back: CUDA graphs.
+"""Denoising passes that are captured once and replayed: CUDA graphs.
 
 Within a canvas every step's pass is the same kernels over the same memory, behind a cache that does not change; what
 differs is the canvas's tokens and the self-conditioning. Telling a GPU of some thousand kernels takes the host longer
-than the kernels take, playing a recording of them does not.
+than the kernels take, replaying a capture of them does not.
 
-Life cycle of a recording: the first step of a canvas has no self-conditioning and runs as ever, which also puts the
-cache's buffers in place; the second is recorded; those after it are played. It serves as long as the cache's memory and
-lengths are what they were, so committing a canvas ends it. One recording is held, of one canvas: a batch runs as ever.
+Life cycle of a graph: the first step of a canvas has no self-conditioning and runs as ever, which also puts the cache's
+buffers in place; the second is captured; those after it are replayed. It serves as long as the cache's memory and
+lengths are what they were, so committing a canvas ends it. One graph is held, of one canvas: a batch runs as ever.
 
-Nothing in a pass may wait for the device while it is recorded. What would is the routing of experts, where it goes from
-expert to expert: `cuda_replays` refuses models whose experts are not multiplied in one call. Nor may anything be set up
-that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width runs as ever.
+A graph keeps the addresses of all that it reads, so nothing that a pass reads may be made anew while it lives: the
+runner fixes the tables of positions at their full size before the first pass.
+
+Nothing in a pass may wait for the device while it is captured. What would is the routing of experts, where it goes from
+expert to expert: `cuda_graph_runner` refuses models whose experts are not multiplied in one call. Nor may anything be
+set up that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width runs as
+ever.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.experts import Experts, grouped
 from gesso.nn.quantized import QuantizedExperts, in_kernel
-
-if TYPE_CHECKING:
-    from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.nn.vocabulary import Vocabulary
 
 Pass = Callable[[Tensor, Tensor], Tensor]
 """(canvas [N], self-conditioning [N, D]) -> hidden states [N, D]."""
-Recorder = Callable[[Pass, Tensor, Tensor], tuple[Callable[[], None], Tensor]]
-"""A pass and the memory of its inputs -> what plays it, and the memory of its output, which is filled by playing."""
+Capture = Callable[[Pass, Tensor, Tensor], tuple[Callable[[], None], Tensor]]
+"""A pass and the memory of its inputs -> what replays it, and the memory of its output, which replaying fills."""
 
 
-class Replays:
-    """The recording of one model's pass."""
+class CudaGraphRunner:
+    """Runs the denoising passes of one model, from its graph where there is one; a `Denoiser` in the model's place."""
 
-    def __init__(self, record: Recorder) -> None:
-        self._record = record
+    def __init__(self, model: DiffusionGemma, capture: Capture) -> None:
+        self._model = model
+        self._capture = capture
         self._key: Hashable = None
         self._inputs: tuple[Tensor, Tensor] | None = None
-        self._play: Callable[[], None] | None = None
+        self._replay: Callable[[], None] | None = None
         self._out: Tensor | None = None
         self._warm: set[int] = set()
 
-    def run(
-        self,
-        work: Pass,
-        canvas_N: Tensor,
-        widths: Sequence[int],
-        cache: KVCache,
-        self_conditioning_ND: Tensor,
-        weights: Hashable,
-    ) -> Tensor:
-        """`work(canvas, soft)`, played where it is recorded.
+    @property
+    def device(self) -> torch.device:
+        return self._model.device
 
-        Args:
-            weights: says whether the weights lie where they lay.
-        """
-        if len(widths) != 1 or widths[0] not in self._warm:
-            if len(widths) == 1:
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._model.vocabulary
+
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
+    ) -> Tensor:
+        """`DiffusionGemma.denoise_flat`, replayed where it is captured."""
+        if self_conditioning_ND is None or len(widths) != 1 or widths[0] not in self._warm:
+            if self_conditioning_ND is not None and len(widths) == 1:
                 self._warm.add(widths[0])
-            return work(canvas_N, self_conditioning_ND)
-        key = (*widths, _memory_of(cache), self_conditioning_ND.dtype, torch.is_inference_mode_enabled(), weights)
+            return self._model.denoise_flat(canvas_N, widths, cache, self_conditioning_ND)
+
+        def work(tokens_N: Tensor, soft_ND: Tensor) -> Tensor:
+            return self._model.denoise_flat(tokens_N, widths, cache, soft_ND)
+
+        canvas_N = canvas_N.to(self.device)
+        key = (
+            *widths,
+            _memory_of(cache),
+            self_conditioning_ND.dtype,
+            torch.is_inference_mode_enabled(),
+            self._model.reference_parameter.data_ptr(),  # says whether the weights lie where they lay
+        )
         if key != self._key:
             inputs = canvas_N.clone(), self_conditioning_ND.clone()
-            # The last recording is let go of when this one stands: they share their memory.
-            self._play, self._out = self._record(work, *inputs)
+            # The last graph is let go of when this one stands: they share their memory.
+            self._replay, self._out = self._capture(work, *inputs)
             self._inputs, self._key = inputs, key
         assert self._inputs is not None
-        assert self._play is not None
+        assert self._replay is not None
         assert self._out is not None
         for own, given in zip(self._inputs, (canvas_N, self_conditioning_ND), strict=True):
             own.copy_(given)
-        self._play()
+        self._replay()
         return self._out.clone()
 
     def forget(self) -> None:
-        """Other weights compute from here on."""
+        """Drop the graph: other weights compute from here on."""
         self._key = None
 
 
@@ -89,8 +101,8 @@ def _memory_of(cache: KVCache) -> Hashable:
     )
 
 
-def cuda_replays(model: "DiffusionGemma") -> Replays:
-    """Recordings as CUDA graphs.
+def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
+    """Check that the passes of a model can be captured, and return what captures them.
 
     Raises:
         OptionError: the model is not on a CUDA device, or its experts need the host.
@@ -105,7 +117,7 @@ def cuda_replays(model: "DiffusionGemma") -> Replays:
                     "and Triton",
                     option="cuda_graphs",
                 )
-    return Replays(_CudaRecorder(model.device))
+    return CudaGraphRunner(model, _CudaCapture(model.device))
 
 
 def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
@@ -115,8 +127,8 @@ def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
     return type(experts) is Experts and grouped(x, *experts.parameters())
 
 
-class _CudaRecorder:
-    """Records on a stream of its own; all recordings share one pool of memory."""
+class _CudaCapture:
+    """Captures on a stream of its own; all graphs share one pool of memory."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)

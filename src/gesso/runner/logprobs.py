@@ -1,22 +1,19 @@
-"""Log-probabilities of tokens, from the causal pass that committed them."""
+"""Log-probabilities of tokens, from hidden states of the causal pass."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from gesso.engine.result import TokenLogprob
 from gesso.nn.vocabulary import Vocabulary
-from gesso.text.tokenizer import Tokenizer
+from gesso.runner.protocol import TokenScore
 
 ROWS = 64
 """Positions whose logits are held at a time."""
 
 
-def token_logprobs(
-    vocabulary: Vocabulary, hidden_TD: Tensor, tokens: Sequence[int], top: int, tokenizer: Tokenizer
-) -> list[TokenLogprob]:
-    """Of each token, given the hidden state of the position before it; with the `top` likeliest at its place."""
+def token_scores(vocabulary: Vocabulary, hidden_TD: Tensor, tokens: Sequence[int], top: int) -> list[TokenScore]:
+    """Score each token by the hidden state of the position before it; with the `top` likeliest at its place."""
     found = []
     for rows, ids in zip(hidden_TD.split(ROWS), torch.tensor(tokens).split(ROWS), strict=True):
         scores = vocabulary.logits(rows).log_softmax(dim=-1)
@@ -25,6 +22,5 @@ def token_logprobs(
         for token, logprob, values, places in zip(
             ids.tolist(), own, best.values.tolist(), best.indices.tolist(), strict=True
         ):
-            others = tuple((i, tokenizer.piece(i), value) for i, value in zip(places, values, strict=True))
-            found.append(TokenLogprob(token, tokenizer.piece(token), logprob, others))
+            found.append(TokenScore(token, logprob, tuple(zip(places, values, strict=True))))
     return found
