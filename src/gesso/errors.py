@@ -7,6 +7,7 @@ GessoError
 │   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
+│   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
 ├── QueueFullError       too many requests wait already
@@ -54,6 +55,10 @@ class HubError(UserError):
 
 class TextError(UserError):
     """A prompt, chat template or tokenizer cannot be used."""
+
+
+class ImageError(UserError):
+    """An image or a clip cannot be read, or is too large."""
 
 
 class DataError(UserError):

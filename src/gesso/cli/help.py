@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 NARROW = 70
 """Columns below which names and descriptions have no room side by side."""
-NARROW_NAME = 8
+NARROW_NAME = 4
 """Columns that a name may have there before the description goes to the next line."""
 GROUPS = (
     *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Canvases and tokens"),

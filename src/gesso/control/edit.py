@@ -186,7 +186,9 @@ def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     tokens = tokenizer.encode(text)
     special = next((token for token in tokens if token in tokenizer.special_ids), None)
     if special is not None:
-        raise OptionError(f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text")
+        raise OptionError(
+            f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text"
+        )
     if tokenizer.decode(tokens) != text:
         raise OptionError("text: the selection cannot be written exactly in the model's tokens", option="text")
     return tokens

@@ -87,7 +87,9 @@ class Engine:
         """
         if isinstance(model, Runner):
             if cuda_graphs:
-                raise OptionError("cuda_graphs is the runner's to decide: make the runner with them", option="cuda_graphs")
+                raise OptionError(
+                    "cuda_graphs is the runner's to decide: make the runner with them", option="cuda_graphs"
+                )
             self.runner: Runner = model
         else:
             self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs)
