@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
+from gesso.models.card import read_card
+from gesso.models.hub import bundled, resolve
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("page", ["control.md"])
@@ -17,3 +21,25 @@ def test_the_python_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]
     for block in blocks:
         exec(block, names)  # noqa: S102
     assert "return x + 7" in capsys.readouterr().out
+
+
+def test_the_table_of_the_readme_is_the_card_of_the_model() -> None:
+    """`gesso models show mini` reads the card; whoever trains anew writes both."""
+    card = read_card(resolve("mini"))
+    assert card is not None
+    _, *rows = re.findall(r"^\| .*%.*\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == len(card.skills)
+    for row, skill in zip(rows, card.skills, strict=True):
+        _, _, right, interval, goal, steps = (cell.strip() for cell in row.strip("|").split("|"))
+        assert right == f"{skill.right:.1%}"
+        assert interval == f"{skill.low:.1%} to {skill.high:.1%}"
+        assert (goal, steps) == (f"{skill.goal:.0%}", f"{skill.steps:.1f}")
+
+
+def test_every_bundled_model_has_a_card() -> None:
+    for name in bundled():
+        card = read_card(resolve(name))
+        assert card is not None
+        assert card.skills
+        assert card.limits
+        assert all(skill.low <= skill.right <= skill.high for skill in card.skills)

@@ -6,10 +6,15 @@
 Everything public is listed in `__all__`; heavy imports happen when a name is first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+
+# Not typing's: every command and every program starts here, and typing is slow to import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
     from gesso.control.choose import choose

@@ -7,6 +7,7 @@ GessoError
 │   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
+│   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
 ├── QueueFullError       too many requests wait already
@@ -21,6 +22,13 @@ class GessoError(Exception):
 
 class UserError(GessoError, ValueError):
     """The caller can mend it; the command line prints one line and exits with 2."""
+
+    def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+        """The option or field that is meant, where there is one."""
+        self.hint = hint
+        """What to do instead, where there is something to say beyond the message."""
 
 
 class OptionError(UserError):
@@ -41,6 +49,10 @@ class HubError(UserError):
 
 class TextError(UserError):
     """A prompt, chat template or tokenizer cannot be used."""
+
+
+class ImageError(UserError):
+    """An image or a clip cannot be read, or is too large."""
 
 
 class DataError(UserError):

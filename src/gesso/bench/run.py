@@ -11,7 +11,7 @@ from gesso.bench.report import Report, make_report
 from gesso.engine.engine import Engine
 from gesso.models.describe import parameters
 
-Telling = Callable[[str], AbstractContextManager[None]]
+Telling = Callable[[str], AbstractContextManager[object]]
 """Shows what is being done for as long as it takes."""
 
 

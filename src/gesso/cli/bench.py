@@ -1,15 +1,13 @@
 """`gesso bench`."""
 
-import contextlib
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import working
 
 if TYPE_CHECKING:
     from gesso.bench.cells import Cell, Settings
@@ -144,7 +142,7 @@ def _count(
             raise OptionError(f"{option} is for measuring: --device meta counts bytes alone")
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
-    with _telling("counting"):
+    with working("counting"):
         report = account_report(config, _name(path, *formats), pick_dtype(dtype, META), cells, chosen)
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
@@ -168,7 +166,7 @@ def _run_random(
 
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
-    with _telling("drawing the weights"):
+    with working("drawing the weights"):
         engine = random_engine(config, _name(path, *formats), device, dtype, cells, chosen)
     return _measure(engine, cells, settings, random=True)
 
@@ -188,13 +186,13 @@ def _run(
     check_lengths(cells, read_model_config(folder))
     from gesso.api import load
 
-    with _telling("loading"):
+    with working(f"loading {name}"):
         engine = load(name, device, dtype, offline=offline)
     report = _measure(engine, cells, settings, random=False)
     if peer is not None and report["complete"]:
         job = peer_job(engine, folder, cells, settings)
         del engine
-        with _telling(peer):
+        with working(peer):
             report["peer"] = {"name": peer, **run_peer(job)}
     return report
 
@@ -205,7 +203,7 @@ def _measure(engine: "Engine", cells: "list[Cell]", settings: "Settings", *, ran
 
     interrupted = threading.Event()
     with first_interrupt(interrupted.set):
-        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=_telling)
+        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=working)
 
 
 def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *, random: bool) -> "Settings":
@@ -265,15 +263,3 @@ def _use_threads(threads: int | None) -> None:
     if threads < 1:
         raise OptionError(f"--threads must be at least 1, got {threads}")
     torch.set_num_threads(threads)
-
-
-@contextlib.contextmanager
-def _telling(told: str) -> Iterator[None]:
-    """A line in a terminal while the work goes on."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(told):
-        yield

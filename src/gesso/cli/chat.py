@@ -1,9 +1,12 @@
 """`gesso chat`: a conversation in the terminal."""
 
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
+from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
     from gesso.cli.remote import RemoteModel
@@ -76,13 +79,14 @@ def chat(
     else:
         from gesso.api import load
 
-        partner = load(model, device, dtype, offline=offline, adapter=adapter)
+        with working(f"loading {model}"):
+            partner = load(model, device, dtype, offline=offline, adapter=adapter)
         special = partner.tokenizer.special_ids
-    live = sys.stdout.isatty() and sys.stdin.isatty()
+    live = sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stdout)
     if live:
         import readline  # noqa: F401  (gives input() its line editing)
 
-        note(f"{model} \N{MIDDLE DOT} {HELP}")
+        note(_wrapped(f"{model} \N{MIDDLE DOT} {HELP}"))
     start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
     messages = list(start)
     while (line := _ask(live)) is not None:
@@ -92,7 +96,7 @@ def chat(
             messages = list(start)
             continue
         if line.startswith("/"):
-            note(f"no command {line.split()[0]}: {HELP}")
+            note(_wrapped(f"no command {line.split()[0]}: {HELP}"))
             continue
         if not line.strip():
             continue
@@ -105,8 +109,20 @@ def chat(
             note(f"gesso: {error}")
             messages.pop()
             continue
+        if result.finish_reason == "cancelled":
+            # Half an answer would be taken for a whole one in the turns that follow.
+            messages.pop()
+            if not live:
+                return 130
+            note("this turn is forgotten")
+            continue
         messages.append({"role": "assistant", "content": result.text})
     return 0
+
+
+def _wrapped(text: str) -> str:
+    """`text` in lines as wide as the terminal."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
 
 
 def _remote(server: str, model: str, api_key: str | None) -> "RemoteModel":

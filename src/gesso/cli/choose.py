@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import run_shown, working
 
 if TYPE_CHECKING:
     from gesso.control.choose import ChooseResult
@@ -45,12 +46,12 @@ def choose(
     text = read_prompt(prompt)
     from gesso.api import load
     from gesso.control.choose import choose as choose_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    with working(f"loading {model}"):
+        engine = load(model, device, dtype, offline=offline, adapter=adapter)
     turns = [("system", system), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns if content is not None]
-    result = run_job(engine, choose_job(engine, text if raw else messages, answers, raw=raw, seed=seed))
+    result = run_shown(engine, choose_job(engine, text if raw else messages, answers, raw=raw, seed=seed))
     if as_json:
         print(json.dumps({**dataclasses.asdict(result), "best": result.best.text}, ensure_ascii=False))
     else:

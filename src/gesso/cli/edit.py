@@ -9,6 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.progress import run_shown, working
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -64,9 +65,9 @@ def edit(
     from gesso.api import load
     from gesso.control.edit import CONTEXT, STRENGTH
     from gesso.control.edit import edit as edit_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    with working(f"loading {model}"):
+        engine = load(model, device, dtype, offline=offline, adapter=adapter)
     job = edit_job(
         engine,
         text,
@@ -78,7 +79,7 @@ def edit(
         seed=seed,
         max_new_tokens=max_new_tokens,
     )
-    result = run_job(engine, job)
+    result = run_shown(engine, job)
     if result.left_out is not None:
         raise GessoError(f"nothing is changed: {result.left_out}")
     accepted = _asked(text, result.text) if interactive else result.text
@@ -168,6 +169,7 @@ def _print_diff(result: "EditResult") -> None:
     """The diff, in colours where somebody looks, and then with how it was made."""
     from rich.console import Console
 
+    from gesso.cli.render import flow
     from gesso.control.edit import split_lines
 
     if not sys.stdout.isatty():
@@ -179,7 +181,7 @@ def _print_diff(result: "EditResult") -> None:
     if result.changed:
         console.print(_drawn(split_lines(result.diff)), soft_wrap=True)
     told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
-    console.print(" \N{MIDDLE DOT} ".join(told if result.changed else ["nothing changes", *told]), style="dim")
+    console.print(flow(told if result.changed else ["nothing changes", *told], console.width), style="dim")
 
 
 def _drawn(lines: list[str]) -> "Text":

@@ -8,6 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.progress import run_shown, working
 
 if TYPE_CHECKING:
     from gesso.control.fill import FillResult
@@ -56,9 +57,9 @@ def fill(
     document = parse_document(text)
     from gesso.api import load
     from gesso.control.fill import fill as fill_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    with working(f"loading {model}"):
+        engine = load(model, device, dtype, offline=offline, adapter=adapter)
     job = fill_job(
         engine,
         document,
@@ -70,7 +71,7 @@ def fill(
         canvas_length=canvas_length,
         temperature=temperature,
     )
-    result = run_job(engine, job)
+    result = run_shown(engine, job)
     if in_place:
         write_atomically(Path(file), data, result.text.encode())
     elif output is not None:
@@ -93,7 +94,7 @@ def _show(document: "Document", result: "FillResult") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from gesso.cli.render import printable
+    from gesso.cli.render import flow, printable
 
     shown = Text()
     for text, hole in zip_longest(document.texts, result.holes):
@@ -104,4 +105,4 @@ def _show(document: "Document", result: "FillResult") -> None:
     told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
     if result.truncated:
         told.append("text far from a hole was left out")
-    console.print(" \N{MIDDLE DOT} ".join(told), style="dim")
+    console.print(flow(told, console.width), style="dim")

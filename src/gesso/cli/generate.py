@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import is_screen, working
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Stream
@@ -101,10 +102,11 @@ def generate(
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import present, recorded
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    with working(f"loading {model}"):
+        engine = load(model, device, dtype, offline=offline, adapter=adapter)
     message = [{"role": "user", "content": text}]
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
-    live = not (as_json or plain) and sys.stdout.isatty()
+    live = not (as_json or plain) and is_screen(sys.stdout)
     stream: Stream = engine.stream(
         text if raw else conversation,
         drafts=live or trace is not None,
@@ -124,21 +126,22 @@ def read_prompt(prompt: str | None) -> str:
     """The prompt, or what standard input holds.
 
     Raises:
-        TextError: there is none.
+        TextError: there is none, or nothing but white space.
     """
     from gesso.errors import TextError
 
-    if prompt == "":
-        raise TextError("the prompt is empty")
     if prompt is not None and prompt != "-":
+        if not prompt.strip():
+            raise TextError("the prompt is blank", option="prompt")
         return prompt
     if sys.stdin is None or sys.stdin.isatty():
-        raise TextError('no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in')
+        message = 'no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in'
+        raise TextError(message, option="prompt")
     try:
         text = sys.stdin.read()
     except UnicodeDecodeError as error:
-        raise TextError(f"standard input is no UTF-8 text: {error}") from None
+        raise TextError(f"standard input is no UTF-8 text: {error}", option="prompt") from None
     text = text.removesuffix("\n")
-    if not text:
-        raise TextError("the prompt on standard input is empty")
+    if not text.strip():
+        raise TextError("the prompt on standard input is blank", option="prompt")
     return text

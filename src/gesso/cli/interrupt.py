@@ -6,21 +6,31 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from gesso.cli.signals import SIGNALS
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextlib.contextmanager
 def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C calls `action`, from the signal handler; a second one interrupts as usual."""
+    """The first Ctrl-C or SIGTERM calls `action`, from the signal handler; a second one interrupts as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in NUMBERS}
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        SIGNALS.received = number
         action()
-        signal.signal(signal.SIGINT, before)
+        restore()
 
-    signal.signal(signal.SIGINT, handle)
+    for number in NUMBERS:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

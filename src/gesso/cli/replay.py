@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gesso.cli.progress import is_screen
+
 if TYPE_CHECKING:
     from gesso.engine.events import Event
 
@@ -21,7 +23,7 @@ def replay(
 
     if speed < 0:
         raise OptionError(f"--speed must be at least 0, got {speed}")
-    live = sys.stdout.isatty()
+    live = is_screen(sys.stdout)
     special, events = read_trace(file)
     result = present(_paced(events, speed if live else 0.0), live=live, as_json=False, special=special)
     return 130 if result.finish_reason == "cancelled" else 0
