@@ -1,5 +1,6 @@
 """The skills with open slots: their graders, their phrasings, and what is held out of training."""
 
+import inspect
 import json
 import random
 import re
@@ -11,7 +12,7 @@ from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
-from gesso.tasks.skills.filling import PROMPT
+from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, expand, variants
@@ -184,9 +185,12 @@ def test_abstention_knows_seven_kinds() -> None:
 
 
 def test_fills_ask_what_the_fill_asks() -> None:
+    from gesso.control import window
     from gesso.control.fill import INSTRUCTION
 
     assert PROMPT == INSTRUCTION
+    source = inspect.getsource(window)
+    assert repr(LATER)[1:-1] in source
 
 
 def test_calls_are_read_as_the_parser_reads_them() -> None:
