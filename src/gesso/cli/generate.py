@@ -100,7 +100,8 @@ def generate(
     text = read_prompt(prompt)
     from gesso.api import load
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.session import present, recorded
+    from gesso.cli.session import present
+    from gesso.engine.trace import record
 
     with working(f"loading {model}"):
         engine = load(model, device, dtype, offline=offline, adapter=adapter)
@@ -116,7 +117,7 @@ def generate(
     )
     events: Iterator[Event] = iter(stream)
     if trace is not None:
-        events = recorded(events, trace, model=model, prompt=text, special=engine.tokenizer.special_ids)
+        events = record(events, trace, model=model, prompt=text, special=engine.tokenizer.special_ids)
     with first_interrupt(stream.cancel):
         result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
     return 130 if result.finish_reason == "cancelled" else 0
