@@ -14,9 +14,9 @@ from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
 from gesso.control.window import between, lead_of, spread
-from gesso.diffusion.logits_processing import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
+from gesso.generation import LARGEST_BIAS
 
 DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 200
 PIECES = (
@@ -90,7 +90,7 @@ def test_several_holes_see_what_was_chosen_before(tiny: Engine) -> None:
     job = fill(tiny, "a{{: 1}}b{{: 2}}c", seed=1, max_denoising_steps=2)
     (first,) = next(job)
     a, b, c = (tiny.tokenizer.encode(text) for text in "abc")
-    rest = [*c, tiny.end_of_turn, tiny.filling, tiny.filling]
+    rest = [*c, tiny.end_of_turn, tiny.pad_fill, tiny.pad_fill]
     assert first.options["canvas"] == [*a, None, *b, None, None, *rest][:CANVAS]
     results = tiny.generate_batch([first])
     (second,) = job.send(results)

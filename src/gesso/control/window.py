@@ -79,7 +79,10 @@ class Windows:
         if near < 0:
             raise TextError("the prompt is empty: there is no text before the hole")
         if len(head) > space:
-            raise OptionError(f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}")
+            raise OptionError(
+                f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}",
+                option="instruction",
+            )
         far = before[: len(before) - near]
         kept = far[max(0, len(far) - (space - len(head))) :]
         self.truncated |= len(kept) < len(far)
@@ -98,6 +101,7 @@ class Windows:
             engine.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
+            max_tokens=self.limit,
         )
 
     def _write(self, tokens: Tokens) -> str:
