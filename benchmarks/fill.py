@@ -8,9 +8,9 @@ The programs are held-out examples of the `code` task, whose prompt is the instr
 does what the task asks. Beside it stands the same model writing from left to right, greedily by its causal pass, with
 the same prompt and what stands before the hole, but nothing of what stands behind it: `left_to_right` puts all it
 writes into the hole, `cut` what it writes up to the end of the name or the line, which the model is not told of. The
-ceiling is the share of programs that pass with their own text put back. Without an instruction the programs are
-held-out functions of the skill `filling`, whose comments tell what they do, and holes are what follows from the rest:
-the expression, the lines below the head, an argument's name where it is used. The last line is JSON.
+ceiling is the share of programs that pass with their own text put back. Without an instruction programs are held-out
+functions of the skill `filling`, whose comments tell what they do, and holes are what follows from the rest: the
+expression, the lines below the head, an argument's name where it is used. The last line is JSON.
 """
 
 import argparse
@@ -118,8 +118,8 @@ def left_to_right(engine: Engine, case: Case) -> str:
     model = engine.model
     lead = lead_of(case.before)
     prefix = engine.tokenizer.encode(case.before.removesuffix(lead))
-    ids = [*engine.start(Request(case.example.prompt)).prompt.ids, *prefix]
-    cache = model.new_cache(batch_size=1, max_seq_len=len(ids) + LONGEST)
+    ids = [*engine.start(Request(case.example.prompt)).prompt, *prefix]
+    cache = model.new_cache(batch_size=1, reserve=len(ids) + LONGEST)
     written: list[int] = []
     pending = torch.tensor([ids])
     while len(written) < LONGEST:

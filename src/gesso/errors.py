@@ -21,7 +21,13 @@ class GessoError(Exception):
 
 
 class UserError(GessoError, ValueError):
-    """The caller can mend it; the command line prints one line and exits with 2."""
+    """The caller can mend it; the command line prints one line and exits with 2.
+
+    Args:
+        message: one line for people, which says what is wrong.
+        option: name of the option to blame, as a Python keyword, where one is; HTTP's `param` is made from it.
+        hint: what to do about it, where the message does not say so.
+    """
 
     def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)

@@ -14,9 +14,9 @@ from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
 from gesso.control.window import between, lead_of, spread
-from gesso.diffusion.logits_processing import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
+from gesso.generation import LARGEST_BIAS
 
 DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 200
 PIECES = (

@@ -116,7 +116,7 @@ class Reciter:
         self.passes += 1
         return torch.tensor([self._say(row, width) for row, width in zip(cache.rows, widths, strict=True)]).flatten()
 
-    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:  # noqa: ARG002
+    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:
         zeros = torch.zeros(said_N.shape)
         return VocabularyPass(said_N, said_N, zeros, zeros, torch.zeros(said_N.shape[0], 1))
 

@@ -142,7 +142,7 @@ class FakeService:
     def stats(self) -> Stats:
         return STATS
 
-    def close(self, drain_seconds: float = 0.0) -> None:  # noqa: ARG002
+    def close(self, drain_seconds: float = 0.0) -> None:
         self.ready = False
         for ticket in self.tickets:
             ticket.cancel()

@@ -67,7 +67,9 @@ def choose(
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
         if len(answer) > width:
-            raise OptionError(f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}")
+            raise OptionError(
+                f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}", option="options"
+            )
     one_step = {**settings, "max_denoising_steps": 1, "max_new_tokens": width}
     requests = [Request(prompt, {**one_step, "probe": answers}, adapter)]
     for answer in answers:
@@ -89,14 +91,16 @@ def choose(
 
 def _check(options: Sequence[str]) -> None:
     if isinstance(options, str) or not all(isinstance(option, str) for option in options):
-        raise OptionError("options must be a list of strings")
+        raise OptionError("options must be a list of strings", option="options")
     if not 2 <= len(options) <= MOST_OPTIONS:
-        raise OptionError(f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}")
+        raise OptionError(
+            f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}", option="options"
+        )
     if "" in options:
-        raise OptionError("options: an answer is empty")
+        raise OptionError("options: an answer is empty", option="options")
     twice = next((option for option in options if list(options).count(option) > 1), None)
     if twice is not None:
-        raise OptionError(f"options: {twice!r} is given twice")
+        raise OptionError(f"options: {twice!r} is given twice", option="options")
 
 
 def _shares(logprobs: Sequence[float]) -> list[tuple[float, float]]:

@@ -102,15 +102,13 @@ def edit(
     parts = (selection or Everything()).of(text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
-    config = engine.defaults.override(canvas_length=options.get("canvas_length"))
+    config = engine.defaults.override(canvas_length=options.get("canvas_length"), stopping=options.get("stopping"))
     width = config.canvas_length or engine.config.canvas_length
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:
-        # What starts from a text need not be seen twice to be stable, and it is as often right when it is less sure.
-        started["stability_threshold"] = 0
-        started["confidence_threshold"] = max(config.confidence_threshold, SURE_ENOUGH)
+        started |= config.stopping_options.for_given_text(sure=SURE_ENOUGH)
     prompt = edit_prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
     (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
     left_out = _fault(answer)
@@ -169,12 +167,12 @@ def _moved(line: str, skipped: int) -> str:
 
 def _check(instruction: str, context: int, options: dict[str, Any]) -> None:
     if not isinstance(instruction, str) or not instruction.strip():
-        raise OptionError("instruction is empty")
+        raise OptionError("instruction is empty", option="instruction")
     if not isinstance(context, int) or isinstance(context, bool) or context < 0:
-        raise OptionError(f"context must be an integer of at least 0, got {context!r}")
+        raise OptionError(f"context must be an integer of at least 0, got {context!r}", option="context")
     for option in _OWN:
         if option in options:
-            raise OptionError(f"{option}: an edit decides it itself")
+            raise OptionError(f"{option}: an edit decides it itself", option=option)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -184,13 +182,15 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     """The tokens of the selection, which the model must be able to write."""
     if not text:
-        raise OptionError("text: there is nothing to edit in what is selected")
+        raise OptionError("text: there is nothing to edit in what is selected", option="text")
     tokens = tokenizer.encode(text)
     special = next((token for token in tokens if token in tokenizer.special_ids), None)
     if special is not None:
-        raise OptionError(f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model")
+        raise OptionError(
+            f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text"
+        )
     if tokenizer.decode(tokens) != text:
-        raise OptionError("text: the selection cannot be written exactly in the model's tokens")
+        raise OptionError("text: the selection cannot be written exactly in the model's tokens", option="text")
     return tokens
 
 

@@ -56,9 +56,9 @@ class Lines:
 
     def __post_init__(self) -> None:
         if self.first < 1:
-            raise OptionError(f"lines are counted from 1, got {self.first}")
+            raise OptionError(f"lines are counted from 1, got {self.first}", option="lines")
         if self.last < self.first:
-            raise OptionError(f"lines must be in order, got {self.first}-{self.last}")
+            raise OptionError(f"lines must be in order, got {self.first}-{self.last}", option="lines")
 
     @classmethod
     def parse(cls, written: str) -> "Lines":
@@ -69,7 +69,9 @@ class Lines:
         """
         found = _LINES.fullmatch(written)
         if found is None:
-            raise OptionError(f"lines must be a line such as 10 or a range such as 10-24, got {written!r}")
+            raise OptionError(
+                f"lines must be a line such as 10 or a range such as 10-24, got {written!r}", option="lines"
+            )
         return cls(int(found[1]), int(found[2] or found[1]))
 
     def of(self, text: str) -> Parts:
@@ -77,7 +79,7 @@ class Lines:
         if (ends[-1][1] if ends else 0) < len(text):
             ends.append((len(text), len(text)))
         if self.last > len(ends):
-            raise OptionError(f"lines: the text has {len(ends)}, so there is no line {self.last}")
+            raise OptionError(f"lines: the text has {len(ends)}, so there is no line {self.last}", option="lines")
         start = ends[self.first - 2][1] if self.first > 1 else 0
         end = ends[self.last - 1][0]
         return Parts(text[:start], text[start:end], text[end:])
@@ -91,13 +93,15 @@ class Match:
 
     def __post_init__(self) -> None:
         if not self.text:
-            raise OptionError("match is empty")
+            raise OptionError("match is empty", option="match")
 
     def of(self, text: str) -> Parts:
         # Places may overlap: `aa` stands in `aaa` twice.
         places = [found.start() for found in re.finditer(f"(?={re.escape(self.text)})", text)]
         if len(places) != 1:
-            raise OptionError(f"match must occur exactly once in the text, it occurs {len(places)} times")
+            raise OptionError(
+                f"match must occur exactly once in the text, it occurs {len(places)} times", option="match"
+            )
         end = places[0] + len(self.text)
         return Parts(text[: places[0]], self.text, text[end:])
 
@@ -109,7 +113,7 @@ def selection_of(lines: str | None, match: str | None) -> Selection:
         OptionError: both are given, or one means nothing.
     """
     if lines is not None and match is not None:
-        raise OptionError("match and lines contradict each other: give one of them")
+        raise OptionError("match and lines contradict each other: give one of them", option="match")
     if lines is not None:
         return Lines.parse(lines)
     return Everything() if match is None else Match(match)

@@ -79,7 +79,10 @@ class Windows:
         if near < 0:
             raise TextError("the prompt is empty: there is no text before the hole")
         if len(head) > space:
-            raise OptionError(f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}")
+            raise OptionError(
+                f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}",
+                option="instruction",
+            )
         far = before[: len(before) - near]
         kept = far[max(0, len(far) - (space - len(head))) :]
         self.truncated |= len(kept) < len(far)

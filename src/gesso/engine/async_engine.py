@@ -127,12 +127,13 @@ class AsyncEngine:
         self._check_alive()
         if request.adapter is not None and request.adapter not in self.adapters:
             known = ", ".join(self.adapters) or "none"
-            raise OptionError(f"no adapter {request.adapter!r}; known: {known}")
+            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
         state = self.engine.start(request, self._chunk, self.limits.max_model_len, measure=False)
         if (need := self._core.need(state)) > self._kv_memory:
             raise OptionError(
                 f"the request needs {need:,} bytes of cache, the server has {self._kv_memory:,}: shorten the prompt "
-                "or max_new_tokens"
+                "or max_new_tokens",
+                option="max_new_tokens",
             )
         with self._changed:
             self._check_alive()

@@ -6,9 +6,6 @@ import torch
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.logits_processing import LogitsProcessing
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
 from gesso.generation import NARROWEST, GenerationConfig
@@ -16,16 +13,16 @@ from gesso.text.tokenizer import Tokenizer
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """The published sampler, with a request's settings."""
+    """Return the sampler, schedule and stopping rule of a request, with the steps that it takes."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
-        schedule=LinearSchedule(config.t_min, config.t_max, steps),
-        sampler=EntropyBoundSampler(config.entropy_bound),
-        stopping=StableAndConfident(
-            config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
-        ),
         max_denoising_steps=left,
+        total_steps=steps,
+        schedule=config.schedule_options,
+        sampler=config.sampler_options,
+        stopping=config.stopping_options,
+        end_tokens=config.eos_token_ids if ends else (),
         shaping=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
@@ -89,7 +86,7 @@ class Canvases:
             canvas=number,
             step=before + canvas.steps,
             max_denoising_steps=before + rules.max_denoising_steps,
-            temperature=rules.schedule.temperature(rules.max_denoising_steps - canvas.steps + 1),
+            temperature=rules.temperature(canvas.steps),
             tokens=tuple(tokens),
             accepted=tuple(canvas.accepted_C.tolist()),
             entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),

@@ -58,14 +58,16 @@ def tool_expression(
     if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
         return None
     if choice not in ("auto", "required") and not isinstance(choice, Mapping):
-        raise OptionError(f"tool_choice must be auto, none, required or a function, got {choice!r}")
+        raise OptionError(
+            f"tool_choice must be auto, none, required or a function, got {choice!r}", option="tool_choice"
+        )
     functions = {_function(tool)["name"]: _function(tool) for tool in tools}
     if not functions:
-        raise OptionError("tool_choice needs tools")
+        raise OptionError("tool_choice needs tools", option="tool_choice")
     if isinstance(choice, Mapping):
         name = _function(choice)["name"]
         if name not in functions:
-            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}")
+            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}", option="tool_choice")
         functions = {name: functions[name]}
     free = choice == "auto"
     # What is called of its own accord and is not strict may have any arguments.
@@ -80,7 +82,7 @@ def tool_expression(
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     function = tool.get("function")
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise OptionError("tools: a tool needs a function with a name")
+        raise OptionError("tools: a tool needs a function with a name", option="tools")
     return function
 
 

@@ -35,16 +35,7 @@ CPU_CHUNK, CHUNK = 128, 512
 class Request:
     """One prompt with its settings.
 
-    `options` are fields of `GenerationConfig` and
-        raw (bool): the prompt is the text itself, without the chat template.
-        thinking (bool): let the model think first.
-        tools (list of mappings): functions it may call, as OpenAI's API describes them.
-        tool_choice (str or mapping): `auto`, `none`, `required`, or the function that is to be called. A call that is
-            asked for, or of a function with `strict: true`, has arguments that are valid under its schema.
-        parallel_tool_calls (bool): whether there may be more than one call.
-        begin (str): what the answer is made to begin with; it is part of the output.
-        prediction (str): what the answer will mostly be. Canvases start from it, with noise in the place of a share
-            `strength` (0.3 without it), and are done as soon as they are confident: a good one saves steps.
+    `options` are those of `GenerationConfig` and of `RequestOptions`; None leaves an option at its default.
     """
 
     prompt: Prompt
@@ -96,7 +87,9 @@ class Engine:
         """
         if isinstance(model, Runner):
             if cuda_graphs:
-                raise OptionError("cuda_graphs is the runner's to decide: make the runner with them")
+                raise OptionError(
+                    "cuda_graphs is the runner's to decide: make the runner with them", option="cuda_graphs"
+                )
             self.runner: Runner = model
         else:
             self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs)

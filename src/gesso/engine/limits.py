@@ -27,11 +27,11 @@ class Limits:
         for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise OptionError(f"{name} must be at least {least}, got {value}")
+                raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
         if self.prefill_chunk is not None and self.prefill_chunk < 16:
-            raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}")
+            raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}", option="prefill_chunk")
         if self.request_timeout is not None and not self.request_timeout > 0:
-            raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}")
+            raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}", option="request_timeout")
 
 
 @dataclass(frozen=True, slots=True)

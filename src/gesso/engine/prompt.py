@@ -43,8 +43,9 @@ def prompt_ids(
     if not ids:
         raise TextError("the prompt is empty: it has no tokens")
     if (thinking or tools) and (raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))):
-        name = "thinking needs" if thinking else "tools need"
-        raise OptionError(f"{name} the chat template: it goes with a string or chat messages, without raw")
+        name, needs = ("thinking", "needs") if thinking else ("tools", "need")
+        message = f"{name} {needs} the chat template: it goes with a string or chat messages, without raw"
+        raise OptionError(message, option=name)
     for token in ids:
         if not 0 <= token < vocab_size:
             raise TextError(f"token id {token} is outside the vocabulary of {vocab_size}")

@@ -13,11 +13,10 @@ from gesso.constraints.expression import Expression
 from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
 from gesso.engine.cost import CostModel
 from gesso.engine.prompt import Prompt, encode_text, prompt_ids
-from gesso.engine.request_options import RequestOptions, parse_options
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError, UserError
-from gesso.generation import GenerationConfig
+from gesso.generation import GenerationConfig, RequestOptions, split_options
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
@@ -77,14 +76,14 @@ class RequestBuilder:
             TextError: a prompt that cannot be used.
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
-        asked = parse_options(options)
+        asked, given = split_options(options)
         calls = tool_expression(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
-        generation = self._predicted(asked, context) if asked.prediction else asked.generation
+        generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
         inputs = self._tokenise(prompt, asked, context)
         check_settings(config, shape, self._tokenizer.special)
         width = config.canvas_length or shape.canvas_length
-        prefix = self._encode("begin", asked.response_prefix, context) if asked.response_prefix else []
+        prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
         constraint = self._constrain(config, calls, asked)
@@ -92,7 +91,8 @@ class RequestBuilder:
         if whole + answer_positions(config, width) > context.limit:
             raise OptionError(
                 f"{len(inputs)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) are "
-                f"past {context.holder} {context.limit}"
+                f"past {context.holder} {context.limit}",
+                option="max_new_tokens",
             )
         return new_request(
             inputs,
@@ -130,14 +130,14 @@ class RequestBuilder:
     def _encode(self, name: str, text: str, context: Context) -> list[int]:
         return encode_text(self._tokenizer, text, f"{name}: the text", context.limit)
 
-    def _predicted(self, asked: RequestOptions, context: Context) -> Mapping[str, Any]:
+    def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
         """The options of a request whose canvases start from a predicted answer."""
         others = {
             "thinking": asked.thinking,
-            "begin": asked.response_prefix,
-            "start_canvas": asked.generation.get("start_canvas"),
+            "begin": asked.begin,
+            "start_canvas": given.get("start_canvas"),
         }
-        options, width = start_predicted(asked.generation, others, self._defaults, self._runner.config)
+        options, width = start_predicted(given, others, self._defaults, self._runner.config)
         tokens = self._encode("prediction", asked.prediction, context)
         return {**options, "start_canvas": self.canvases_of(tokens, width)}
 
@@ -164,13 +164,14 @@ class RequestBuilder:
         if name is None and calls is None:
             return None
         if name is not None and calls is not None:
-            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer")
-        if asked.response_prefix:
+            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
+        if asked.begin:
             what = name or "tool_choice"
-            raise OptionError(f"begin does not go with {what}: the whole answer is constrained")
+            raise OptionError(f"begin does not go with {what}: the whole answer is constrained", option="begin")
         name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
         if missing := [token for token in special if token not in self._tokenizer.special]:
-            raise OptionError(f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}")
+            message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
+            raise OptionError(message, option=name)
         ends, fill, vocab = config.eos_token_ids, self.pad_fill(config), self._runner.config.vocab_size
         try:
             expression = constraint_expression(config) if calls is None else calls
@@ -179,11 +180,12 @@ class RequestBuilder:
                 special = (*special, *reasoning.SPECIAL)
             automaton = compile_constraint(expression, self._tokenizer, ends, fill, vocab, special)
         except UserError as error:
-            raise OptionError(f"{name} cannot be used: {error}") from None
+            raise OptionError(f"{name} cannot be used: {error}", option=name) from None
         needed = automaton.shortest - 1
         if needed > config.max_new_tokens:
             raise OptionError(
-                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}"
+                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
+                option=name,
             )
         return OutputConstraint(lattice_of(automaton, self._runner.device))
 
@@ -196,7 +198,8 @@ def _with_length(config: GenerationConfig, width: int, space: int, *, given: boo
         room = space // width * width
         config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
     if pinned > config.max_new_tokens:
-        raise OptionError(f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}")
+        message = f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}"
+        raise OptionError(message, option="canvas")
     return config
 
 

@@ -47,7 +47,7 @@ class AdapterSwitch:
         """
         if name is not None and name not in self._layers:
             known = ", ".join(sorted(self._layers)) or "none"
-            raise OptionError(f"no adapter {name!r}; known: {known}")
+            raise OptionError(f"no adapter {name!r}; known: {known}", option="adapter")
 
     def activate(self, name: str | None) -> bool:
         """Compute with the adapter `name`, or with the base weights alone; returns whether that is a change.

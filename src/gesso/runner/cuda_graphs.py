@@ -108,13 +108,14 @@ def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
         OptionError: the model is not on a CUDA device, or its experts need the host.
     """
     if model.device.type != "cuda":
-        raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}")
+        raise OptionError(f"cuda_graphs needs a CUDA device, the model is on {model.device.type}", option="cuda_graphs")
     for _, _, block in model.blocks():
         with torch.no_grad():
             if not _in_one_call(block.experts, model.reference_parameter):
                 raise OptionError(
                     "cuda_graphs needs experts in bfloat16 and a GPU of compute capability 9 or 10, or quantized ones "
-                    "and Triton"
+                    "and Triton",
+                    option="cuda_graphs",
                 )
     return CudaGraphRunner(model, _CudaCapture(model.device))
 

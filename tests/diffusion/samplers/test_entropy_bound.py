@@ -7,7 +7,7 @@ from torch import Tensor
 
 from diffusion.reference import prediction, random_logits, reference
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.sampler import EntropyBoundSampler
+from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 
 ENTROPIES = st.lists(st.floats(0, 12, width=32), min_size=1, max_size=40)
 BOUNDS = st.floats(0, 50)
