@@ -69,7 +69,8 @@ def _known(name: str) -> Callable[[], Sequence[str]] | None:
     if name in WORDS:
         return lambda: WORDS[name]
     row = engine_options().get(name)
-    return (lambda: row.kind.words) if row is not None and isinstance(row.kind, Choice | StrategyName) else None
+    kind = None if row is None else row.kind
+    return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None
 
 
 def _tasks() -> Sequence[str]:
