@@ -69,7 +69,10 @@ def _known(name: str) -> Callable[[], Sequence[str]] | None:
     if name in WORDS:
         return lambda: WORDS[name]
     row = engine_options().get(name)
-    return (lambda: row.kind.words) if row is not None and isinstance(row.kind, Choice | StrategyName) else None
+    if row is None or not isinstance(row.kind, Choice | StrategyName):
+        return None
+    kind = row.kind
+    return lambda: kind.words
 
 
 def _tasks() -> Sequence[str]:

@@ -117,8 +117,8 @@ def fill(
         alternatives: how many other texts are reported of each hole at most.
         raw: without the chat template; there is no place for an instruction, hints and what is far right then.
         max_length: tokens that prompt and canvas may have, where that is less than the model's limit.
-        settings: those of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a length
-            of its own may have.
+        settings: those of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a
+            length of its own may have.
 
     Raises:
         TextError: a malformed document, one that the tokenizer changes, or no text was found.

@@ -1,9 +1,9 @@
 """The denoising of canvases, one step at a time.
 
 Life cycle of a `CanvasState`: its sampler makes the first canvas (noise, or a given canvas); in every `denoise_step`
-the model proposes a token per position, the sampler makes the next canvas of it, and the stopping rule is asked; when it
-is `finished` its `argmax_C`, what the sampler puts out, is what it says. Several states share a pass of the model; each
-has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
+the model proposes a token per position, the sampler makes the next canvas of it, and the stopping rule is asked; when
+it is `finished` its `argmax_C`, what the sampler puts out, is what it says. Several states share a pass of the model;
+each has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
 """
 
 from collections.abc import Sequence
