@@ -53,9 +53,8 @@ def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
 
 
 def _is_choice(row: Option) -> bool:
-    """Whether a strategy's option goes with some strategies only."""
-    role = row.owner.partition(" ")[0]
-    return role in STRATEGIES and len(STRATEGIES[role].names) > 1
+    """Whether it goes with some strategies only, there being others."""
+    return any(row.owner.startswith(registry.label) and len(registry.names) > 1 for registry in STRATEGIES.values())
 
 
 def _form(row: Option) -> str:
