@@ -24,8 +24,8 @@ def ids(engine: Engine, prompt: Any, **options: Any) -> list[int]:
         prompt,
         engine.tokenizer,
         engine.template,
-        vocab_size=engine.model.config.vocab_size,
-        image_token_ids=engine.model.config.image_token_ids,
+        vocab_size=engine.config.vocab_size,
+        image_token_ids=engine.config.image_token_ids,
         **options,
     )
 
@@ -104,7 +104,7 @@ def test_messages_and_raw_contradict_each_other(engine: Engine) -> None:
 
 
 def test_ids_outside_the_vocabulary_are_refused(engine: Engine) -> None:
-    vocab = engine.model.config.vocab_size
+    vocab = engine.config.vocab_size
     assert ids(engine, [0, vocab - 1]) == [0, vocab - 1]
     for token in (vocab, -1, 10**30):
         with pytest.raises(TextError, match=f"token id {token} is outside the vocabulary of {vocab}"):

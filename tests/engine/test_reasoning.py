@@ -36,7 +36,7 @@ def test_a_thought_is_closed_where_its_budget_is_used_up(
         parser.feed(tokens[mark])
     config = GenerationConfig(eos_token_ids=(special["<eos>"],), thinking_budget=5)
     given = [tokens[mark] for mark in block]
-    found = within_budget(given, parser, config, special, begin=[tokens[mark] for mark in begin])
+    found = within_budget(given, parser, config, special, response_prefix=[tokens[mark] for mark in begin])
     assert found == given[:kept] + [special[CHANNEL_END]] * closed
 
 

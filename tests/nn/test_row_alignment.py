@@ -1,54 +1,129 @@
-"""The least number of rows whose results do not depend on how many there are."""
+"""A row's bits do not depend on the rows beside it: the measured plans, and matmuls by them."""
 
 from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.nn import row_alignment as module
-from gesso.nn.linear import linear
-from gesso.nn.row_alignment import GRAINS, align_rows, grain
+from gesso.nn.linear import LONG, linear
+from gesso.nn.row_alignment import ALIGNMENTS, RowPlan, align_rows, multiply_aligned, pass_multiple, row_plan
 
 CPU = torch.device("cpu")
+LAST = ALIGNMENTS[-1]
+# input and output features, and whether the weight is stored the other way round: of the bundled models, of the tests'
+# tiny ones, a router, and some that MKL (few numbers), oneDNN and the packed formats get.
+SHAPES = [
+    *((192, out, False) for out in (8, 64, 128, 256, 1811)),
+    *((inside, 192, False) for inside in (128, 256)),
+    *((24, out, False) for out in (8, 24, 160)),
+    (8, 24, False),
+    (256, 15, False),
+    (LONG, 32, False),
+    (704, 31, False),
+    (704, 48, False),
+    (1811, 192, True),
+    (64, 24, True),
+]
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
-    module._cpu_grain.cache_clear()
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
     yield
-    module._cpu_grain.cache_clear()
+    torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("needed", [1, 4, 5, 8, 9, 16, 17])
-def test_the_least_that_is_kept_is_taken(fresh: None, monkeypatch: pytest.MonkeyPatch, needed: int) -> None:
-    """On a machine whose matmuls of fewer than `needed` rows round in another way, or than its library asks for."""
-    own = grain(CPU)
-    module._cpu_grain.cache_clear()
-
-    def rounding(x: Tensor, weight: Tensor) -> Tensor:
-        out = linear(x, weight)
-        return out if len(x) >= needed else out.float().mul(1 + 2.0**-7).to(out.dtype)
-
-    monkeypatch.setattr(module, "linear", rounding)
-    assert grain(CPU) == next((rows for rows in GRAINS if rows >= max(own, needed)), GRAINS[-1])
+def plan(multiply: module.Multiply, shape: tuple[int, int] = (48, 96)) -> RowPlan:
+    return row_plan(multiply, shape, torch.float32, False, False, 1)
 
 
-def test_it_is_asked_once_for_each_number_of_threads(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(module, "_keeps", lambda rows: asked.append(rows) is None)
-    for threads in (1, 2, 1, 2, 2):
-        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert grain(CPU) == GRAINS[0]
-    assert len(asked) == 2
-    assert grain(torch.device("meta")) == GRAINS[-1]
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("inside", "outside", "transposed"), SHAPES)
+def test_a_row_does_not_depend_on_those_beside_it(
+    inside: int, outside: int, transposed: bool, dtype: torch.dtype, count: int, threads: None
+) -> None:
+    torch.set_num_threads(count)
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(outside, inside, generator=generator).to(dtype)
+    weight = weight.T.contiguous().T if transposed else weight
+    x = torch.randn(256, inside, generator=generator).to(dtype)
+    bias = torch.randn(outside, generator=generator).to(dtype)
+    with torch.no_grad():
+        for own in (None, bias) if outside < 192 else (None,):
+            whole = linear(x[:160], weight, own)
+            for rows in (1, 4, 7, 12, 16, 24, 40, 144):
+                for start in (0, 5) if rows < 144 else (0, 16):
+                    part = linear(x[start : start + rows].clone(), weight, own)
+                    assert torch.equal(part, whole[start : start + rows]), (rows, start)
+
+
+@pytest.mark.parametrize("needed", [1, 4, 5, 8, 9, 12, 16])
+def test_the_least_multiple_that_keeps_the_bits_is_taken(needed: int) -> None:
+    """On a machine whose matmuls of fewer than `needed` rows round in another way."""
+
+    def rounding(x: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
+        out = (x.double() @ weight.double().T).float()
+        return out if len(x) >= needed else out * (1 + 2.0**-20)
+
+    assert plan(rounding) == RowPlan(next(rows for rows in ALIGNMENTS if rows >= needed))
+
+
+def test_rows_are_multiplied_in_calls_of_one_size_where_no_multiple_keeps_the_bits() -> None:
+    calls = []
+
+    def rounding(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        calls.append(len(x))
+        return F.linear(x.double(), weight.double(), bias).float() * (1 + len(x) * 2.0**-20)
+
+    assert plan(rounding) == RowPlan(LAST, together=False)
+    weight, x = torch.randn(48, 96), torch.randn(2, 50, 96)
+    calls.clear()
+    out = multiply_aligned(rounding, x, weight, None)
+    assert out.shape == (2, 50, 48)
+    assert set(calls[-7:]) == {LAST}
+    calls.clear()
+    assert torch.equal(multiply_aligned(rounding, x[1, 3:9], weight, None), out[1, 3:9])
+    assert calls == [LAST]
+
+
+def test_it_is_measured_once_for_each_kind_of_weight_and_number_of_threads(threads: None) -> None:
+    calls = []
+
+    def counting(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        calls.append(len(x))
+        return (x[:, None] * weight).sum(-1)  # rows cannot depend on each other
+
+    x = torch.randn(5, 6)
+    for kind in ("plain", "plain", "wider", "plain", "transposed", "wider", "threads", "threads"):
+        torch.set_num_threads(2 if kind == "threads" else 1)
+        weight = {"wider": torch.randn(8, 6), "transposed": torch.randn(6, 7).T}.get(kind, torch.randn(7, 6))
+        before = len(calls)
+        multiply_aligned(counting, x, weight, None)
+        calls.append(-(len(calls) - before))
+    assert [calls[i] < -1 for i in range(len(calls)) if calls[i] < 0] == [
+        *(True, False, True, False, True, False, True, False)
+    ]
+
+
+def test_large_weights_are_not_measured() -> None:
+    def never(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        raise AssertionError
+
+    assert plan(never, (2048, 2816)) == RowPlan(LAST)
 
 
 def test_rows_are_filled_up_with_the_last() -> None:
-    for count in (1, 3, 4, 5, 15, 16, 17, 40):
-        rows = grain(CPU) if count < GRAINS[-1] else GRAINS[-1]
-        x = torch.arange(count * 2.0).view(count, 2)
-        padded = align_rows(x)
-        assert len(padded) == -(-count // rows) * rows
-        assert torch.equal(padded[:count], x)
-        assert (padded[count:] == x[-1]).all()
+    for device, least in ((CPU, ALIGNMENTS[0]), (torch.device("meta"), LAST)):
+        assert pass_multiple(device) == least
+        for count in (1, 3, 4, 5, 15, 16, 17, 40):
+            rows = least if count < LAST else LAST
+            x = torch.arange(count * 2.0, device=device).view(count, 2)
+            padded = align_rows(x)
+            assert len(padded) == -(-count // rows) * rows
+            if device == CPU:
+                assert torch.equal(padded[:count], x)
+                assert (padded[count:] == x[-1]).all()

@@ -3,6 +3,9 @@
 import pytest
 from starlette.testclient import TestClient
 
+import gesso
+from gesso.constraints.compile import automata_stats
+from gesso.engine.constraint import table_stats
 from gesso.engine.events import Finished
 from gesso.errors import OptionError
 from gesso.server.app import create_app
@@ -113,6 +116,19 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         'gesso_http_requests_total{route="unknown",status="404"} 1.0',
     ):
         assert line in lines
+
+
+def test_metrics_of_compiled_constraints(client: TestClient) -> None:
+    mini = gesso.load("mini", device="cpu")
+    mini.start(gesso.Request("hi", {"regex": "[0-9]{7}"}))
+    values = dict(
+        line.split(" ") for line in client.get("/metrics").text.splitlines() if " " in line and line[0] != "#"
+    )
+    assert float(values["gesso_constraint_bytes"]) == automata_stats().bytes > 0
+    assert float(values["gesso_constraint_table_bytes"]) == table_stats().bytes > 0
+    misses = float(values["gesso_constraint_misses_total"])
+    mini.start(gesso.Request("hi", {"regex": "[0-9]{8}"}))
+    assert f"gesso_constraint_misses_total {misses + 1}" in client.get("/metrics").text
 
 
 def test_each_application_counts_for_itself(client: TestClient) -> None:

@@ -24,7 +24,7 @@ def run_bench(
     stopped: Callable[[], bool],
     telling: Telling,
 ) -> Report:
-    """Measure every cell. Rates are measured before and after, and the better ones count.
+    """Measures every cell. Rates are measured before and after, and the better ones count.
 
     Args:
         stopped: once it says so, the report tells what was measured so far.

@@ -11,18 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gesso.generation import engine_options
+from gesso.options import Choice, StrategyName
+
 COMPLETE = "_GESSO_COMPLETE"
 """The variable with which a shell asks for completions."""
 
 WORDS: dict[str, Sequence[str]] = {
-    "canvas_width": ("full", "need", "auto"),
     "dense": ("int8", "int4", "none"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "dtype": ("auto", "float32", "bfloat16", "float16"),
     "embedding": ("int8", "int4", "none"),
     "experts": ("int8", "int4", "none"),
     "method": ("lora", "qlora", "full"),
-    "mode": ("canvas", "ar", "auto"),
     "optimizer": ("adamw", "adamw8bit", "muon"),
     "peer": ("transformers",),
     "precision": ("auto", "float32", "bfloat16"),
@@ -31,7 +32,7 @@ WORDS: dict[str, Sequence[str]] = {
     "to": ("int8", "int4"),
     "verify": ("auto", "0", "1", "2"),
 }
-"""What options take, by the names of their parameters."""
+"""What options take, by the names of their parameters, where the table of options does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,11 @@ def _plain(own: Callable[..., list[Any]], context: Any, incomplete: str) -> list
 def _known(name: str) -> Callable[[], Sequence[str]] | None:
     if name in ("model", "task"):
         return {"model": model_names, "task": _tasks}[name]
-    return (lambda: WORDS[name]) if name in WORDS else None
+    if name in WORDS:
+        return lambda: WORDS[name]
+    row = engine_options().get(name)
+    kind = None if row is None else row.kind
+    return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None
 
 
 def _tasks() -> Sequence[str]:

@@ -8,7 +8,6 @@ function and a kind of byte is worked out once however many tokens share it.
     S states   V vocabulary   F functions   G kinds of bytes that no state tells apart   N nodes of a level
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -23,14 +22,15 @@ from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import Expression
 from gesso.constraints.placeholders import with_placeholders
 from gesso.constraints.regex import parse
+from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.constraints.token_text import token_bytes
 from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
 
 MAX_TABLE_BYTES = 256 * 2**20
 """Of the functions while they are composed, and so of the finished table."""
-KEPT = 64
-"""Automata that are remembered per tokenizer."""
+CACHE_BYTES = 256 * 2**20
+"""Of the automata and vocabulary trees that are kept for a tokenizer, on the host."""
 _UNKNOWN = -1
 _BATCH = 1 << 22
 
@@ -139,16 +139,34 @@ def token_automaton(
 
 
 class _Compiler:
-    """One tokenizer's tree, and the automata made of it last."""
+    """The texts of one tokenizer's tokens, and the trees and automata made of them last."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.texts = token_bytes(tokenizer)
-        self.trees: dict[tuple[int, tuple[int, ...]], VocabularyTree] = {}
-        self.made: OrderedDict[object, TokenAutomaton] = OrderedDict()
+        self.trees: SizedCache[tuple[int, tuple[int, ...]], VocabularyTree] = SizedCache(CACHE_BYTES // 4)
+        self.automata: SizedCache[object, TokenAutomaton] = SizedCache(CACHE_BYTES - self.trees.max_bytes)
+
+    def tree(self, size: int, placeholders: tuple[int, ...]) -> VocabularyTree:
+        """The tree of the first `size` tokens, of which some stand for placeholders."""
+        if (tree := self.trees.get((size, placeholders))) is None:
+            padded = [*self.texts[:size], *[None] * (size - len(self.texts))]
+            tree = VocabularyTree.build(with_placeholders(padded, placeholders) if placeholders else padded)
+            self.trees.put((size, placeholders), tree, held_bytes(tree))
+        return tree
 
 
-_lock = Lock()
+_compiling = Lock()
+_listing = Lock()
+"""Guards `_compilers` for as long as a look takes: the statistics never wait for a constraint that is compiled."""
 _compilers: WeakKeyDictionary[Tokenizer, _Compiler] = WeakKeyDictionary()
+
+
+def automata_stats() -> CacheStats:
+    """How many automata and vocabulary trees are kept, for all tokenizers of this process, and their bytes."""
+    with _listing:
+        compilers = list(_compilers.values())
+    caches = [cache.stats for compiler in compilers for cache in (compiler.automata, compiler.trees)]
+    return sum(caches, CacheStats())
 
 
 def compile_constraint(
@@ -174,22 +192,20 @@ def compile_constraint(
             or the automaton is too large.
         TextError: the tokenizer's decoder does more than join pieces.
     """
-    marked = tuple(tokenizer.special[name] for name in special)
-    key = (constraint, tuple(end_tokens), fill_token, vocab_size, marked)
+    placeholders = tuple(tokenizer.special[name] for name in special)
+    key = (constraint, tuple(end_tokens), fill_token, vocab_size, placeholders)
     # One at a time: two requests with one new schema compile it once.
-    with _lock:
-        if (compiler := _compilers.get(tokenizer)) is None:
-            compiler = _compilers[tokenizer] = _Compiler(tokenizer)
-        if key in compiler.made:
-            compiler.made.move_to_end(key)
-            return compiler.made[key]
-        size = len(compiler.texts) if vocab_size is None else vocab_size
-        if (size, marked) not in compiler.trees:
-            padded = [*compiler.texts[:size], *[None] * (size - len(compiler.texts))]
-            compiler.trees[size, marked] = VocabularyTree.build(with_placeholders(padded, marked) if marked else padded)
+    with _compiling:
+        with _listing:
+            compiler = _compilers.get(tokenizer)
+        if compiler is None:
+            compiler = _Compiler(tokenizer)
+            with _listing:
+                _compilers[tokenizer] = compiler
+        if (known := compiler.automata.get(key)) is not None:
+            return known
+        tree = compiler.tree(len(compiler.texts) if vocab_size is None else vocab_size, placeholders)
         expression = parse(constraint) if isinstance(constraint, str) else constraint
-        automaton = token_automaton(compile_bytes(expression), compiler.trees[size, marked], end_tokens, fill_token)
-        compiler.made[key] = automaton
-        if len(compiler.made) > KEPT:
-            compiler.made.popitem(last=False)
+        automaton = token_automaton(compile_bytes(expression), tree, end_tokens, fill_token)
+        compiler.automata.put(key, automaton, held_bytes(automaton))
         return automaton

@@ -99,6 +99,10 @@ class Lattice:
         """The class of every token, -1 for one that may stand nowhere."""
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
+    def prepare(self) -> None:
+        """Make the tables that else are made when they are first asked for: its size is final then."""
+        _ = self.token_classes, self.class_V
+
     def emissions(self, log_p_RV: Tensor) -> Emissions:
         """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
         return Emissions(*self._classes.summary(log_p_RV))

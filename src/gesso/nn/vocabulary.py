@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.kernels import Walk, usable
+from gesso.nn.elementwise import sigmoid_
 from gesso.nn.linear import linear
 from gesso.nn.row_alignment import align_rows
 
@@ -127,7 +128,7 @@ class Vocabulary(nn.Module):
 
     def cap_(self, scores: Tensor) -> Tensor:
         """Soft-cap, in place: cap * tanh(x / cap), by way of the sigmoid, which a CPU has five times as fast."""
-        return scores.mul_(2 / self.softcap).sigmoid_().mul_(2 * self.softcap).sub_(self.softcap)
+        return sigmoid_(scores.mul_(2 / self.softcap)).mul_(2 * self.softcap).sub_(self.softcap)
 
     @torch.no_grad()
     def predict(

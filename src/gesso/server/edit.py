@@ -23,7 +23,7 @@ _OWN = ("start_canvas", "strength", "canvas", "ignore_eos", "draft_frames")
 
 
 class EditRequest(Strict):
-    """A text, what to change about it, and in which part: lines, the place of a text, or everywhere."""
+    """Asks for a change of a text, in the whole of it or in a part: lines, or the place where a text stands."""
 
     model: str
     text: Annotated[str, StringConstraints(min_length=1)]
@@ -48,7 +48,7 @@ class EditRequest(Strict):
 
     @property
     def selection(self) -> Selection:
-        """What may change.
+        """Tells which part may change.
 
         Raises:
             OptionError: lines that cannot be.
@@ -57,7 +57,7 @@ class EditRequest(Strict):
 
 
 class Edited(BaseModel):
-    """The whole text after the edit, and what came in the place of the selection."""
+    """Holds the whole text after the edit, and what replaced the selection."""
 
     object: Literal["edit"]
     id: str
@@ -76,12 +76,12 @@ class Edited(BaseModel):
 
 
 def edit_routes(context: Context) -> APIRouter:
-    """The endpoint over this service."""
+    """Makes the route of edits over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["control"])
 
     @router.post("/v1/edit", response_model=None, responses={200: {"model": Edited}})
     async def edit_text(body: EditRequest, http: HttpRequest) -> Response:
-        """A text of which a part is changed as an instruction says, and nothing else."""
+        """Changes a part of a text as an instruction says, and nothing else."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:

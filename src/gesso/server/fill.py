@@ -28,12 +28,12 @@ EXTRA_SHARE = 4
 
 
 def fill_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of infilling over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["control"])
 
     @router.post("/v1/fill", response_model=None, responses={200: {"model": Filled}})
     async def fill_text(body: FillRequest, http: HttpRequest) -> Response:
-        """A text with its holes filled; all around them comes back byte for byte."""
+        """Fills the holes of a text; all around them comes back byte for byte."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:
@@ -68,7 +68,7 @@ def fill_routes(context: Context) -> APIRouter:
 
     @router.post("/infill", response_model=None, responses={200: {"model": Infilled}})
     async def infill(body: InfillRequest, http: HttpRequest) -> Response:
-        """What belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
+        """Fills in what belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
         model = body.model or context.settings.served_model_name
         adapter = context.adapter(model)
         if context.settings.log_prompts:
@@ -100,7 +100,7 @@ def fill_routes(context: Context) -> APIRouter:
 
 
 async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
-    """A completion between its prompt and its suffix, as they are, without the chat template."""
+    """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
     settings = sampling_options(body)
     stop = settings.pop("stop", ())

@@ -17,13 +17,13 @@ NEVER = -100.0
 
 
 class Vocabulary(Protocol):
-    """All that is asked of a tokenizer here."""
+    """Names all that is asked of a tokenizer here."""
 
     special: Mapping[str, int]
 
 
 def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as chat templates take them: arguments of calls as mappings, thoughts left out.
+    """Converts messages to what chat templates take: arguments of calls as mappings, reasoning left out.
 
     Raises:
         ApiError: the arguments of a call are no JSON object.
@@ -64,7 +64,7 @@ def _arguments(text: str, path: str) -> dict[str, Any]:
 
 
 def sampling_options(request: Sampling) -> dict[str, Any]:
-    """The engine's options that both kinds of completion have; what was not given is left out."""
+    """Collects the engine's options that both kinds of completion have; what was not given is left out."""
     stop = (request.stop,) if isinstance(request.stop, str) else request.stop
     bias = {int(token): value for token, value in (request.logit_bias or {}).items()}
     diffusion = request.diffusion or Diffusion()
@@ -89,7 +89,7 @@ def sampling_options(request: Sampling) -> dict[str, Any]:
 
 
 def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_tokens: int) -> dict[str, Any]:
-    """The engine's options of a chat completion.
+    """Collects the engine's options of a chat completion.
 
     Raises:
         ApiError: fields that contradict each other.

@@ -19,6 +19,7 @@ from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.train.ahead import batches
 from gesso.train.batch import Batch, make_batch
 from gesso.train.checkpoint import (
     Progress,
@@ -44,7 +45,7 @@ from gesso.train.records import (
     TrainingCallback,
     forget_after,
 )
-from gesso.train.step import LossModule, learning_rate, start_model, step_batch
+from gesso.train.step import LossModule, learning_rate, start_model
 
 
 def train(
@@ -132,8 +133,8 @@ class _Run:
             return self._outcome(path, "patience" if first < last else reason)
         self.callback.started(first, last, sum(p.numel() for _, p in trained(self.model)))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-        for step in range(first, last):
-            denoiser, encoder, norm, count = self._step(step)
+        for step, batch in enumerate(batches(self.recipe, first, last), start=first):
+            denoiser, encoder, norm, count = self._step(step, batch)
             totals += torch.tensor([denoiser, encoder, norm])
             tokens += count
             steps += 1
@@ -176,10 +177,9 @@ class _Run:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
         return Outcome(last, best if best.exists() else None, reason)
 
-    def _step(self, step: int) -> tuple[float, float, float, int]:
+    def _step(self, step: int, batch: Batch) -> tuple[float, float, float, int]:
         """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
         config, group = self.recipe.train, self.group
-        batch = step_batch(self.recipe, step)
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
