@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from gesso.engine.request_options import RequestOptions, parse_options
 
 from gesso.engine.engine import Engine
-from gesso.engine.request_options import RequestOptions, parse_options
 from gesso.errors import OptionError
 
 TOOL = {"type": "function", "function": {"name": "clock"}}
