@@ -21,7 +21,7 @@ REPEATS, WARMUP = 3, 1
 _MEASURING, _SHOWN, _MODEL = ({"rich_help_panel": panel} for panel in ("Measuring", opt.OUTPUT, "Model"))
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[MODEL]", help="Bundled name, folder or Hugging Face id; mini without it."),
+    typer.Argument(metavar="MODEL", help="Bundled name, folder or Hugging Face id; mini without it."),
 ]
 Prompt = Annotated[
     str, typer.Option(metavar="N,...", help="Tokens of the prompt; several lengths separated by commas.", **_MEASURING)
