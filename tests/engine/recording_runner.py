@@ -94,7 +94,7 @@ class RecordingRunner:
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
         return BYTES * (max_seq_len + max_write_len)
 
-    def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:  # noqa: ARG002
+    def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
         self._call("new_cache")
         handle = CacheHandle(next(self._numbers))
         self.caches[handle] = Cache()
@@ -132,7 +132,7 @@ class RecordingRunner:
         piece = self.script[start : start + width]
         return torch.tensor(piece + [self.fill] * (width - len(piece)))
 
-    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:  # noqa: ARG002
+    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:
         zeros = torch.zeros(said_N.shape)
         return VocabularyPass(said_N, said_N, zeros, zeros, torch.zeros(said_N.shape[0], 1))
 
@@ -164,7 +164,7 @@ class RecordingRunner:
         assert len(window) >= min(tokens, self.config.sliding_window - 1)
         self.caches[cache].content += content
 
-    def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:  # noqa: ARG002
+    def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:
         return BYTES * tokens
 
     def measure(self, work: Literal["step", "token"], item: CanvasItem) -> float:
