@@ -8,9 +8,9 @@ The programs are held-out examples of the `code` task, whose prompt is the instr
 does what the task asks. Beside it stands the same model writing from left to right, greedily by its causal pass, with
 the same prompt and what stands before the hole, but nothing of what stands behind it: `left_to_right` puts all it
 writes into the hole, `cut` what it writes up to the end of the name or the line, which the model is not told of. The
-ceiling is the share of programs that pass with their own text put back. Without an instruction the programs are
-held-out functions of the skill `filling`, whose comments tell what they do, and holes are what follows from the rest:
-the expression, the lines below the head, an argument's name where it is used. The last line is JSON.
+ceiling is the share of programs that pass with their own text put back. Without an instruction programs are held-out
+functions of the skill `filling`, whose comments tell what they do, and holes are what follows from the rest: the
+expression, the lines below the head, an argument's name where it is used. The last line is JSON.
 """
 
 import argparse

@@ -90,7 +90,7 @@ def test_several_holes_see_what_was_chosen_before(tiny: Engine) -> None:
     job = fill(tiny, "a{{: 1}}b{{: 2}}c", seed=1, max_denoising_steps=2)
     (first,) = next(job)
     a, b, c = (tiny.tokenizer.encode(text) for text in "abc")
-    rest = [*c, tiny.end_of_turn, tiny.filling, tiny.filling]
+    rest = [*c, tiny.end_of_turn, tiny.pad_fill, tiny.pad_fill]
     assert first.options["canvas"] == [*a, None, *b, None, None, *rest][:CANVAS]
     results = tiny.generate_batch([first])
     (second,) = job.send(results)

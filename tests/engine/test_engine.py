@@ -363,7 +363,7 @@ def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
 def test_a_start_canvas_of_several_canvases_starts_each_of_them(tiny: Engine) -> None:
     first, second = [5] * CANVAS, [9] * CANVAS
     stream = tiny.stream("hi", seed=1, start_canvas=[*first, *second], max_new_tokens=2 * CANVAS, ignore_eos=True)
-    sequence = stream._sequence
+    sequence = stream._state
     assert sequence.canvas.canvas_C.tolist() == first
     starts = [sequence.canvas.canvas_C.tolist() for event in stream if isinstance(event, BlockCommitted)]
     assert starts[0] == second
@@ -397,7 +397,7 @@ def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine
     assert two.token_ids == one.token_ids
     sequence = tiny.start(Request("hi", options))
     cache = tiny.model.new_cache(batch_size=1)
-    tiny.model.encode(torch.tensor([sequence.prompt]), cache)
+    tiny.model.encode(torch.tensor([sequence.prompt.ids]), cache)
     scores = tiny.model.denoise(sequence.canvas.canvas_C[None], cache)[0].log_softmax(dim=-1)
     expected = [float(scores[0, 5] + scores[1, 6]), float(scores[0, 7])]
     assert two.probe_logprobs == pytest.approx(expected, abs=1e-4)

@@ -1,5 +1,6 @@
 """The skills with open slots: their graders, their phrasings, and what is held out of training."""
 
+import inspect
 import json
 import random
 import re
@@ -11,7 +12,7 @@ from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
-from gesso.tasks.skills.filling import PROMPT
+from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, expand, variants
@@ -70,7 +71,7 @@ def test_the_answer_to_another_prompt_is_wrong(skill: Skill) -> None:
 @ALL
 def test_every_skill_has_many_phrasings_and_holds_some_out(skill: Skill) -> None:
     if skill.name != "filling":
-        assert sum(variants(p) for group in skill.phrasings.values() for p in group.seen) >= 15
+        assert sum(variants(p) for group in skill.phrasings.values() for p in group.seen) >= 20
         # Politeness and layout multiply them: the same request is hardly ever put twice in the same words.
     for group in skill.phrasings.values():
         assert group.unseen
@@ -178,15 +179,18 @@ def test_every_answer_says_whether_it_abstains() -> None:
     assert abstains(f" {REFUSAL}\n")
 
 
-def test_abstention_knows_five_kinds() -> None:
+def test_abstention_knows_seven_kinds() -> None:
     kinds = {example.kind for example in drawn(Abstention(), 300)}
-    assert kinds == {"facts", "opinions", "long", "languages", "near"}
+    assert kinds == {"facts", "opinions", "long", "languages", "near", "close", "pasted"}
 
 
 def test_fills_ask_what_the_fill_asks() -> None:
+    from gesso.control import window
     from gesso.control.fill import INSTRUCTION
 
     assert PROMPT == INSTRUCTION
+    source = inspect.getsource(window)
+    assert repr(LATER)[1:-1] in source
 
 
 def test_calls_are_read_as_the_parser_reads_them() -> None:

@@ -69,10 +69,8 @@ def _known(name: str) -> Callable[[], Sequence[str]] | None:
     if name in WORDS:
         return lambda: WORDS[name]
     row = engine_options().get(name)
-    if row is None or not isinstance(row.kind, Choice | StrategyName):
-        return None
-    kind = row.kind
-    return lambda: kind.words
+    kind = None if row is None else row.kind
+    return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None
 
 
 def _tasks() -> Sequence[str]:

@@ -52,7 +52,8 @@ def generate(
         options["choices"] = (*options.get("choices", ()), *choice)
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
-    from gesso.cli.session import present, recorded
+    from gesso.cli.session import present
+    from gesso.engine.trace import record
 
     engine = opt.load_engine(load)
     message = [{"role": "user", "content": text}]
@@ -61,7 +62,7 @@ def generate(
     stream: Stream = engine.stream(text if raw else conversation, drafts=live or trace is not None, **options)
     events: Iterator[Event] = iter(stream)
     if trace is not None:
-        events = recorded(events, trace, model=load.model, prompt=text, special=engine.tokenizer.special_ids)
+        events = record(events, trace, model=load.model, prompt=text, special=engine.tokenizer.special_ids)
     with first_interrupt(stream.cancel):
         result = present(events, live=live, as_json=as_json, special=engine.tokenizer.special_ids)
     return 130 if result.finish_reason == "cancelled" else 0

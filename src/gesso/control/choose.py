@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from gesso.control.job import Job
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
@@ -49,6 +50,13 @@ class ChooseResult:
     def best(self) -> Choice:
         """Returns the answer that the causal pass, which sees each answer whole, finds likeliest."""
         return max(self.choices, key=lambda choice: choice.causal_logprob)
+
+    def _repr_html_(self) -> str:
+        """The answers, the likeliest first, for a notebook."""
+        ranked = sorted(self.choices, key=lambda choice: -choice.causal_logprob)
+        rows = [(choice.text, f"{choice.denoising:.1%}", f"{choice.causal:.1%}") for choice in ranked]
+        told = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
+        return html.block([html.table(("answer", "denoising", "causal"), rows), told])
 
 
 def choose(

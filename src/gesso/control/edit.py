@@ -15,6 +15,7 @@ from typing import Any
 
 from gesso.control.job import Job
 from gesso.control.selection import Everything, Parts, Passage, Selection
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
@@ -31,6 +32,8 @@ CONTEXT = 512
 DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
 _OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
+_STYLES = {"+": "color: #2e7d32", "-": "color: #c62828", "@": "color: #808080", "\\": "color: #808080"}
+"""Of the lines of a diff in a notebook, by their first character."""
 _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
@@ -69,6 +72,13 @@ class EditResult:
     def prompt_tokens(self) -> int:
         """Counts the tokens of the instruction, the selection and what was read around it."""
         return self.answer.prompt_tokens
+
+    def _repr_html_(self) -> str:
+        """The diff and how it was made, for a notebook."""
+        lines = [(line, _STYLES.get(line[:1], "")) for line in split_lines(self.diff)]
+        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
+        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(told)]
+        return html.block(parts if self.left_out is None else [html.warning(self.left_out), *parts])
 
 
 def edit(

@@ -24,6 +24,7 @@ from typing import Any
 from gesso.control.holes import Document, Hole, parse_document
 from gesso.control.job import Job
 from gesso.control.window import Tokens, Window, Windows, between, check_exact, lead_of, spread
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
@@ -88,6 +89,14 @@ class FillResult:
     truncated: bool
     """Whether text too far from a hole was left out of what the model saw."""
     seconds: float
+
+    def _repr_html_(self) -> str:
+        """The text, its holes and how they were found, for a notebook."""
+        rows = [(hole.text, hole.name, f"{hole.score:.2f}", str(hole.width)) for hole in self.holes]
+        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.seed}"]
+        told += ["text far from a hole was left out"] if self.truncated else []
+        heads = ("hole", "name", "nats a token", "tokens")
+        return html.block([html.pre(self.text), html.table(heads, rows), html.line(told)])
 
 
 @dataclass(frozen=True, slots=True)

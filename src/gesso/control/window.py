@@ -101,6 +101,7 @@ class Windows:
             engine.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
+            max_tokens=self.limit,
         )
 
     def _write(self, tokens: Tokens) -> str:

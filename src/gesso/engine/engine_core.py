@@ -115,7 +115,7 @@ class EngineCore:
         for request, _ in happened:
             if request.finished:
                 self.remove(request)
-        self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
+        self._note_held()
         return happened
 
     def remove(self, request: RequestState) -> None:
@@ -127,6 +127,7 @@ class EngineCore:
             request.cache = None
         if request in self.scheduler.running or request in self.scheduler.waiting:
             self.scheduler.remove(request)
+        self._note_held()
 
     def close(self) -> None:
         """Let go of every request that is still here, and of the stored prefixes."""
@@ -134,7 +135,10 @@ class EngineCore:
             self.remove(request)
         if self.prefixes is not None:
             self.prefixes.clear()
-        self.held_bytes = (0, 0)
+        self._note_held()
+
+    def _note_held(self) -> None:
+        self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
 
     def _fits(self, request: RequestState) -> bool:
         if self.kv_memory is None:

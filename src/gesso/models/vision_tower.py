@@ -59,7 +59,8 @@ class VisionBlock(nn.Module):
 
     def forward(self, x_BPD: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
         x_BPD = x_BPD + self.post_attention_norm(self.attention(self.input_norm(x_BPD), rope))
-        out: Tensor = x_BPD + self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_BPD)))
+        flat_ND = self.pre_mlp_norm(x_BPD).flatten(0, 1)
+        out: Tensor = x_BPD + self.post_mlp_norm(self.mlp(flat_ND)).view_as(x_BPD)
         return out
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
 
-from gesso.errors import ClosingError, QueueFullError, TextError, UserError
+from gesso.errors import ClosingError, EngineDeadError, QueueFullError, TextError, UserError
 from gesso.server.option_fields import request_field
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
@@ -61,6 +61,8 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
     if isinstance(error, QueueFullError):
         headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         return ApiError(429, str(error), code="queue_full", headers=headers)
+    if isinstance(error, EngineDeadError):
+        return ApiError(503, str(error), code="engine_failed")
     if isinstance(error, ClosingError):
         return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
     if isinstance(error, TextError):

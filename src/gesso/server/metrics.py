@@ -59,6 +59,7 @@ class _ServiceCollector(Collector):
             "kv_memory_bytes": ("The bound on both.", stats.kv_memory),
             "constraint_bytes": ("Memory of compiled constraints, on the host.", automata.bytes),
             "constraint_table_bytes": ("Memory of their inference tables, on the model's device.", tables.bytes),
+            "engine_up": ("1 until the engine has failed for good.", int(self._service.failure is None)),
             "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
         }
         counters = {
@@ -68,6 +69,8 @@ class _ServiceCollector(Collector):
             "prompt_tokens": ("Tokens of prompts.", stats.prompt_tokens),
             "cached_tokens": ("Tokens of prompts that came from the prefix store.", stats.cached_tokens),
             "completion_tokens": ("Tokens generated.", stats.completion_tokens),
+            "crashed_passes": ("Passes of the model that failed.", stats.crashed_passes),
+            "prefix_failures": ("Stored prefixes that could not be copied or used.", stats.prefix_failures),
             "constraint_hits": ("Constraints and vocabulary trees found compiled.", automata.hits),
             "constraint_misses": ("Constraints and vocabulary trees that were compiled.", automata.misses),
             "constraint_evictions": ("Constraints and tables let go for want of room.", evictions),

@@ -3,7 +3,7 @@
 from anyio import to_thread
 from fastapi import APIRouter
 
-from gesso.engine.prompt import prompt_ids
+from gesso.engine.prompt import encode_text, prompt_ids
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -20,7 +20,7 @@ def token_routes(context: Context) -> APIRouter:
 
     def ids(body: TokenizeRequest) -> list[int]:
         if body.messages is None:
-            return engine.tokenizer.encode(body.prompt or "")
+            return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
         return prompt_ids(
             template_messages(body.messages),
@@ -30,6 +30,7 @@ def token_routes(context: Context) -> APIRouter:
             image_token_ids=engine.config.image_token_ids,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
+            max_tokens=context.max_model_len,
         )
 
     @router.post("/v1/tokenize")

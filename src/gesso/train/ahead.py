@@ -5,6 +5,7 @@ A step's batch is a function of recipe and step number alone, so who makes it, a
 
 import multiprocessing
 import os
+import pickle
 import warnings
 from collections.abc import Iterator
 
@@ -19,14 +20,15 @@ _AHEAD = 4
 """Batches that each worker has ready at most."""
 
 
-class _Steps(Dataset[Batch]):
-    """The batches of a run by step number."""
+class _Steps(Dataset[bytes]):
+    """The batches of a run by step number, pickled: tensors as they are would go through shared memory, of which
+    containers have little."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
 
-    def __getitem__(self, step: int) -> Batch:
-        return step_batch(self.recipe, step)
+    def __getitem__(self, step: int) -> bytes:
+        return pickle.dumps(step_batch(self.recipe, step))
 
 
 def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
@@ -52,7 +54,9 @@ def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
         iterator = iter(loader)
-    yield from iterator
+    for packed in iterator:
+        batch: Batch = pickle.loads(packed)
+        yield batch
 
 
 def _start(_: int) -> None:

@@ -90,9 +90,10 @@ class SkillData:
         while len(found) < size:
             task = TRAINING_TASKS[rng.choices(names, shares)[0]]
             for _ in range(_TRIES):
-                conversation = self.conversation(_draw(task, rng), rng)
-                if self._fits(len(conversation.answer), canvas_length, rng):
-                    found.append(conversation)
+                example = _draw(task, rng)
+                answer = self._ended(example.answer)
+                if self._fits(len(answer), canvas_length, rng):
+                    found.append(self._conversation(example, answer, rng))
                     break
         return found
 
@@ -105,11 +106,16 @@ class SkillData:
 
     def conversation(self, example: Example, rng: random.Random | None = None) -> Conversation:
         """Token ids of an example; with `rng` its prompt may be respelled."""
-        answer, source = ([*self._tokenizer.encode(text), self._end] for text in (example.answer, example.source))
+        return self._conversation(example, self._ended(example.answer), rng)
+
+    def _conversation(self, example: Example, answer: list[int], rng: random.Random | None) -> Conversation:
         prompt = self._prompt(example)
         if rng is not None and rng.random() < self._respelled[0]:
             prompt = self._respelling.apply(prompt, self._respelled[1], rng)
-        return Conversation(prompt, answer, source=source if example.source else ())
+        return Conversation(prompt, answer, source=self._ended(example.source) if example.source else ())
+
+    def _ended(self, text: str) -> list[int]:
+        return [*self._tokenizer.encode(text), self._end]
 
     def _prompt(self, example: Example) -> list[int]:
         if not example.history and not example.tools:

@@ -1,6 +1,7 @@
 """Say plainly that a question is outside the skills: facts, opinions, long texts, other languages, near misses."""
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import Phrasings, Slots
 
@@ -40,6 +41,8 @@ _OPINIONS = Phrasings(
         "Will {name} win?", "Give me advice on {thing}.", "What would you do with a {thing}?",
         "Am I right about {thing}?",
         "Is {place} worth a visit?", "How do I become a {thing}?", "Do you love me?", "Are you a human?",
+        "Hello", "Hi[| there]", "Good [morning|evening]", "[Thanks|Thank you]", "I am [sad|bored|tired].",
+        "Hello, {name} here.",
     ),
     ("Would you rather have {thing} or {other}?", "How do you feel about {thing}?", "What's the best {thing} to get?"),
 )  # fmt: skip
@@ -118,39 +121,58 @@ _NEAR = Phrasings(
         "Order me a {thing}.", "How many letters are there in the works of {name}?", "Change {n} pounds into yen.",
     ),
 )  # fmt: skip
-_KINDS = {"facts": _FACTS, "opinions": _OPINIONS, "long": _LONG, "languages": _LANGUAGES, "near": _NEAR}
-_PLACES = (
-    "France",
-    "Germany",
-    "Italy",
-    "Spain",
-    "Poland",
-    "Norway",
-    "Sweden",
-    "Egypt",
-    "Kenya",
-    "Brazil",
-    "Chile",
-    "Peru",
-    "Canada",
-    "Mexico",
-    "China",
-    "Japan",
-    "India",
-    "Turkey",
-    "Greece",
-    "Ireland",
-    "Iceland",
-    "Portugal",
-    "Denmark",
-    "Finland",
-    "Austria",
-    "Hungary",
-    "Cuba",
-    "Iran",
-    "Iraq",
-    "Nepal",
-)
+_CLOSE = Phrasings(
+    (
+        "Convert {n} km to kg.", "Convert {n} litres to metres.", "How many seconds are {n} grams?",
+        "Convert {n} miles to kilometers.", "Convert {n} pounds to kilograms.", "What is {n}/{m} + {m}/{n}?",
+        "Write a [JavaScript|Rust|Java|C|Go|Haskell|Lisp|Ruby] function {id} that returns its argument plus {n}.",
+        "Define {id} in [JavaScript|Rust|Java|C++|Perl] returning its argument times {m}.",
+        "Convert this CSV to [XML|TOML|HTML|LaTeX]:\n{thing},{other}\n{n},{m}",
+        "Turn this into [XML|TOML|HTML|binary]: {{\"{thing}\": {n}}}",
+        "Write in [Morse code|Braille|runes|italics]: {thing} {other}",
+        "Sort by [length|meaning|sound|age|beauty]: {thing}, {other}, {third}",
+        "Write {n} in [Roman numerals|hexadecimal|binary].",
+        "Write the date {n}.{m} in the [Hebrew|Chinese|Mayan] calendar.", "Count from {n} to infinity.",
+        "Count to a million.",
+        "Replace every word with [its synonym|its opposite|a better one]: {thing} {other}",
+        "Encrypt: {thing} {other} {third}",
+        "Reverse the meaning of: {thing} is {quality}",
+        "Remove all [verbs|nouns|boring words]: {thing} {other} {third}",
+        "Extract the [feelings|irony|hidden message]: {thing} and {other}", "Give me the [hash|checksum] of {thing}.",
+        "What is {n} + {m} - {n} * {m} / 7?", "How many [vowels|syllables] does {thing} have?",
+        "Spell {thing} in [Greek|Cyrillic] letters.",
+    ),
+    (
+        "Write a [PHP|Swift] function {id} that returns its argument.",
+        "Change this JSON into [INI|SQL]: {{\"{thing}\": {n}}}",
+        "Sort by [colour|taste]: {thing}, {other}, {third}", "Write {n} in base {m}.", "How many grams is an hour?",
+        "Remove every [adjective|lie]: {thing} {other}",
+    ),
+)  # fmt: skip
+_PASTED = Phrasings(
+    (
+        "Summarize[| this| the text]", "Sum this up in a sentence", "~What is the main idea of this text",
+        "Shorten this text",
+        "Explain this text", "Rewrite this more politely", "Improve this text", "~What does the author mean",
+        "Continue the text",
+        "Find the mistakes in this text", "Make this sound more formal", "Write a summary", "Turn this into a poem",
+        "Paraphrase this", "~What do you learn from this",
+    ),
+    ("Give me the gist of this", "Reword this nicely", "~What is the moral of this"),
+)  # fmt: skip
+_KINDS = {
+    "facts": _FACTS,
+    "opinions": _OPINIONS,
+    "long": _LONG,
+    "languages": _LANGUAGES,
+    "near": _NEAR,
+    "close": _CLOSE,
+    "pasted": _PASTED,
+}
+_PLACES = words_of("""
+    France Germany Italy Spain Poland Norway Sweden Egypt Kenya Brazil Chile Peru Canada Mexico China Japan India
+    Turkey Greece Ireland Iceland Portugal Denmark Finland Austria Hungary Cuba Iran Iraq Nepal
+""")
 
 
 class Abstention(Skill):
@@ -160,14 +182,18 @@ class Abstention(Skill):
     phrasings = _KINDS
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a question of one of five kinds."""
+        """Draw a question of one of seven kinds."""
         rng = slots.rng
-        kind = rng.choices(tuple(_KINDS), (0.3, 0.15, 0.18, 0.15, 0.22))[0]
+        kind = rng.choices(tuple(_KINDS), (0.24, 0.13, 0.14, 0.13, 0.17, 0.14, 0.05))[0]
+        if kind == "pasted":
+            text = " ".join(_sentence(slots) for _ in range(rng.randint(2, 5)))
+            return Example(self.name, slots.request(_PASTED, text), REFUSAL, kind=slots.kind(kind))
         place = rng.choice(_PLACES) if rng.random() < 0.5 and not slots.unseen else slots.city()
         words = slots.words(3)
         prompt = slots.question(
             _KINDS[kind], place=place, name=slots.name(), thing=words[0], other=words[1], third=words[2],
-            quality=slots.word(), year=rng.randint(1000, 2059), n=slots.number(4), m=max(2, slots.number(2)),
+            quality=slots.word(), id=slots.identifier(), year=rng.randint(1000, 2059), n=slots.number(4),
+            m=max(2, slots.number(2)),
         )  # fmt: skip
         if rng.random() < 0.1:
             prompt = (
@@ -178,3 +204,10 @@ class Abstention(Skill):
     def grade(self, example: Example, text: str) -> bool:  # noqa: ARG002
         """Accept the sentence that says so."""
         return abstains(text)
+
+
+def _sentence(slots: Slots) -> str:
+    words = slots.words(slots.rng.randint(3, 8))
+    for place in range(1, len(words), 2):
+        words[place] = slots.rng.choice(("the", "a", "and", "with", "of", "was", "in", "had", words[place]))
+    return f"{' '.join(words).capitalize()}."

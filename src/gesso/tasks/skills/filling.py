@@ -1,8 +1,8 @@
 """Documents as `gesso fill` has them in its canvas where nobody says what is missing.
 
-The prompt is always the same, so the answer cannot follow from it: what is learned is how a document goes on around a
-hole. Every document says the same thing twice, in a name, a comment or a rule, so that what is missing can be told from
-the rest. It is trained on, and measured by filling holes (`benchmarks/fill.py`), not by answers.
+The prompt is nearly always the same, so the answer cannot follow from it: what is learned is how a document goes on
+around a hole. Every document says the same thing twice, in a name, a comment or a rule, so that what is missing can be
+told from the rest. It is trained on, and measured by filling holes (`benchmarks/fill.py`), not by answers.
 """
 
 import json
@@ -14,6 +14,8 @@ from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
 
 PROMPT = "Fill in what is missing."
+LATER = "\n\nLater the text goes on:\n\n"
+_LONG_SHARE = 0.12
 _COMMENT = Phrasings(("Return {what}.", "Returns {what}.", "{what}"), ("Gives back {what}.",))
 _CALL = Phrasings(
     ("{name}({value})", "print({name}({value}))", "result = {name}({value})"), ("total = {name}({value})",)
@@ -27,7 +29,10 @@ class Filling(Skill):
     phrasings: ClassVar = {"comment": _COMMENT, "call": _CALL}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a document."""
+        """Draw a document; of a long one, the prompt shows the end, as a fill does with what its canvas cannot hold."""
+        if slots.rng.random() < _LONG_SHARE:
+            text, later = _documented(slots), _documented(slots)
+            return Example(self.name, PROMPT + LATER + later, f"{text}\n\n\n{later}", kind=slots.kind("long"))
         make = slots.rng.choices((_documented, _called, _listed, _object), (0.5, 0.2, 0.15, 0.15))[0]
         return Example(self.name, PROMPT, make(slots), kind=slots.kind(make.__name__[1:]))
 

@@ -27,6 +27,11 @@ _VOWELS = (*"aaeeiioouy", "ai", "ea", "ou", "oo")
 _CODAS = (*"lmnrstxdk", "", "", "", "", "", "nd", "ng", "rk", "st", "sh", "ll")
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a fixed list that is written as one text."""
+    return tuple(text.split())
+
+
 @cache
 def dictionary() -> tuple[str, ...]:
     """Return the dictionary's words of three to eleven lower-case letters, in order."""

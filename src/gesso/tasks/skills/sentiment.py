@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots
 
@@ -24,50 +25,14 @@ _ASK = Phrasings(
         "~How does this sound, positive, negative or neutral",
     ),
 )  # fmt: skip
-_GOOD = (
-    "good",
-    "great",
-    "excellent",
-    "wonderful",
-    "lovely",
-    "fantastic",
-    "superb",
-    "amazing",
-    "brilliant",
-    "delightful",
-    "perfect",
-    "pleasant",
-    "nice",
-    "beautiful",
-    "helpful",
-    "fine",
-    "charming",
-    "outstanding",
-    "impressive",
-    "enjoyable",
-)
-_BAD = (
-    "bad",
-    "terrible",
-    "awful",
-    "horrible",
-    "poor",
-    "dreadful",
-    "disappointing",
-    "useless",
-    "nasty",
-    "ugly",
-    "boring",
-    "annoying",
-    "broken",
-    "rude",
-    "dirty",
-    "worthless",
-    "unpleasant",
-    "sad",
-    "weak",
-    "miserable",
-)
+_GOOD = words_of("""
+    good great excellent wonderful lovely fantastic superb amazing brilliant delightful perfect pleasant nice
+    beautiful helpful fine charming outstanding impressive enjoyable
+""")
+_BAD = words_of("""
+    bad terrible awful horrible poor dreadful disappointing useless nasty ugly boring annoying broken rude dirty
+    worthless unpleasant sad weak miserable
+""")
 _SENTENCES = Phrasings(
     (
         "The {thing} was {adjective}.", "The {thing} is really {adjective}.", "What a {adjective} {thing}!",

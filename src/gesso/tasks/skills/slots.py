@@ -9,91 +9,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gesso.tasks.skills.lexicon import draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.skills.lexicon import draw_pseudo_word, draw_word, is_unseen, words_of
 from gesso.tasks.words import CITIES, POOL
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _KINDS = ("dictionary", "pseudo", "known")
 _KIND_WEIGHTS = (0.55, 0.27, 0.18)
 _UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0)
-_FIRST_NAMES = (
-    "Ada",
-    "Alan",
-    "Alice",
-    "Amir",
-    "Anna",
-    "Ben",
-    "Bruno",
-    "Carla",
-    "Chloe",
-    "Clara",
-    "Daniel",
-    "David",
-    "Diana",
-    "Elena",
-    "Emma",
-    "Erik",
-    "Eva",
-    "Felix",
-    "Fiona",
-    "Frank",
-    "Grace",
-    "Hana",
-    "Hugo",
-    "Ida",
-    "Igor",
-    "Ines",
-    "Ivan",
-    "Jack",
-    "Jane",
-    "Jonas",
-    "Julia",
-    "Karl",
-    "Kate",
-    "Laura",
-    "Leo",
-    "Liam",
-    "Lina",
-    "Lucas",
-    "Lucy",
-    "Marco",
-    "Maria",
-    "Mark",
-    "Marta",
-    "Max",
-    "Maya",
-    "Mia",
-    "Milo",
-    "Mona",
-    "Nadia",
-    "Nina",
-    "Noah",
-    "Nora",
-    "Olga",
-    "Oscar",
-    "Otto",
-    "Paul",
-    "Peter",
-    "Petra",
-    "Rita",
-    "Robert",
-    "Rosa",
-    "Sam",
-    "Sara",
-    "Simon",
-    "Sofia",
-    "Tara",
-    "Theo",
-    "Thomas",
-    "Tina",
-    "Tom",
-    "Ursula",
-    "Vera",
-    "Victor",
-    "Wanda",
-    "Yara",
-    "Zoe",
-)
+_FIRST_NAMES = words_of("""
+    Ada Alan Alice Amir Anna Ben Bruno Carla Chloe Clara Daniel David Diana Elena Emma Erik Eva Felix Fiona Frank
+    Grace Hana Hugo Ida Igor Ines Ivan Jack Jane Jonas Julia Karl Kate Laura Leo Liam Lina Lucas Lucy Marco Maria
+    Mark Marta Max Maya Mia Milo Mona Nadia Nina Noah Nora Olga Oscar Otto Paul Peter Petra Rita Robert Rosa Sam
+    Sara Simon Sofia Tara Theo Thomas Tina Tom Ursula Vera Victor Wanda Yara Zoe
+""")
 _LAST_ENDINGS = ("son", "man", "berg", "er", "ez", "ini", "ova", "ski", "ton", "ley", "", "")
 _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
 

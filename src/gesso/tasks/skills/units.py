@@ -34,6 +34,9 @@ _ASK = Phrasings(
         "Write {value} {old} in {new}.",
         "Change {value} {old} to {new}.", "How much is {value} {old} in {new}?", "Turn {value} {old} into {new}.",
         "[What are|What's] {value} {old} in {new}?", "Please convert {value} {old} to {new}.",
+        "{value} {old} is how many {new}?",
+        "Calculate {value} {old} in {new}.", "Tell me {value} {old} in {new}.", "How many {new} is {value} {old}?",
+        "{value} {old} into {new}", "Compute how many {new} are in {value} {old}.",
     ),
     (
         "{value} {old} make how many {new}?", "Express {value} {old} in {new}.",
