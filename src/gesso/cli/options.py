@@ -204,7 +204,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
-    made: Any = Annotated[annotation(row), flag(row, helps.get(row.name))]  # type: ignore[valid-type]
+    made: Any = Annotated[annotation(row), flag(row, helps.get(row.name))]
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
 
 

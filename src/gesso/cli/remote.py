@@ -41,7 +41,7 @@ class RemoteModel:
             OptionError: it does not serve this model.
         """
         if not url.startswith(("http://", "https://")):
-            raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}")
+            raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}", option="server")
         self._url = url
         self._base = url.rstrip("/").removesuffix("/v1") + "/v1"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -49,7 +49,7 @@ class RemoteModel:
         names = [str(card["id"]) for card in cards]
         self.name = names[0] if model is None else model
         if self.name not in names:
-            raise OptionError(f"{url} does not serve {self.name!r}; it serves {', '.join(names)}")
+            raise OptionError(f"{url} does not serve {self.name!r}; it serves {', '.join(names)}", option="model")
         card = cards[names.index(self.name)]
         self.is_gesso = card.get("owned_by") == "gesso"
         self.special = frozenset(card.get("special_token_ids") or ())

@@ -31,7 +31,7 @@ Rng = torch.Generator
 
 @dataclass(frozen=True)
 class MaxCapped(Sampler):
-    """Accepts a growing number of the surest positions, and gives at most `cap` of the earlier ones back a step."""
+    """Accepts a growing number of the surest positions; a step gives at most `cap` accepted ones back."""
 
     cap: int = option(1, "Accepted positions that a step may give back.", minimum=0)
 
