@@ -169,7 +169,7 @@ def test_a_canvas_holds_few_of_many_counts() -> None:
     for _ in range(1425):
         near = automaton.advance(near, [TEXTS.index(b"aaaaaaa")])
     assert automaton.distance(near) == 1
-    window, starts = lattice._windows.window([near], 8)
+    window, _ = lattice._windows.window([near], 8)
     assert 20 < len(window.state_S) < 80
     scores = torch.zeros(8, len(TEXTS))
     scores[:, TEXTS.index(b"aaaaaaa")] = 50.0
