@@ -15,11 +15,11 @@ import torch
 
 def serve_gesso(model: str) -> None:
     from gesso.api import load
-    from gesso.engine.service import Limits, Service
+    from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.server.run import listen, serve
     from gesso.server.settings import Settings
 
-    service = Service(load(model, "cpu", offline=True), Limits())
+    service = AsyncEngine(load(model, "cpu", offline=True), Limits())
     with listen("127.0.0.1", 0) as listener:
         serve(service, Settings(model, drain_seconds=0), listener, started=lambda url: print(url, flush=True))
 

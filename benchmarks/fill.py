@@ -118,8 +118,8 @@ def left_to_right(engine: Engine, case: Case) -> str:
     model = engine.model
     lead = lead_of(case.before)
     prefix = engine.tokenizer.encode(case.before.removesuffix(lead))
-    ids = [*engine.start(Request(case.example.prompt)).prompt, *prefix]
-    cache = model.new_cache(batch_size=1, reserve=len(ids) + LONGEST)
+    ids = [*engine.start(Request(case.example.prompt)).prompt.ids, *prefix]
+    cache = model.new_cache(batch_size=1, max_seq_len=len(ids) + LONGEST)
     written: list[int] = []
     pending = torch.tensor([ids])
     while len(written) < LONGEST:

@@ -126,7 +126,7 @@ def speed(names: list[str], steps: int, tokens: int, folder: Path) -> dict[str, 
 def times(model: DiffusionGemma, steps: int, tokens: int, rate: float) -> dict[str, float]:
     generator = torch.Generator().manual_seed(0)
     prompt, canvas = torch.randint(model.config.vocab_size, (PROMPT + CANVAS,), generator=generator).split(PROMPT)
-    cache = model.new_cache(1, reserve=PROMPT + CANVAS)
+    cache = model.new_cache(1, max_seq_len=PROMPT + CANVAS)
     model.encode_flat(prompt, [PROMPT], cache)
     step = median_ms(lambda: predict(model, model.denoise_flat(canvas, [CANVAS], cache)), steps)
     token = median_ms(lambda: predict(model, model.encode_flat(canvas[:1], [1], cache)), tokens)

@@ -140,10 +140,10 @@ class Bare:
 
     def __init__(self, model: str) -> None:
         from gesso.api import load as load_engine
-        from gesso.engine.service import Limits, Service
+        from gesso.engine.async_engine import AsyncEngine, Limits
 
         self.model = model
-        self.service = Service(load_engine(model, "cpu", offline=True), Limits())
+        self.service = AsyncEngine(load_engine(model, "cpu", offline=True), Limits())
         self.service.start()
 
     def load(self, clients: int, work: int) -> float:

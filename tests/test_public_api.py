@@ -11,9 +11,9 @@ import pytest
 import gesso
 
 NAMES = {
-    "BlockCommitted", "DiffusionGemma", "DraftFrame", "Engine", "Event", "Finished", "GenerationConfig",
-    "GenerationResult", "GessoError", "ModelConfig", "Request", "Stream", "UserError", "choose", "edit", "fill", "load",
-    "load_model", "run_job", "save_model",
+    "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
+    "GenerationResult", "GessoError", "ModelConfig", "Replay", "Request", "Stream", "UserError", "choose", "edit",
+    "fill", "load", "load_model", "replay", "run_job", "save_model",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""
 

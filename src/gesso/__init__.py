@@ -6,10 +6,15 @@
 Everything public is listed in `__all__`; heavy imports happen when a name is first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+
+# Not typing's: every command and every program starts here, and typing is slow to import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
     from gesso.control.choose import choose
@@ -17,8 +22,9 @@ if TYPE_CHECKING:
     from gesso.control.fill import fill
     from gesso.control.job import run_job
     from gesso.engine.engine import Engine, Request, Stream
-    from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+    from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.result import GenerationResult
+    from gesso.engine.trace import Replay, replay
     from gesso.errors import GessoError, UserError
     from gesso.generation import GenerationConfig
     from gesso.models.diffusion_gemma import DiffusionGemma
@@ -39,10 +45,12 @@ _HOMES = {
     "Request": "gesso.engine.engine",
     "Stream": "gesso.engine.engine",
     "BlockCommitted": "gesso.engine.events",
-    "DraftFrame": "gesso.engine.events",
+    "DenoisingFrame": "gesso.engine.events",
     "Event": "gesso.engine.events",
     "Finished": "gesso.engine.events",
     "GenerationResult": "gesso.engine.result",
+    "Replay": "gesso.engine.trace",
+    "replay": "gesso.engine.trace",
     "GessoError": "gesso.errors",
     "UserError": "gesso.errors",
     "DiffusionGemma": "gesso.models.diffusion_gemma",
@@ -51,8 +59,8 @@ _HOMES = {
 
 __all__ = [
     "BlockCommitted",
+    "DenoisingFrame",
     "DiffusionGemma",
-    "DraftFrame",
     "Engine",
     "Event",
     "Finished",
@@ -60,6 +68,7 @@ __all__ = [
     "GenerationResult",
     "GessoError",
     "ModelConfig",
+    "Replay",
     "Request",
     "Stream",
     "UserError",
@@ -68,12 +77,19 @@ __all__ = [
     "fill",
     "load",
     "load_model",
+    "replay",
     "run_job",
     "save_model",
 ]
 
 
+_RENAMED = {"DraftFrame": "DenoisingFrame"}
+"""Names of earlier versions, and what they are called now."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(f"gesso.{name} is gesso.{_RENAMED[name]} now")
     if name not in _HOMES:
         raise AttributeError(f"module 'gesso' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), "save_folder" if name == "save_model" else name)

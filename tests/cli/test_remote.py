@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from cli.conftest import Gesso
 from gesso.cli.remote import RemoteModel
-from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.errors import GessoError, HubError, OptionError
 
 
@@ -46,8 +46,8 @@ def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
     assert model.special == fake.engine.tokenizer.special_ids
     options = {"max_new_tokens": 9, "entropy_bound": 0.2}
     events = list(model.stream([{"role": "user", "content": "hi"}], drafts=True, thinking=True, **options))
-    assert [type(event) for event in events] == [DraftFrame, BlockCommitted, Finished]
-    assert isinstance(events[0], DraftFrame)
+    assert [type(event) for event in events] == [DenoisingFrame, BlockCommitted, Finished]
+    assert isinstance(events[0], DenoisingFrame)
     assert (events[0].tokens, events[0].accepted) == (frame().tokens, frame().accepted)
     assert isinstance(events[2], Finished)
     assert (events[2].result.text, events[2].result.finish_reason) == ("fig", "stop")

@@ -14,8 +14,8 @@ from rich.live import Live
 from cli.conftest import Gesso
 from gesso import api
 from gesso.cli import render
-from gesso.cli.render import BANDS, draw_canvas, printable, show_live, style_of, summary
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+from gesso.cli.render import BANDS, draw_canvas, figures, printable, show_live, style_of
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
 from gesso.engine.result import GenerationResult
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -97,7 +97,7 @@ def test_the_answer_and_one_line_about_it_stay(drawn: list[RenderableType]) -> N
     show_live(iter(events), console, special)
     last = screen(console).rstrip("\n").split("\n")[-3:]
     assert [line.strip("\r ") for line in last[:2]] == ["fig", "apple"]
-    assert last[2] == summary(result_of(events))
+    assert last[2] == " \N{MIDDLE DOT} ".join(figures(result_of(events)))
     assert "seed 7" in last[2]
     assert last[2].startswith(f"{result_of(events).completion_tokens} tokens \N{MIDDLE DOT} 1 canvas \N{MIDDLE DOT} 2 ")
 
@@ -114,7 +114,9 @@ def test_certainty_is_colour() -> None:
     assert [style_of(entropy) for entropy in (0.0, 0.049, 0.05, 0.5, 1.5, 99.0)] == [
         "bold green", "bold green", "green", "yellow", "red", "red",
     ]  # fmt: skip
-    frame = DraftFrame(0, 1, 12, 0.8, (1, 30, 31, 32), (True,) * 4, (0.0, 0.0, 1.0, 9.0), ("<eos>", "a", "b\n", "c"))
+    frame = DenoisingFrame(
+        0, 1, 12, 0.8, (1, 30, 31, 32), (True,) * 4, (0.0, 0.0, 1.0, 9.0), ("<eos>", "a", "b\n", "c")
+    )
     text = draw_canvas(frame, frozenset({1}))
     assert text.plain == "\N{MIDDLE DOT}ab\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}\nc"
     assert [str(span.style) for span in text.spans] == ["dim", "bold green", "yellow", "red"]
@@ -126,7 +128,7 @@ EVIL = "fig\x1b]0;owned\x07\x1b[2J\x9b5n\x08\r\x7fpear\u202e\u2066x"
 def test_control_characters_never_reach_the_terminal(drawn: list[RenderableType]) -> None:
     """A title, a cleared screen, a question to the terminal, a deleted character, text turned around."""
     events, special = record(f"<|channel>thought\n{EVIL}<channel|>{EVIL}", thinking=True)
-    hostile = DraftFrame(
+    hostile = DenoisingFrame(
         0, 1, 12, 0.8, (30, 31, 32), (True,) * 3, (0.0, 0.5, 9.0), ("\x1b]0;owned\x07", "\x1b[2J\x9b5n", "\x08\u202e")
     )
     block = BlockCommitted(0, (30,), "\x1b[1337mfig", "\x1b]0;owned\x07", 2, True)

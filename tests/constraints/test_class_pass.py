@@ -15,8 +15,8 @@ from gesso.constraints.class_pass import ClassPass, TokenClasses
 from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
 from gesso.diffusion.denoise import Pins
-from gesso.diffusion.shaping import Shaping, shaped_pass
-from gesso.engine.constraint import CanvasGuide
+from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
+from gesso.engine.constraint import CanvasConstraintState
 from gesso.nn.quantized import Format, restore
 from gesso.nn.quantized_vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import Vocabulary
@@ -134,12 +134,12 @@ def test_a_guide_predicts_what_it_says_of_held_scores(pinned: bool, left: int) -
         tokens = torch.zeros(width, dtype=torch.int64)
         tokens[2], tokens[5] = 7, 30
         pins = Pins(tokens, held, torch.zeros_like(held), ())
-    guide = CanvasGuide(Lattice(AUTOMATON), AUTOMATON.start, left, width, pins)
+    guide = CanvasConstraintState(Lattice(AUTOMATON), AUTOMATON.start, left, width, pins)
     temperature, uniform = torch.full((width,), 0.7), torch.rand(width, generator=generator)
-    fast = shaped_pass(vocabulary, hidden, temperature, uniform, Shaping(), None, guide)
+    fast = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(), None, guide)
     # A ban of nothing takes the way over the scores.
-    slow = shaped_pass(
-        vocabulary, hidden, temperature, uniform, Shaping(), (torch.zeros(width, dtype=torch.bool), ()), guide
+    slow = processed_pass(
+        vocabulary, hidden, temperature, uniform, LogitsProcessing(), (torch.zeros(width, dtype=torch.bool), ()), guide
     )
     assert torch.equal(fast.argmax_N, slow.argmax_N)
     torch.testing.assert_close(fast.entropy_N, slow.entropy_N, atol=1e-4, rtol=1e-4)
@@ -148,7 +148,7 @@ def test_a_guide_predicts_what_it_says_of_held_scores(pinned: bool, left: int) -
         assert fast.sample_N[[2, 5]].tolist() == fast.argmax_N[[2, 5]].tolist() == [7, 30]
     fixed = slice(left, width)  # past the last token there is only filling
     assert torch.equal(fast.sample_N[fixed], slow.sample_N[fixed])
-    likeliest = shaped_pass(vocabulary, hidden, temperature, uniform, Shaping(temperature=0), None, guide)
+    likeliest = processed_pass(vocabulary, hidden, temperature, uniform, LogitsProcessing(temperature=0), None, guide)
     assert torch.equal(likeliest.sample_N, fast.argmax_N)
 
 

@@ -11,7 +11,7 @@ from constraints.schemas import SCHEMAS
 from constraints.test_compile import MINI_ENDS, drawn
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
-from gesso.constraints.marks import mark
+from gesso.constraints.placeholders import mark
 from gesso.constraints.tool_calls import SPECIAL, tool_calls
 from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer

@@ -14,9 +14,9 @@ from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
 from gesso.control.window import between, lead_of, spread
-from gesso.diffusion.shaping import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
+from gesso.generation import LARGEST_BIAS
 
 DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 200
 PIECES = (
@@ -51,7 +51,7 @@ def requests_of(engine: Engine, document: Document | str, instruction: str = "",
 
 
 def prompt_of(engine: Engine, message: str) -> tuple[int, ...]:
-    return engine.start(Request(message)).prompt
+    return engine.start(Request(message)).prompt.ids
 
 
 def draw(rng: random.Random) -> str:
@@ -90,7 +90,7 @@ def test_several_holes_see_what_was_chosen_before(tiny: Engine) -> None:
     job = fill(tiny, "a{{: 1}}b{{: 2}}c", seed=1, max_denoising_steps=2)
     (first,) = next(job)
     a, b, c = (tiny.tokenizer.encode(text) for text in "abc")
-    rest = [*c, tiny.end_of_turn, tiny.filling, tiny.filling]
+    rest = [*c, tiny.end_of_turn, tiny.pad_fill, tiny.pad_fill]
     assert first.options["canvas"] == [*a, None, *b, None, None, *rest][:CANVAS]
     results = tiny.generate_batch([first])
     (second,) = job.send(results)
@@ -138,9 +138,9 @@ def test_a_long_document_stands_around_the_canvas_in_the_prompt(tiny: Engine) ->
     encode = tiny.tokenizer.encode
     before, after = "ab" * 20, "cd" * 20
     requests = requests_of(tiny, before + "{{: 1-3}}" + after, "Do it.")
-    widest = CANVAS - 3
-    scored = widest - widest // 4
-    near = widest - scored
+    max_write_len = CANVAS - 3
+    scored = max_write_len - max_write_len // 4
+    near = max_write_len - scored
     left, right = encode(before), encode(after)
     told = prompt_of(tiny, f"Do it.\n\nLater the text goes on:\n\n{tiny.tokenizer.decode(right[scored:])}")
     for width, request in enumerate(requests, 1):

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
+from gesso.diffusion.samplers import Sampler, uniform_noise
+from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
+from gesso.diffusion.schedules.linear import LinearSchedule
+from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.stopping import StoppingRule
+from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
 from gesso.nn.vocabulary import VocabularyPass
 
 VOCAB, WIDTH, SIZE = 50, 12, 3
@@ -33,7 +36,7 @@ class Seen:
     """What a pass was asked."""
 
     canvas_BC: Tensor
-    soft_BCD: Tensor | None
+    self_conditioning_BCD: Tensor | None
     temperature_BC: Tensor
     uniform_BC: Tensor
 
@@ -49,9 +52,13 @@ class FakeDenoiser:
     def vocabulary(self) -> "FakeDenoiser":
         return self
 
-    def denoise_flat(self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], soft_ND: Tensor | None) -> Tensor:
+    def denoise_flat(
+        self, canvas_N: Tensor, widths: Sequence[int], cache: list[Row], self_conditioning_ND: Tensor | None
+    ) -> Tensor:
         self.canvas_BC = canvas_N.view(len(cache), WIDTH).clone()
-        self.soft_BCD = None if soft_ND is None else soft_ND.view(len(cache), WIDTH, SIZE)
+        self.self_conditioning_BCD = (
+            None if self_conditioning_ND is None else self_conditioning_ND.view(len(cache), WIDTH, SIZE)
+        )
         assert list(widths) == [WIDTH] * len(cache)
         self.rows = cache
         return torch.zeros(len(canvas_N), SIZE)
@@ -59,7 +66,9 @@ class FakeDenoiser:
     def predict(self, _hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool) -> VocabularyPass:
         assert mix, "steps follow"
         shape = (len(self.rows), WIDTH)
-        self.seen.append(Seen(self.canvas_BC, self.soft_BCD, temperature_N.view(shape), uniform_N.view(shape)))
+        self.seen.append(
+            Seen(self.canvas_BC, self.self_conditioning_BCD, temperature_N.view(shape), uniform_N.view(shape))
+        )
         best, entropy, soft = [], [], []
         for row in self.rows:
             row.calls += 1
@@ -79,7 +88,7 @@ class FakeDenoiser:
 
 def rules(steps: int = 6, bound: float = 0.1, stability: int = 1) -> DenoisingRules:
     return DenoisingRules(
-        LinearSchedule(0.4, 0.8, steps), EntropyBoundSampler(bound), StableAndConfident(stability, 0.005), steps
+        steps, LinearSchedule(0.4, 0.8), EntropyBoundSampler(bound), StableAndConfident(stability, 0.005)
     )
 
 
@@ -105,7 +114,7 @@ def test_a_canvas_starts_as_uniform_noise_of_its_own_generator() -> None:
     expected = torch.randint(VOCAB, (WIDTH,), generator=torch.Generator().manual_seed(3))
     canvas = state(3)
     assert torch.equal(canvas.canvas_C, expected)
-    assert canvas.soft_CD is None
+    assert canvas.self_conditioning_CD is None
     assert (canvas.steps, canvas.converged, canvas.finished, canvas.width) == (0, False, False, WIDTH)
     wide = CanvasState(rules(), VOCAB, 20_000, torch.Generator().manual_seed(0))
     counts = torch.bincount(wide.canvas_C, minlength=VOCAB)
@@ -170,11 +179,11 @@ def test_a_canvas_that_converges_at_its_last_step_says_so() -> None:
 def test_self_conditioning_is_the_last_steps_and_nothing_on_the_first() -> None:
     canvas, denoiser = state(plan=rules(steps=3)), FakeDenoiser()
     run([canvas], [Row(moving=True)], denoiser)
-    assert denoiser.seen[0].soft_BCD is None
+    assert denoiser.seen[0].self_conditioning_BCD is None
     for step, seen in enumerate(denoiser.seen[1:], 1):
-        assert seen.soft_BCD is not None
-        assert seen.soft_BCD.shape == (1, WIDTH, SIZE)
-        assert torch.equal(seen.soft_BCD, torch.full((1, WIDTH, SIZE), float(step)))
+        assert seen.self_conditioning_BCD is not None
+        assert seen.self_conditioning_BCD.shape == (1, WIDTH, SIZE)
+        assert torch.equal(seen.self_conditioning_BCD, torch.full((1, WIDTH, SIZE), float(step)))
 
 
 def test_a_canvas_at_its_first_step_has_zeros_beside_one_that_has_not() -> None:
@@ -182,7 +191,7 @@ def test_a_canvas_at_its_first_step_has_zeros_beside_one_that_has_not() -> None:
     rows = [Row(moving=True), Row(moving=True)]
     denoise_step(denoiser, [early], rows[:1])
     denoise_step(denoiser, [late, early], rows[::-1])
-    soft = denoiser.seen[1].soft_BCD
+    soft = denoiser.seen[1].self_conditioning_BCD
     assert soft is not None
     assert torch.equal(soft[0], torch.zeros(WIDTH, SIZE))
     assert torch.equal(soft[1], torch.ones(WIDTH, SIZE))
@@ -234,22 +243,27 @@ def test_the_same_seed_draws_the_same_whatever_stands_beside_it() -> None:
 def test_an_own_sampler_and_stopping_rule_are_all_it_takes() -> None:
     """The protocols are enough: nothing of the loop knows the published rules."""
 
-    class EveryOther:
-        def accept(self, prediction: Prediction) -> Tensor:
-            return torch.arange(prediction.entropy_C.shape[0]) % 2 == 0
+    @dataclass(frozen=True)
+    class EveryOther(Sampler):
+        def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, int]:
+            return uniform_noise(canvas, rng), 0
 
-    class ThirdStep:
-        def __init__(self) -> None:
-            self.told = 0
+        def step(
+            self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: int, rng: torch.Generator
+        ) -> tuple[Tensor, Tensor, int]:
+            assert (state, info.steps_left) == (info.step - 1, 9 - info.step)
+            return canvas_C, torch.arange(info.width) % 2 == 0, state + 1
 
-        def start(self) -> "ThirdStep":
-            return ThirdStep()
+    @dataclass(frozen=True)
+    class ThirdStep(StoppingRule):
+        def start(self, canvas: CanvasInfo) -> int:
+            return 0
 
-        def should_stop(self, prediction: Prediction) -> bool:
-            self.told += int(prediction.entropy_C.shape == (WIDTH,))
-            return self.told == 3
+        def should_stop(self, info: StepInfo, prediction: Prediction, state: int) -> tuple[bool, int]:
+            told = state + int(prediction.entropy_C.shape == (WIDTH,))
+            return told == 3, told
 
-    canvas = state(plan=DenoisingRules(LinearSchedule(1.0, 1.0, 9), EveryOther(), ThirdStep(), 9))
+    canvas = state(plan=DenoisingRules(9, LinearSchedule(1.0, 1.0), EveryOther(), ThirdStep()))
     run([canvas], [Row(moving=True)])
     assert (canvas.steps, canvas.converged) == (3, True)
     assert canvas.accepted_C.tolist() == [True, False] * (WIDTH // 2)

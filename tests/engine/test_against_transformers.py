@@ -17,12 +17,14 @@ from oracle import SHAPES, Pair, make_oracle, tokens
 from torch import Tensor
 
 from gesso.engine.engine import Engine
-from gesso.engine.events import DraftFrame, Finished
+from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult
 from gesso.generation import GenerationConfig
 from gesso.models.loading import load_folder
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.numbers
 
 PROMPT = 21
 GREEDY = {"t_min": 1e-6, "t_max": 2e-6, "max_denoising_steps": 12}
@@ -180,7 +182,7 @@ def compare(same_random_stream: Callable[[int, bool], None]) -> Callable[..., Re
 def follow(engine: Engine, prompt: list[int], options: dict[str, Any]) -> tuple[Record, GenerationResult]:
     record = Record()
     for event in engine.stream(prompt, **options):
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             if event.step == 1:
                 record.drafts.append([])
             record.drafts[event.canvas].append(event.tokens)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tiny import reciter
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished, event_from_dict, event_to_dict
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished, event_from_dict, event_to_dict
 from gesso.engine.result import GenerationResult
 from gesso.errors import DataError
 
@@ -23,7 +23,7 @@ def many(values: st.SearchStrategy[Any], size: int | None = None) -> st.SearchSt
 
 FRAMES = st.integers(1, 5).flatmap(
     lambda width: st.builds(
-        DraftFrame,
+        DenoisingFrame,
         canvas=COUNTS,
         step=COUNTS,
         max_denoising_steps=COUNTS,
@@ -73,7 +73,7 @@ def test_the_events_of_a_request_come_back_from_json() -> None:
 
 
 BLOCK = event_to_dict(BlockCommitted(0, (5,), "a", "", 2, True))
-FRAME = event_to_dict(DraftFrame(0, 1, 48, 0.8, (5, 6), (True, False), (0.1, 2.0), ("a", "b")))
+FRAME = event_to_dict(DenoisingFrame(0, 1, 48, 0.8, (5, 6), (True, False), (0.1, 2.0), ("a", "b")))
 FINISH = event_to_dict(Finished(GenerationResult("a", "", (5,), "stop", 1, 1, (2,), (True,), 7, 0.1, 0.2)))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.tiny import CANVAS, reciter
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import DraftFrame
+from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
 
 VOCAB = 600
@@ -31,7 +31,7 @@ def test_every_pin_is_in_the_answer_at_its_place(tiny: Engine, template: list[in
 def test_pins_enter_every_step_and_are_certain(tiny: Engine) -> None:
     template = [300, None, 301, None, None, 302, None, None]
     events = list(tiny.stream("hi", seed=1, canvas=template, max_new_tokens=CANVAS))
-    drafts = [event for event in events if isinstance(event, DraftFrame)]
+    drafts = [event for event in events if isinstance(event, DenoisingFrame)]
     assert len(drafts) > 1
     for frame in drafts:
         for place, token in held(template).items():

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from engine.tiny import CANVAS, reciter
-from gesso.engine import loop as loop_module
 from gesso.engine.engine import Engine
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
+from gesso.runner import model_runner as model_runner_module
 
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 
@@ -22,11 +22,11 @@ def test_drafts_blocks_and_the_finish_come_in_order(tiny: Engine) -> None:
     kinds = [type(event) for event in events]
     expected: list[type] = []
     for steps in result.denoising_steps:
-        expected += [*[DraftFrame] * steps, BlockCommitted]
+        expected += [*[DenoisingFrame] * steps, BlockCommitted]
     assert kinds == [*expected, Finished]
     canvas, step = 0, 0
     for event in events[:-1]:
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             step += 1
             assert (event.canvas, event.step, event.max_denoising_steps) == (canvas, step, 12)
         elif isinstance(event, BlockCommitted):
@@ -35,7 +35,7 @@ def test_drafts_blocks_and_the_finish_come_in_order(tiny: Engine) -> None:
 
 
 def test_what_a_draft_frame_holds(tiny: Engine) -> None:
-    frames = [e for e in tiny.stream("hi", seed=2, max_new_tokens=CANVAS) if isinstance(e, DraftFrame)]
+    frames = [e for e in tiny.stream("hi", seed=2, max_new_tokens=CANVAS) if isinstance(e, DenoisingFrame)]
     vocab = tiny.model.config.vocab_size
     assert len(frames) > 2
     for number, frame in enumerate(frames):
@@ -52,7 +52,7 @@ def test_what_a_draft_frame_holds(tiny: Engine) -> None:
 def test_the_last_draft_is_the_block(tiny: Engine) -> None:
     last: tuple[int, ...] = ()
     for event in tiny.stream("hi", seed=2, max_new_tokens=20, ignore_eos=True):
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             last = event.tokens
         elif isinstance(event, BlockCommitted):
             assert event.tokens == last[: len(event.tokens)]
@@ -75,7 +75,7 @@ def test_a_stream_equals_generate_and_drafts_may_be_left_out(tiny: Engine) -> No
     whole = tiny.generate("hi", **options)
     for drafts in (True, False):
         events = list(tiny.stream("hi", drafts=drafts, **options))
-        assert any(isinstance(event, DraftFrame) for event in events) == drafts
+        assert any(isinstance(event, DenoisingFrame) for event in events) == drafts
         assert events[-1].result.token_ids == whole.token_ids  # type: ignore[union-attr]
 
 
@@ -141,10 +141,10 @@ def test_cancelling_in_the_middle_of_a_canvas_drops_it_but_tells_its_steps(tiny:
     events: list[Event] = []
     for event in stream:
         events.append(event)
-        if isinstance(event, DraftFrame) and (event.canvas, event.step) == (1, 3):
+        if isinstance(event, DenoisingFrame) and (event.canvas, event.step) == (1, 3):
             stream.cancel()
     result = events[-1].result  # type: ignore[union-attr]
-    assert isinstance(events[-2], DraftFrame)
+    assert isinstance(events[-2], DenoisingFrame)
     assert (result.finish_reason, result.completion_tokens) == ("cancelled", CANVAS)
     assert (result.canvases, result.denoising_steps[1], result.converged[1]) == (2, 3, False)
     assert result.tokens_per_forward == CANVAS / sum(result.denoising_steps)
@@ -165,16 +165,16 @@ def test_cancelling_during_a_pass_keeps_the_canvas_that_it_finishes(monkeypatch:
     """As a signal handler does."""
     engine = reciter(WORDS)
     stream = engine.stream("hi")
-    step = loop_module.denoise_step
+    step = model_runner_module.denoise_step
 
     def interrupted(*arguments: Any) -> None:
         step(*arguments)
         if engine.model.passes == 2:  # type: ignore[attr-defined]
             stream.cancel()
 
-    monkeypatch.setattr(loop_module, "denoise_step", interrupted)
+    monkeypatch.setattr(model_runner_module, "denoise_step", interrupted)
     events = list(stream)
-    assert [type(event) for event in events] == [DraftFrame, BlockCommitted, Finished]
+    assert [type(event) for event in events] == [DenoisingFrame, BlockCommitted, Finished]
     assert events[-1].result.finish_reason == "cancelled"  # type: ignore[union-attr]
     assert events[-1].result.completion_tokens == CANVAS  # type: ignore[union-attr]
 

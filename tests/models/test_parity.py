@@ -18,6 +18,8 @@ from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 
+pytestmark = pytest.mark.numbers
+
 PROMPT = 21
 TOLERANCE = 5e-4
 """fp32 rounding through up to twelve sharp random layers, which differs from CPU to CPU (2.01e-4 was seen); a part that
@@ -173,15 +175,15 @@ def test_a_long_run_of_growing_and_compacting_caches(name: str, seed: int) -> No
     model = random_model(shape, seed=5)
     text = tokens(shape, 1, 200, seed=seed)
     draw = random.Random(seed)
-    cache, parts, at, widest = model.new_cache(1), [], 0, 1
+    cache, parts, at, max_write_len = model.new_cache(1), [], 0, 1
     while at < text.shape[1]:
         step = draw.choice((1, 1, 1, 2, 5, 9, 17))
         parts.append(model.encode(text[:, at : at + step], cache))
         at += parts[-1].shape[1]
-        widest = max(widest, step)
+        max_write_len = max(max_write_len, step)
         if draw.random() < 0.3:
             width = draw.choice((1, shape.canvas, 2 * shape.canvas))
-            widest = max(widest, width)
+            max_write_len = max(max_write_len, width)
             canvas = tokens(shape, 1, width, seed=at)
             fresh = model.new_cache(1)
             model.encode(text[:, :at], fresh)
@@ -189,7 +191,7 @@ def test_a_long_run_of_growing_and_compacting_caches(name: str, seed: int) -> No
     assert difference(torch.cat(parts, dim=1), model.encode(text, model.new_cache(1))) <= SELF_TOLERANCE
     for layer, kept in zip(model.config.layers, cache.rows[0].layers, strict=True):
         if layer.is_sliding:
-            assert kept.kv.shape[2] <= 2 * (shape.window - 1) + widest
+            assert kept.kv.shape[2] <= 2 * (shape.window - 1) + max_write_len
             assert kept.end - kept.start == shape.window - 1
         else:
             assert (kept.start, kept.end) == (0, 200)
@@ -197,7 +199,7 @@ def test_a_long_run_of_growing_and_compacting_caches(name: str, seed: int) -> No
 
 @pytest.mark.parametrize("name", ["plain", "window_1", "window_2"])
 def test_a_sliding_layer_keeps_its_buffer(name: str) -> None:
-    """Once it has room for the widest write, what is visible is moved inside it and nothing is allocated."""
+    """Once it has room for the max_write_len write, what is visible is moved inside it and nothing is allocated."""
     shape = SHAPES[name]
     model = random_model(shape)
     cache = model.new_cache(1)
@@ -218,7 +220,7 @@ def test_a_reserved_cache_is_allocated_once() -> None:
     shape = SHAPES["plain"]
     model = random_model(shape)
     text = tokens(shape, 1, 48, seed=1)
-    cache = model.new_cache(1, reserve=64)
+    cache = model.new_cache(1, max_seq_len=64)
     model.encode(text[:, :4], cache)
     full = [layer for layer in cache.rows[0].layers if layer.window is None]
     buffers = [layer.kv.data_ptr() for layer in full]
@@ -228,7 +230,7 @@ def test_a_reserved_cache_is_allocated_once() -> None:
     assert all(layer.kv.shape[2] == 64 for layer in full)
     assert difference(hidden, model.encode(text, model.new_cache(1))[:, 4:]) <= SELF_TOLERANCE
     model.encode(tokens(shape, 1, 100, seed=2), cache)
-    assert cache.lengths == [148], "a reserve is a hint, not a limit"
+    assert cache.lengths == [148], "a max_seq_len is a hint, not a limit"
 
 
 @pytest.mark.parametrize(("name", "worse"), [("wide_canvas", 1.1), ("plain", 2.0)])

@@ -12,6 +12,8 @@ from gesso.nn.experts import Experts, Router
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 
+pytestmark = pytest.mark.numbers
+
 
 def filled(module: torch.nn.Module, seed: int) -> torch.nn.Module:
     generator = torch.Generator().manual_seed(seed)
@@ -37,7 +39,7 @@ def slowly(experts: Experts, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tenso
 def test_experts_equal_a_loop(tokens: int, count: int, data: st.DataObject) -> None:
     top_k = data.draw(st.integers(1, count), label="top_k")
     allowed = data.draw(st.integers(top_k, count), label="experts that get anything")
-    grain = data.draw(st.sampled_from([1, 4, 32]), label="grain")
+    fine = data.draw(st.sampled_from([1, 4, 32]), label="fine")
     seed = data.draw(st.integers(0, 999), label="seed")
     generator = torch.Generator().manual_seed(seed)
     experts = filled(Experts(10, 7, count), seed).requires_grad_(False)
@@ -45,8 +47,8 @@ def test_experts_equal_a_loop(tokens: int, count: int, data: st.DataObject) -> N
     weights = torch.rand(tokens, top_k, generator=generator)
     numbers = torch.stack([torch.randperm(allowed, generator=generator)[:top_k] for _ in range(tokens)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "FINE", grain)
-        patch.setattr(experts_module, "grain", lambda device: grain)
+        patch.setattr(experts_module, "FINE", fine)
+        patch.setattr(experts_module, "pass_multiple", lambda device: fine)
         found = experts(x, weights, numbers)
     assert torch.allclose(found, slowly(experts, x, weights, numbers), atol=1e-4)
 

@@ -11,7 +11,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from gesso.api import load
-from gesso.engine.service import Limits, Service
+from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.server.app import create_app
 from gesso.server.run import Server, address, listen
 from gesso.server.settings import Settings
@@ -117,7 +117,7 @@ def plain_server(app: Any) -> Iterator[str]:
 def mini_url() -> Iterator[str]:
     """The bundled model behind a real server."""
     torch.set_num_threads(1)
-    with running(Service(load("mini", "cpu", offline=True), Limits())) as url:
+    with running(AsyncEngine(load("mini", "cpu", offline=True), Limits())) as url:
         yield url
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+from gesso.engine.async_engine import Limits, Stats
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
-from gesso.engine.service import Limits, Stats
 from gesso.errors import ClosingError
 from gesso.generation import GenerationConfig
 from gesso.models.hub import resolve
@@ -31,6 +31,8 @@ STATS = Stats(
     prefix_bytes=500,
     kv_memory=4096,
     expected_seconds=1.5,
+    prefix_failures=2,
+    crashed_passes=1,
 )
 
 RESULT = GenerationResult(
@@ -58,8 +60,8 @@ def block(text: str = "", reasoning: str = "", calls: Sequence[ToolCall] = (), *
     return BlockCommitted(text=text, reasoning=reasoning, tool_calls=tuple(calls), **{**fields, **changes})
 
 
-def frame(step: int = 1, width: int = 2) -> DraftFrame:
-    return DraftFrame(
+def frame(step: int = 1, width: int = 2) -> DenoisingFrame:
+    return DenoisingFrame(
         canvas=0,
         step=step,
         max_denoising_steps=48,
@@ -108,10 +110,13 @@ class FakeService:
             defaults=GenerationConfig(),
             name="mini",
             model=SimpleNamespace(config=shape),
+            config=shape,
+            runner=SimpleNamespace(config=shape, max_model_len=shape.max_position_embeddings),
         )
         self.limits = limits or Limits()
         self.adapters = adapters
         self.ready = True
+        self.failure: str | None = None
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
         self.requests: list[Request] = []
@@ -137,7 +142,7 @@ class FakeService:
     def stats(self) -> Stats:
         return STATS
 
-    def close(self, drain_seconds: float = 0.0) -> None:  # noqa: ARG002
+    def close(self, drain_seconds: float = 0.0) -> None:
         self.ready = False
         for ticket in self.tickets:
             ticket.cancel()

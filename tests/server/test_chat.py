@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from gesso.engine.async_engine import Limits
 from gesso.engine.events import Finished
-from gesso.engine.service import Limits
 from gesso.server.responses import ChatCompletion
 from gesso.text.output import ToolCall
 from server.conftest import ask, chat_body, make_client, refusal

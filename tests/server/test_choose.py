@@ -8,7 +8,7 @@ import pytest
 from gesso.api import load
 from gesso.control.choose import choose
 from gesso.control.job import run_job
-from gesso.engine.service import Limits, Service
+from gesso.engine.async_engine import AsyncEngine, Limits
 from server.conftest import running
 
 QUESTION = "Sort: pear, fig"
@@ -54,7 +54,7 @@ def test_a_refusal_names_the_field(mini_url: str, fields: dict[str, Any], param:
 
 
 def test_a_job_needs_no_more_places_than_there_are() -> None:
-    service = Service(load("mini", "cpu", offline=True), Limits(max_num_seqs=1, max_waiting=1))
+    service = AsyncEngine(load("mini", "cpu", offline=True), Limits(max_num_seqs=1, max_waiting=1))
     with running(service) as url:
         answer = ask(url, prompt=QUESTION, options=["a", "b", "c", "d"], seed=1)
         assert answer.status_code == 200, answer.text

@@ -16,8 +16,8 @@ import torch
 
 from gesso.api import load
 from gesso.config import LoraConfig
+from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.events import Failed, Finished
-from gesso.engine.service import Service
 from gesso.models.adapters import adapter_parameters, attach, save_adapter
 from gesso.text.output import ToolCall
 from server.conftest import eventually, parse_events, running
@@ -366,7 +366,7 @@ def test_adapters_are_models_of_their_own(tmp_path: Path) -> None:
         for parameter in adapter_parameters(engine.model).values():
             parameter.normal_(std=0.3, generator=torch.Generator().manual_seed(1))
     save_adapter(engine.model, config, tmp_path / "odd", "mini")
-    service = Service(load("mini", "cpu", offline=True), adapters={"odd": tmp_path / "odd"})
+    service = AsyncEngine(load("mini", "cpu", offline=True), adapters={"odd": tmp_path / "odd"})
     body = {"messages": QUESTION, "seed": 7, "max_tokens": 8, "diffusion": {"max_denoising_steps": 4}}
     with running(service) as url:
         assert [card["id"] for card in httpx.get(f"{url}/v1/models").json()["data"]] == ["mini", "mini:odd"]

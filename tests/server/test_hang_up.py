@@ -47,7 +47,7 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_stream(caplog: pytest.LogCapt
             received += connection.recv(4096)
         connection.close()
         assert eventually(service.tickets[0].cancelled.is_set)
-        assert eventually(lambda: '"outcome": "hung_up"' in caplog.text)
+        assert eventually(lambda: '"outcome": "client_disconnected"' in caplog.text)
 
 
 def test_a_request_that_is_given_up_while_it_is_submitted() -> None:

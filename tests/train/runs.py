@@ -17,7 +17,7 @@ from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import NewText, Recipe, TrainConfig
-from gesso.train.records import EvaluationRecord, Sample, Watcher
+from gesso.train.records import EvaluationRecord, Sample, TrainingCallback
 
 
 def train(tiny: Recipe, out: Path, **options: Any) -> Path:
@@ -108,18 +108,18 @@ class Cut(Exception):
     """A run that is killed."""
 
 
-class CutAt(Watcher):
+class CutAt(TrainingCallback):
     """Kills the run after a step."""
 
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def stepped(self, step: int, record: object) -> None:  # noqa: ARG002
+    def stepped(self, step: int, record: object) -> None:
         if step == self.step:
             raise Cut
 
 
-class Told(Watcher):
+class Told(TrainingCallback):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

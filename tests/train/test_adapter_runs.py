@@ -90,7 +90,7 @@ def test_dropout_is_off_where_the_held_out_loss_is_looked_at(tmp_path: Path) -> 
     for dropout in (0.0, 0.5):
         told = Told()
         settings = {"steps": 2, "evaluate_every": 1, "learning_rate": 0.0, "dropout": dropout}
-        train(adapter_recipe(tmp_path / "start", **settings), tmp_path / str(dropout), device="cpu", watcher=told)
+        train(adapter_recipe(tmp_path / "start", **settings), tmp_path / str(dropout), device="cpu", callback=told)
         looks.append([look.held_out_denoiser_loss for look in told.looks])
     assert looks[0] == looks[1]
 

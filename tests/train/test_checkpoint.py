@@ -170,7 +170,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path: Path, 
     newest = tmp_path / "cut" / "step-000010"
     (newest / name).write_bytes((newest / name).read_bytes()[:-9])
     told = Told()
-    last = train(recipe(), tmp_path / "cut", device="cpu", watcher=told)
+    last = train(recipe(), tmp_path / "cut", device="cpu", callback=told)
     assert len(told.warnings) == 1
     assert name in told.warnings[0]
     assert told.warnings[0].endswith("going on from step-000005")

@@ -17,7 +17,7 @@ from train.runs import adapter_recipe, losses_of, recipe, same_files, train, wid
 
 def run_team(out: Path, processes: int, stop_at: int, make: str = "recipe", **changes: Any) -> None:
     """A tiny recipe under `torchrun`; `make` names the function of `runs` that gives it."""
-    script = out.parent / "team.py"
+    script = out.parent / "group.py"
     script.write_text(
         "import json, sys; from pathlib import Path; import torch; from train import runs;"
         "torch.compile = lambda function, **_: function;"

@@ -70,7 +70,7 @@ def test_a_resumed_run_is_the_same_run(tmp_path: Path, precision: str) -> None:
     # Ended on purpose at a step that is no multiple of anything, then killed between checkpoints, then finished.
     assert train(tiny, tmp_path / "parts", device="cpu", stop_at=3).name == "step-000003"
     with pytest.raises(Cut):
-        train(tiny, tmp_path / "parts", device="cpu", watcher=CutAt(8))
+        train(tiny, tmp_path / "parts", device="cpu", callback=CutAt(8))
     assert [path.name for path in checkpoints(tmp_path / "parts")] == ["step-000003", "step-000005"]
     last = train(tiny, tmp_path / "parts", device="cpu")
     assert last.name == whole.name
@@ -104,7 +104,7 @@ def test_a_finished_run_does_nothing_more(tmp_path: Path) -> None:
     last = train(tiny, tmp_path, device="cpu")
     before = (last / "model.safetensors").read_bytes()
     told = Told()
-    assert train(tiny, tmp_path, device="cpu", watcher=told) == last
+    assert train(tiny, tmp_path, device="cpu", callback=told) == last
     assert told.steps == []
     assert (last / "model.safetensors").read_bytes() == before
 
@@ -123,7 +123,7 @@ def test_a_run_that_is_told_to_stop_leaves_a_checkpoint_and_goes_on_as_if_it_had
 
 def test_every_step_is_told(tmp_path: Path) -> None:
     told = Told()
-    train(recipe(steps=5, log_every=2), tmp_path, device="cpu", watcher=told)
+    train(recipe(steps=5, log_every=2), tmp_path, device="cpu", callback=told)
     assert told.steps == [(1, False), (2, True), (3, False), (4, True), (5, True)]
 
 
@@ -147,7 +147,7 @@ def test_micro_batches_and_checkpointing_change_memory_only(tmp_path: Path, chan
 def test_the_held_out_loss_is_looked_at_and_the_best_checkpoint_is_kept(tmp_path: Path) -> None:
     told = Told()
     tiny = recipe(steps=12, evaluate_every=2, checkpoint_every=100, keep_checkpoints=1)
-    outcome = trainer.train(tiny, tmp_path, device="cpu", watcher=told)
+    outcome = trainer.train(tiny, tmp_path, device="cpu", callback=told)
     assert [look.step for look in told.looks] == [2, 4, 6, 8, 10, 12]
     best = min(told.looks, key=lambda look: look.held_out_denoiser_loss)
     assert outcome.best == tmp_path / f"step-{best.step:06d}"
@@ -177,7 +177,7 @@ def test_patience_ends_a_run_that_no_longer_gets_better(tmp_path: Path) -> None:
     settings = {"learning_rate": 3e-2, "warmup_steps": 0, "evaluate_every": 2, "patience": 3, "steps": 60}
     tiny = replace(recipe(**settings), data=Worsening())
     told = Told()
-    outcome = trainer.train(tiny, tmp_path / "whole", device="cpu", watcher=told)
+    outcome = trainer.train(tiny, tmp_path / "whole", device="cpu", callback=told)
     assert outcome.reason == "patience"
     assert [look.best for look in told.looks[-3:]] == [False] * 3
     assert outcome.last.name == f"step-{told.looks[-1].step:06d}"
@@ -195,7 +195,7 @@ def test_samples_are_answered_on_the_way_and_change_nothing(tmp_path: Path) -> N
     told = Told()
     tiny = recipe(steps=6, sample_every=3, sample_prompts=("a", "aa"))
     text = replace(tiny, text=NewText(tokenizer, "{% for m in messages %}a{% endfor %}", {"eos_token": "<eos>"}))
-    last = train(text, tmp_path / "sampled", device="cpu", watcher=told)
+    last = train(text, tmp_path / "sampled", device="cpu", callback=told)
     assert [(sample.step, sample.prompt) for sample in told.samples] == [(3, "a"), (3, "aa"), (6, "a"), (6, "aa")]
     assert all(sum(sample.denoising_steps) >= 1 for sample in told.samples)
     assert load_file(last / "model.safetensors").keys() == load_file(plain / "model.safetensors").keys()

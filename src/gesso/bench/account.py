@@ -32,7 +32,7 @@ META = torch.device("meta")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Bytes of one cell."""
+    """Holds the bytes of one cell."""
 
     experts: int
     dense: int
@@ -52,7 +52,8 @@ class Account:
 def account(
     config: ModelConfig, dtype: torch.dtype, cell: Cell, chosen: Quantization | None = None, chunk: int = CHUNK
 ) -> Account:
-    """
+    """Counts the bytes of one cell, part by part, without allocating them.
+
     Args:
         dtype: of what is not packed, of the activations, and of keys and values.
         chunk: prompt tokens that are encoded at a time.
@@ -65,19 +66,19 @@ def account(
         part = "experts" if ".experts." in name else "table" if name.startswith("vocabulary.") else "dense"
         parts[part] += tensor.nbytes
     reach = cell.reach(config.canvas_length)
-    widest = max(min(chunk, cell.prompt), config.canvas_length)
+    max_write_len = max(min(chunk, cell.prompt), config.canvas_length)
     kinds = dataclasses.replace(config, layers=tuple(dict.fromkeys(config.layers)))
     return Account(
         **parts,
-        cache=cell.batch * cache_bytes(config, dtype, reach, widest),
-        workspace=_workspace(empty_model(kinds, dtype, chosen), cell, reach, widest, chunk),
+        cache=cell.batch * cache_bytes(config, dtype, reach, max_write_len),
+        workspace=_workspace(empty_model(kinds, dtype, chosen), cell, reach, max_write_len, chunk),
     )
 
 
 def account_report(
     config: ModelConfig, name: str, dtype: torch.dtype, cells: Sequence[Cell], chosen: Quantization | None
 ) -> dict[str, Any]:
-    """JSON-ready; bytes."""
+    """Writes an account ready for JSON, in bytes."""
     accounts = [account(config, dtype, cell, chosen) for cell in cells]
     return {
         "benchmark": BENCHMARK,
@@ -112,7 +113,7 @@ class LiveBytes(TorchDispatchMode):
         return out
 
     def count(self, tensor: Tensor) -> None:
-        """A tensor that is there, whoever made it."""
+        """Counts a tensor that is there, whoever made it."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key not in self._sizes and key not in self._known and size:
@@ -149,13 +150,13 @@ def _passes(cell: Cell, width: int, chunk: int) -> Iterator[_Pass]:
 
 
 @torch.no_grad()
-def _workspace(model: DiffusionGemma, cell: Cell, reach: int, widest: int, chunk: int) -> int:
+def _workspace(model: DiffusionGemma, cell: Cell, reach: int, max_write_len: int, chunk: int) -> int:
     tables = LiveBytes()
     with META, tables:
         model.rope(torch.zeros(1, dtype=torch.int64), reach)
     most = 0
     for one in _passes(cell, model.config.canvas_length, chunk):
-        cache = _filled(model, one, reach, widest)
+        cache = _filled(model, one, reach, max_write_len)
         live = LiveBytes([*model.state_dict().values(), *(layer.kv for row in cache.rows for layer in row.layers)])
         with live:
             _run(model, one, cache, ends=one.causal and cell.mode == "ar")
@@ -178,13 +179,13 @@ def _run(model: DiffusionGemma, one: _Pass, cache: KVCache, *, ends: bool) -> No
     model.vocabulary.predict(hidden, torch.ones(len(hidden), device=META), torch.zeros(len(hidden), device=META))
 
 
-def _filled(model: DiffusionGemma, one: _Pass, reach: int, widest: int) -> KVCache:
+def _filled(model: DiffusionGemma, one: _Pass, reach: int, max_write_len: int) -> KVCache:
     """A cache with room for all, of which so much is committed."""
-    cache, window = model.new_cache(one.rows, reach, widest), model.config.sliding_window
+    cache, window = model.new_cache(one.rows, reach, max_write_len), model.config.sliding_window
     for row in cache.rows:
         row.length = one.committed
         for layer, held in zip(model.config.layers, row.layers, strict=True):
             seen = min(one.committed, window - 1) if layer.is_sliding else one.committed
             shape = (2, layer.num_key_value_heads, seen, layer.head_dim)
-            held.restore([torch.empty(shape, dtype=model.dtype, device=META)], reach, widest)
+            held.restore([torch.empty(shape, dtype=model.dtype, device=META)], reach, max_write_len)
     return cache

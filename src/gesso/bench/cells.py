@@ -15,7 +15,7 @@ RANDOM_STEPS = 16
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`batch` requests at a time, each of `prompt` tokens, that write `output` tokens each."""
+    """Describes a load: `batch` requests at a time, each of `prompt` tokens, that write `output` tokens each."""
 
     prompt: int
     output: int
@@ -23,17 +23,17 @@ class Cell:
     mode: Mode
 
     def canvases(self, width: int) -> int:
-        """Of one answer."""
+        """Counts the canvases of one answer."""
         return -(-self.output // width)
 
     def reach(self, width: int) -> int:
-        """Tokens that a request's cache holds at most, the last canvas included."""
+        """Counts the tokens that a request's cache holds at most, the last canvas included."""
         return self.prompt + self.canvases(width) * width
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How each cell is measured."""
+    """Configures how each cell is measured."""
 
     steps: int | None = None
     """Of every canvas; None lets canvases stop where they settle."""
@@ -49,7 +49,8 @@ class Settings:
             raise OptionError(f"--warmup must be at least 0, got {self.warmup}")
 
     def options(self, cell: Cell) -> Mapping[str, Any]:
-        """Of a request of the cell: exactly so many tokens, and so many steps where they are given."""
+        """Returns the options of a request of the cell: exactly so many tokens, and so many steps where they are
+        given."""
         options: dict[str, Any] = {"mode": cell.mode, "max_new_tokens": cell.output, "ignore_eos": True, "verify": 0}
         if cell.mode == "canvas" and self.steps is not None:
             # No mean entropy is below 0, so no canvas stops early.
@@ -60,7 +61,7 @@ class Settings:
 def make_cells(
     prompts: Sequence[int], outputs: Sequence[int], batches: Sequence[int], modes: Sequence[str]
 ) -> list[Cell]:
-    """Every combination, modes innermost.
+    """Makes a cell of every combination, modes innermost.
 
     Raises:
         OptionError: an empty list, a number below 1, or a mode that does not exist.
@@ -83,7 +84,8 @@ def make_cells(
 
 
 def check_lengths(cells: Iterable[Cell], config: ModelConfig) -> None:
-    """
+    """Refuses cells whose requests do not fit the model.
+
     Raises:
         OptionError: a prompt and its output are past the model's limit.
     """

@@ -7,7 +7,7 @@ from gesso.errors import OptionError
 
 
 def plot_report(report: Report, picture: Path) -> None:
-    """Two rows of bars, written as a PNG: milliseconds of a step beside its floor, and tokens a second.
+    """Plots two rows of bars as a PNG: milliseconds of a step beside its floor, and tokens a second.
 
     Raises:
         OptionError: matplotlib is not installed, or the picture cannot be written.

@@ -34,7 +34,7 @@ TABLE_ROWS = 1 << 12
 
 
 def read_shape(path: Path) -> ModelConfig:
-    """The config in a `config.json`, or in the folder that holds it.
+    """Reads the config of a `config.json`, or of the folder that holds it.
 
     Raises:
         OptionError: there is no such file, or it is no config of a model of this family.
@@ -49,8 +49,8 @@ def read_shape(path: Path) -> ModelConfig:
 
 
 def read_formats(quantize: str | None, embedding: str | None = None) -> Quantization:
-    """What `--quantize` says of linear layers and experts, and `--quantize-embedding` of the table; None leaves them
-    as they are.
+    """Reads what `--quantize` says of linear layers and experts, and `--quantize-embedding` of the table; None leaves
+    them as they are.
 
     Raises:
         OptionError: a format that does not exist.
@@ -66,7 +66,7 @@ def _format(option: str, name: str | None, known: dict[str, Format]) -> Format |
 
 
 def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | None = None) -> DiffusionGemma:
-    """A model on PyTorch's meta device: shapes without numbers.
+    """Makes a model on PyTorch's meta device: shapes without numbers.
 
     Raises:
         OptionError: a layer's width cannot be cut into groups.
@@ -86,10 +86,10 @@ def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | 
 def needed_bytes(
     config: ModelConfig, dtype: torch.dtype, cells: Sequence[Cell], chosen: Quantization | None = None
 ) -> int:
-    """Of the weights, and of keys and values in the largest cell."""
+    """Counts the bytes of the weights, and of keys and values in the largest cell."""
     width = config.canvas_length
-    widest = max(PREFILL_CHUNK, width)
-    caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), widest) for cell in cells)
+    max_write_len = max(PREFILL_CHUNK, width)
+    caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), max_write_len) for cell in cells)
     weights: int = sum(tensor.nbytes for tensor in empty_model(config, dtype, chosen).state_dict().values())
     return weights + max(caches)
 
@@ -102,7 +102,7 @@ def random_engine(
     cells: Sequence[Cell],
     chosen: Quantization | None = None,
 ) -> Engine:
-    """An engine over random weights, which takes token ids.
+    """Makes an engine over random weights, which takes token ids.
 
     Raises:
         OptionError: a layer's width cannot be cut into groups, or weights and caches do not fit what is free on the

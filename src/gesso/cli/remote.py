@@ -11,9 +11,10 @@ from typing import Any
 
 import httpx
 
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Finished, event_from_dict
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished, event_from_dict
 from gesso.engine.result import FinishReason, GenerationResult
 from gesso.errors import GessoError, HubError, OptionError
+from gesso.generation import engine_options
 
 STANDARD = {
     "seed": "seed",
@@ -23,8 +24,6 @@ STANDARD = {
     "top_p": "top_p",
 }
 """Names of options that every server knows."""
-EXTRAS = ("top_k", "thinking_budget")
-"""Fields of a gesso server that stand beside those; the rest stands under `diffusion`."""
 CONNECT_SECONDS = 10.0
 
 
@@ -89,16 +88,25 @@ class RemoteModel:
         body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
         if not self.is_gesso and (given or thinking):
             named = next(iter(given), "thinking")
-            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it")
-        body |= {name: given.pop(name) for name in EXTRAS if name in given}
-        diffusion = given
-        if self.is_gesso and drafts:
-            diffusion["draft_frames"] = True
-        if diffusion:
-            body["diffusion"] = diffusion
+            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it", option=named)
         if thinking:
-            body["chat_template_kwargs"] = {"enable_thinking": True}
+            given["thinking"] = True
+        for name, value in given.items():
+            _put(body, name, value)
+        if self.is_gesso and drafts:
+            body.setdefault("diffusion", {})["draft_frames"] = True
         return RemoteStream(f"{self._base}/chat/completions", self._headers, body)
+
+
+def _put(body: dict[str, Any], name: str, value: Any) -> None:
+    """Put an option where a gesso server's request has it."""
+    row = engine_options().get(name)
+    if row is None or row.field is None:
+        raise OptionError(f"{name}: a server's requests have no such field", option=name)
+    *path, field = row.field.split(".")
+    for part in path:
+        body = body.setdefault(part, {})
+    body[field] = value
 
 
 class RemoteStream:
@@ -177,9 +185,9 @@ class RemoteStream:
             raise GessoError(f"the server sent what is no JSON: {error}") from None
 
 
-def _frame(draft: Mapping[str, Any]) -> DraftFrame:
+def _frame(draft: Mapping[str, Any]) -> DenoisingFrame:
     frame = event_from_dict({"event": "draft", **draft, "accepted": [bool(mark) for mark in draft["accepted"]]})
-    assert isinstance(frame, DraftFrame)
+    assert isinstance(frame, DenoisingFrame)
     return frame
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
-from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, Watcher
+from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, TrainingCallback
 from gesso.train.trainer import train
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ REASONS = {
 }
 
 
-class ProgressWatcher(Watcher):
+class ProgressWatcher(TrainingCallback):
     """A progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -95,7 +95,7 @@ class TensorBoardWatcher(ProgressWatcher):
 
 
 def leads() -> bool:
-    """Whether this process is the one of its team that shows and writes: the first that `torchrun` started."""
+    """Whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -129,9 +129,9 @@ def run_training(
         stack.enter_context(first_interrupt(interrupted.set))
         if not leads():
             return train(recipe, folder, device=device, **limits)
-        watcher = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
-        outcome = train(recipe, folder, device=device, watcher=watcher, **limits)
-    watcher.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
+        callback = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
+        outcome = train(recipe, folder, device=device, callback=callback, **limits)
+    callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
     if plot:
         picture = folder / "loss.png"
         plot_losses(folder / METRICS, picture)

@@ -11,7 +11,7 @@ from gesso.text.tool_calls import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
-class DraftFrame:
+class DenoisingFrame:
     """The canvas after one denoising step."""
 
     canvas: int
@@ -63,9 +63,9 @@ class Failed:
     """One line."""
 
 
-Event = DraftFrame | BlockCommitted | Finished | Failed
+Event = DenoisingFrame | BlockCommitted | Finished | Failed
 _KINDS: dict[str, type[Event]] = {
-    "draft": DraftFrame,
+    "draft": DenoisingFrame,
     "block": BlockCommitted,
     "finished": Finished,
     "failed": Failed,
@@ -92,7 +92,7 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
         event: Event = _read(fields, _KINDS[kind])
     except TypeError as error:
         raise DataError(f"event {kind!r} is not whole: {error}") from None
-    if isinstance(event, DraftFrame):
+    if isinstance(event, DenoisingFrame):
         lengths = {len(part) for part in (event.tokens, event.accepted, event.entropy, event.pieces)}
         if len(lengths) > 1 or 0 in lengths:
             raise DataError(f"event {kind!r} is not whole: tokens, accepted, entropy and pieces must be equally long")

@@ -27,9 +27,9 @@ class LayerCache:
         self.start = self.end = 0
         self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
 
-    def _room(self, tokens: int, reserve: int, widest: int) -> None:
-        """Make room for `tokens` behind the end; the sequence is expected to reach `reserve` tokens and to write
-        `widest` at once."""
+    def _room(self, tokens: int, max_seq_len: int, max_write_len: int) -> None:
+        """Make room for `tokens` behind the end; the sequence is expected to reach `max_seq_len` tokens and to write
+        `max_write_len` at once."""
         keep = self.end - self.start
         capacity = self.kv.shape[2]
         if self.end + tokens <= capacity:
@@ -39,17 +39,17 @@ class LayerCache:
         if need <= capacity:
             self.kv[:, :, :keep] = kept.clone() if self.start < keep else kept
         else:
-            wanted = reserve if reserve > need else max(need, 2 * capacity)
+            wanted = max_seq_len if max_seq_len > need else max(need, 2 * capacity)
             if self.window is not None:
-                wanted = max(need, min(wanted, self.window - 1 + max(tokens, widest)))
+                wanted = max(need, min(wanted, self.window - 1 + max(tokens, max_write_len)))
             self.kv = self.kv.new_empty(2, self.kv.shape[1], wanted, self.kv.shape[3])
             self.kv[:, :, :keep] = kept
         self.start, self.end = 0, keep
 
-    def write(self, k_TGK: Tensor, v_TGK: Tensor, reserve: int, widest: int) -> tuple[Tensor, Tensor]:
+    def write(self, k_TGK: Tensor, v_TGK: Tensor, max_seq_len: int, max_write_len: int) -> tuple[Tensor, Tensor]:
         """Put T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
         tokens = k_TGK.shape[0]
-        self._room(tokens, reserve, widest)
+        self._room(tokens, max_seq_len, max_write_len)
         stop = self.end + tokens
         self.kv[0, :, self.end : stop] = k_TGK.transpose(0, 1)
         self.kv[1, :, self.end : stop] = v_TGK.transpose(0, 1)
@@ -61,7 +61,7 @@ class LayerCache:
         if self.window is not None:
             self.start = max(self.start, self.end - (self.window - 1))
 
-    def take_back(self, tokens: int) -> Tensor:
+    def rollback(self, tokens: int) -> Tensor:
         """Undo the last commit, of so many tokens, which were written at once; returns a copy of them."""
         taken = self.newest(tokens)
         self.end -= tokens
@@ -73,11 +73,11 @@ class LayerCache:
         """A copy of the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
         return self.kv[:, :, self.end - tokens : self.end].clone()
 
-    def restore(self, parts: Sequence[Tensor], reserve: int, widest: int) -> None:
+    def restore(self, parts: Sequence[Tensor], max_seq_len: int, max_write_len: int) -> None:
         """Start anew from copies of neighbouring stretches, in order; a sliding layer is given those in sight."""
         self.start = self.end = 0
         for part in parts:
-            self.write(part[0].transpose(0, 1), part[1].transpose(0, 1), reserve, widest)
+            self.write(part[0].transpose(0, 1), part[1].transpose(0, 1), max_seq_len, max_write_len)
             self.commit(part.shape[2])
 
 
@@ -85,11 +85,16 @@ class SequenceCache:
     """All layers of one sequence and its committed length in tokens."""
 
     def __init__(
-        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, reserve: int = 0, widest: int = 0
+        self,
+        config: ModelConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        max_seq_len: int = 0,
+        max_write_len: int = 0,
     ) -> None:
         self.length = 0
-        self.reserve = reserve
-        self.widest = widest
+        self.max_seq_len = max_seq_len
+        self.max_write_len = max_write_len
         self.layers = [
             LayerCache(layer, config.sliding_window if layer.is_sliding else None, dtype, device)
             for layer in config.layers
@@ -97,11 +102,11 @@ class SequenceCache:
 
     def attend_causal(self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor) -> Tensor:
         cache = self.layers[layer]
-        keys, values = cache.write(k_TGK, v_TGK, self.reserve, self.widest)
+        keys, values = cache.write(k_TGK, v_TGK, self.max_seq_len, self.max_write_len)
         return attend_causal(q_THK, keys, values, cache.window)
 
     def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
-        keys, values = self.layers[layer].write(k_CGK, v_CGK, self.reserve, self.widest)
+        keys, values = self.layers[layer].write(k_CGK, v_CGK, self.max_seq_len, self.max_write_len)
         return attend_all(q_CHK, keys, values)
 
     def commit(self, tokens: int) -> None:
@@ -109,15 +114,15 @@ class SequenceCache:
             layer.commit(tokens)
         self.length += tokens
 
-    def take_back(self, tokens: int) -> list[Tensor]:
-        """Undo the last `encode`, of so many tokens; what it wrote, by layer, for `put_back`."""
+    def rollback(self, tokens: int) -> list[Tensor]:
+        """Undo the last `encode`, of so many tokens; what it wrote, by layer, for `restore`."""
         self.length -= tokens
-        return [layer.take_back(tokens) for layer in self.layers]
+        return [layer.rollback(tokens) for layer in self.layers]
 
-    def put_back(self, taken: Sequence[Tensor]) -> None:
-        """What `take_back` took, where nothing was encoded since."""
+    def restore(self, taken: Sequence[Tensor]) -> None:
+        """What `rollback` took, where nothing was encoded since."""
         for layer, part in zip(self.layers, taken, strict=True):
-            layer.write(part[0].transpose(0, 1), part[1].transpose(0, 1), self.reserve, self.widest)
+            layer.write(part[0].transpose(0, 1), part[1].transpose(0, 1), self.max_seq_len, self.max_write_len)
         self.commit(taken[0].shape[2])
 
     @property
@@ -151,10 +156,10 @@ class KVCache:
         return sum(row.bytes for row in self.rows)
 
 
-def cache_bytes(config: ModelConfig, dtype: torch.dtype, reserve: int, widest: int) -> int:
-    """Bytes that one sequence's buffers take when it reaches `reserve` tokens and writes `widest` at most at once."""
+def cache_bytes(config: ModelConfig, dtype: torch.dtype, max_seq_len: int, max_write_len: int) -> int:
+    """Bytes that one sequence's buffers take when it reaches `max_seq_len` and writes `max_write_len` at once."""
     total = 0
     for layer in config.layers:
-        capacity = min(reserve, config.sliding_window - 1 + widest) if layer.is_sliding else reserve
+        capacity = min(max_seq_len, config.sliding_window - 1 + max_write_len) if layer.is_sliding else max_seq_len
         total += 2 * layer.num_key_value_heads * layer.head_dim * capacity
     return total * dtype.itemsize

@@ -14,13 +14,12 @@ from torch import Tensor, nn
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
-from gesso.models.replay import Replays
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
-from gesso.nn.grain import pad_rows
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.rope import RopeTable
+from gesso.nn.row_alignment import align_rows
 from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
@@ -68,9 +67,13 @@ class SelfConditioning(nn.Module):
         self.pre_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp = MLP(config.hidden_size, config.intermediate_size)
 
-    def forward(self, x_ND: Tensor, soft_ND: Tensor | None) -> Tensor:
-        """`soft_ND` None is the first step's exact zero: the bias-free MLP of zero is zero."""
-        return rms_norm(x_ND if soft_ND is None else x_ND + self.mlp(self.pre_norm(soft_ND)), None, self.eps)
+    def forward(self, x_ND: Tensor, self_conditioning_ND: Tensor | None) -> Tensor:
+        """`self_conditioning_ND` None is the first step's exact zero: the bias-free MLP of zero is zero."""
+        return rms_norm(
+            x_ND if self_conditioning_ND is None else x_ND + self.mlp(self.pre_norm(self_conditioning_ND)),
+            None,
+            self.eps,
+        )
 
 
 class DiffusionGemma(nn.Module):
@@ -86,35 +89,33 @@ class DiffusionGemma(nn.Module):
         self.ropes: dict[AttentionKind, RopeTable] = {
             layer.kind: RopeTable(config.rope(layer.kind), layer.head_dim) for layer in config.layers
         }
-        self.replays: Replays | None = None
-        """Plays denoising passes back instead of telling the device of every kernel; None runs them all."""
 
     @property
-    def anchor(self) -> Tensor:
+    def reference_parameter(self) -> Tensor:
         """A weight that is never packed: it has the type of the activations, and lies where all others lie."""
         assert self.norm.weight is not None
         return self.norm.weight
 
     @property
     def device(self) -> torch.device:
-        return self.anchor.device
+        return self.reference_parameter.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.anchor.dtype
+        return self.reference_parameter.dtype
 
-    def new_cache(self, batch_size: int = 1, reserve: int = 0, widest: int = 0) -> KVCache:
+    def new_cache(self, batch_size: int = 1, max_seq_len: int = 0, max_write_len: int = 0) -> KVCache:
         """An empty cache.
 
         Args:
-            reserve: the length in tokens that rows will reach, canvas included, where it is known; buffers are then
+            max_seq_len: the length in tokens that rows will reach, canvas included, where it is known; buffers are then
                 allocated once instead of doubling.
-            widest: the most tokens that will be written at once, where it is known: a chunk or a canvas.
+            max_write_len: the most tokens that will be written at once, where it is known: a chunk or a canvas.
         """
         if batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {batch_size}")
         return KVCache(
-            [SequenceCache(self.config, self.dtype, self.device, reserve, widest) for _ in range(batch_size)]
+            [SequenceCache(self.config, self.dtype, self.device, max_seq_len, max_write_len) for _ in range(batch_size)]
         )
 
     def blocks(self) -> Iterator[tuple[int, AttentionKind, Block]]:
@@ -122,6 +123,12 @@ class DiffusionGemma(nn.Module):
         for i, (layer, block) in enumerate(zip(self.config.layers, self.layers, strict=True)):
             assert isinstance(block, Block)
             yield i, layer.kind, block
+
+    def fix_positions(self, positions: int) -> None:
+        """Make the tables of positions for so many, here and now. They are not replaced from here on, so that a CUDA
+        graph may keep their addresses; without this they grow as they are needed."""
+        for table in self.ropes.values():
+            table.fix(positions, self.device, self.dtype)
 
     def rope(self, positions_N: Tensor, longest: int) -> dict[AttentionKind, tuple[Tensor, Tensor]]:
         """cos and sin for each kind of layer; positions are below `longest`."""
@@ -151,20 +158,20 @@ class DiffusionGemma(nn.Module):
 
     @torch.no_grad()
     def denoise_flat(
-        self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, soft_ND: Tensor | None = None
+        self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
         """One denoising pass of canvases of any widths, laid flat, up to the final norm [N, D]; what is committed in
         the cache stays as it is."""
-
-        def work(tokens_N: Tensor, soft_ND: Tensor | None) -> Tensor:
-            return self._layers(tokens_N, widths, cache, soft_ND, causal=False)
-
-        if self.replays is None or soft_ND is None:
-            return work(canvas_N, soft_ND)
-        return self.replays.run(work, canvas_N.to(self.device), widths, cache, soft_ND, self.anchor.data_ptr())
+        return self._layers(canvas_N, widths, cache, self_conditioning_ND, causal=False)
 
     def _layers(
-        self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, soft_ND: Tensor | None, *, causal: bool
+        self,
+        tokens_N: Tensor,
+        counts: Sequence[int],
+        cache: KVCache,
+        self_conditioning_ND: Tensor | None,
+        *,
+        causal: bool,
     ) -> Tensor:
         """All layers over flat rows; what fills them up to a whole grain is the last token once more."""
         device, lengths = self.device, cache.lengths
@@ -172,10 +179,10 @@ class DiffusionGemma(nn.Module):
         if longest > self.config.max_position_embeddings:
             raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
         positions = torch.cat([torch.arange(n, n + c, device=device) for n, c in zip(lengths, counts, strict=True)])
-        rope = self.rope(pad_rows(positions), longest)
-        x = self.vocabulary.embed(pad_rows(tokens_N.to(device)))
+        rope = self.rope(align_rows(positions), longest)
+        x = self.vocabulary.embed(align_rows(tokens_N.to(device)))
         if not causal:
-            x = self.self_conditioning(x, None if soft_ND is None else pad_rows(soft_ND))
+            x = self.self_conditioning(x, None if self_conditioning_ND is None else align_rows(self_conditioning_ND))
         for i, kind, block in self.blocks():
             attend = _by_row(cache.rows, i, counts, causal)
             x = block(x, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
@@ -222,7 +229,7 @@ def _by_row(rows: list[SequenceCache], layer: int, counts: Sequence[int], causal
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         split = [*counts, len(q) - sum(counts)]
         parts = zip(rows, q.split(split), k.split(split), v.split(split), strict=False)
-        return pad_rows(torch.cat([_own(row, causal)(layer, *qkv) for row, *qkv in parts]))
+        return align_rows(torch.cat([_own(row, causal)(layer, *qkv) for row, *qkv in parts]))
 
     return attend
 

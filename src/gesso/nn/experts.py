@@ -16,14 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.grain import GRAINS, grain
+from gesso.nn.elementwise import gelu
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
+from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
 
-FINE, COARSE = GRAINS[-1], 2 * GRAINS[-1]
-"""Rows of an expert's slab come in multiples of these, and of the machine's grain where they are fewer than the fine
-one: matmul libraries compile a kernel per shape, and unrounded expert loads would be a new shape every time. The fine
-one is for slabs so small that padding would show."""
+FINE, COARSE = ALIGNMENTS[-1], 2 * ALIGNMENTS[-1]
+"""An expert's rows come in multiples of these, and of `pass_multiple` where they are fewer than the fine one: matmul
+libraries compile a kernel per shape, and unrounded expert loads would be a new shape every time. The fine one is for
+loads so small that padding would show."""
 
 
 class Router(nn.Module):
@@ -141,7 +142,7 @@ def mix_sorted(
     slots = torch.empty_like(order)
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
-    out = down(F.gelu(gate, approximate="tanh") * up, ends_E)
+    out = down(gelu(gate) * up, ends_E)
     return _weighted(out, slots.view(tokens, top_k), weights_Nk)
 
 
@@ -159,7 +160,7 @@ def mix_experts(
     for slab, (gate_up, down) in zip(x_ND.index_select(0, source).split(slabs), projections, strict=True):
         if slab.shape[0]:
             gate, up = gate_up(slab).chunk(2, dim=-1)
-            outputs.append(down(F.gelu(gate, approximate="tanh") * up))
+            outputs.append(down(gelu(gate) * up))
     return _weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
 
 
@@ -189,7 +190,7 @@ def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list
     order = flat.argsort(stable=True)
     counts = flat.bincount(minlength=num_experts)
     padded = (counts + rows - 1) // rows * rows
-    if rows == FINE and (least := grain(device)) < FINE:
+    if rows == FINE and (least := pass_multiple(device)) < FINE:
         padded = torch.where(counts < FINE, (counts + least - 1) // least * least, padded)
     # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
     gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)

@@ -1,4 +1,4 @@
-"""Linear maps by the faster of two libraries.
+"""Linear maps by the library that is fastest among those that keep a row's bits.
 
 On a CPU PyTorch hands fp32 matmuls to MKL, which on AMD processors uses half of the vector width; oneDNN, which
 PyTorch brings along too, uses all of it. Both add up in fp32. oneDNN has no gradient here, so training stays with
@@ -9,35 +9,47 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_ONEDNN = (
-    torch.ops.mkldnn._linear_pointwise.default
-    if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    else None
-)
+from gesso.nn.row_alignment import Multiply, multiply_aligned
 
 SMALL = 1 << 15
-"""Weights of fewer numbers stay with PyTorch: there a call costs more than its arithmetic."""
+"""Weights of fewer numbers go to PyTorch first: there a call of oneDNN costs more than its arithmetic."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ weight.T + bias`, [..., out].
+    """`x @ weight.T + bias`, [..., in] -> [..., out]; without a gradient, a row's bits do not depend on other rows.
 
-    Which library is asked depends on types, devices and the weight, never on the number of rows: a row's result must
-    not depend on how many stand beside it.
+    Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
     if (
-        _ONEDNN is not None
-        and weight.numel() >= SMALL
-        and x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and x.numel()
+        x.device.type != "cpu"
+        or torch.is_grad_enabled()
+        or x.dtype != weight.dtype
+        or torch.is_autocast_enabled("cpu")
+        or torch.compiler.is_compiling()
+        or not x.numel()
     ):
-        out: Tensor = _ONEDNN(x, weight, bias, "none", [], "")
-        return out
-    return F.linear(x, weight, bias)
+        return F.linear(x, weight, bias)
+    if x.dtype != torch.float32:
+        return multiply_aligned(_NARROW, x, weight, bias)
+    return multiply_aligned(_FLOAT32 if weight.numel() < SMALL else _LARGE_FLOAT32, x, weight, bias)
+
+
+def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    out: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
+    return out
+
+
+_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_FLOAT32: tuple[Multiply, ...] = (F.linear, _by_onednn) if _ONEDNN else (F.linear,)
+_LARGE_FLOAT32 = _FLOAT32[::-1]
+
+
+def _in_float32(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product of narrower numbers, rounded once at the end."""
+    return _LARGE_FLOAT32[0](x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
+
+
+_NARROW: tuple[Multiply, ...] = (F.linear, _in_float32)
 
 
 class Linear(nn.Linear):

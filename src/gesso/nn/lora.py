@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.nn.experts import Experts, Projection, mix_experts
+from gesso.nn.linear import linear
 from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
 
 
@@ -98,7 +99,7 @@ class LoraExperts(nn.Module):
 def _delta(x: Tensor, a: Tensor, b: Tensor, scale: float, dropout: float) -> Tensor:
     if dropout:
         x = F.dropout(x, dropout)
-    return F.linear(F.linear(x, a.to(x.dtype)), b.to(x.dtype)) * scale
+    return linear(linear(x, a.to(x.dtype)), b.to(x.dtype)) * scale
 
 
 def _device(module: nn.Module) -> torch.device:

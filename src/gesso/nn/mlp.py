@@ -1,8 +1,8 @@
 """GeGLU feed-forward (arXiv 2002.05202) with the tanh approximation of GELU."""
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from gesso.nn.elementwise import gelu
 from gesso.nn.linear import Linear
 
 
@@ -16,6 +16,6 @@ class MLP(nn.Module):
         self.down_proj = Linear(intermediate_size, hidden_size, bias=False)
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        gated = F.gelu(self.gate_proj(x_ND), approximate="tanh") * self.up_proj(x_ND)
+        gated = gelu(self.gate_proj(x_ND)) * self.up_proj(x_ND)
         out: Tensor = self.down_proj(gated)
         return out

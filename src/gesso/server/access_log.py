@@ -22,11 +22,11 @@ access = logging.getLogger("gesso.access")
 
 @dataclass(slots=True)
 class Record:
-    """What the log says of a request. Endpoints find it as `request.state.record`."""
+    """Holds what the access log says of one request. Endpoints find it as `request.state.record`."""
 
     request_id: str
     outcome: str = "answered"
-    """`hung_up` where the client did, `error` where a stream ended with one."""
+    """`client_disconnected` where the client did, `error` where a stream ended with one."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     steps: int = 0
@@ -34,14 +34,14 @@ class Record:
     """Only where prompts are to be logged."""
 
     def add(self, result: GenerationResult) -> None:
-        """Count a finished choice."""
+        """Adds a finished choice to the counts."""
         self.prompt_tokens += result.prompt_tokens
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
 
 
 class AccessLog:
-    """The outermost layer of the application."""
+    """Logs every request: the outermost layer of the application."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

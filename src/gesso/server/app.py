@@ -7,7 +7,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 
 from gesso import __version__
-from gesso.engine.service import Service
+from gesso.engine.async_engine import AsyncEngine
 from gesso.server.access_log import AccessLog
 from gesso.server.auth import ApiKeys
 from gesso.server.chat import chat_routes
@@ -30,8 +30,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(service: Service, settings: Settings) -> FastAPI:
-    """The ASGI application over a service that is started. It does not close the service."""
+def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
+    """Builds the ASGI application over an engine that is started, which it does not close."""
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
     layers = [Middleware(AccessLog, metrics=metrics)]

@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from anyio import to_thread
 from starlette.types import Receive
 
+from gesso.engine.async_engine import AsyncEngine, RequestHandle
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Event, Failed, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.engine.service import Service, Ticket
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
@@ -29,7 +29,7 @@ MAX_FRAMES = 32
 
 
 class Choices:
-    """Choices that are being generated."""
+    """Follows the choices of one HTTP request from the engine's thread to the event loop."""
 
     def __init__(self, metrics: Metrics, record: Record) -> None:
         self._record = record
@@ -38,13 +38,15 @@ class Choices:
         self._queue: deque[tuple[int, Event]] = deque()
         self._frames = 0
         self._arrived = asyncio.Event()
-        self.tickets: list[Ticket] = []
+        self.tickets: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
         """Of the choices that are finished."""
 
     @classmethod
-    async def submit(cls, service: Service, metrics: Metrics, record: Record, requests: Sequence[Request]) -> "Choices":
-        """Queue all of them, or none.
+    async def submit(
+        cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request]
+    ) -> "Choices":
+        """Queues all of them, or none.
 
         Raises:
             UserError: a bad request.
@@ -90,27 +92,28 @@ class Choices:
         return listen
 
     def _put(self, choice: int, event: Event) -> None:
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             self._frames += 1
             if self._frames > MAX_FRAMES:
-                oldest = next(number for number, (_, old) in enumerate(self._queue) if isinstance(old, DraftFrame))
+                oldest = next(number for number, (_, old) in enumerate(self._queue) if isinstance(old, DenoisingFrame))
                 del self._queue[oldest]
                 self._frames -= 1
         self._queue.append((choice, event))
         self._arrived.set()
 
     def cancel(self) -> None:
-        """End all choices at once."""
+        """Cancels all choices."""
         for ticket in self.tickets:
             ticket.cancel()
 
     @property
     def position(self) -> int:
-        """Requests before the foremost choice in the queue."""
+        """Counts the requests before the foremost choice in the queue."""
         return min((ticket.position for ticket in self.tickets), default=0)
 
     async def events(self, patience: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
-        """Events with the number of their choice until all are finished; None after `patience` seconds without any.
+        """Yields events with the number of their choice until all are finished, and None after `patience` seconds
+        without any.
 
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
@@ -123,7 +126,7 @@ class Choices:
                 except TimeoutError:
                     yield None
             choice, event = self._queue.popleft()
-            self._frames -= isinstance(event, DraftFrame)
+            self._frames -= isinstance(event, DenoisingFrame)
             if isinstance(event, Failed):
                 self.cancel()
                 raise self._failure(event)
@@ -136,25 +139,25 @@ class Choices:
             yield choice, event
 
     async def wait(self, receive: Receive) -> list[GenerationResult]:
-        """All results, in the order of the choices; a client that hangs up ends them.
+        """Returns all results in the order of the choices; they are cancelled when the client disconnects.
 
         Raises:
             ApiError: as `events`.
         """
-        watcher = asyncio.create_task(self.watch(receive))
+        callback = asyncio.create_task(self.watch(receive))
         try:
             async for _ in self.events():
                 pass
         finally:
-            watcher.cancel()
+            callback.cancel()
             self.cancel()
         return [self.results[number] for number in range(len(self.tickets))]
 
     async def watch(self, receive: Receive) -> None:
-        """Cancel when the client hangs up."""
+        """Cancels the choices when the client disconnects."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._record.outcome = "hung_up"
+        self._record.outcome = "client_disconnected"
         self.cancel()
 
     def _failure(self, event: Failed) -> ApiError:
@@ -165,6 +168,6 @@ class Choices:
         return ApiError(500, f"{event.message} (error id {identity})", code="internal_error")
 
     def _cancelled(self) -> ApiError:
-        if self._record.outcome == "hung_up":
+        if self._record.outcome == "client_disconnected":
             return ApiError(499, "the client hung up")
         return ApiError(503, "the server stopped this request: it is shutting down", code="shutting_down")

@@ -8,7 +8,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.engine.engine import Request
-from gesso.engine.events import BlockCommitted, DraftFrame, Finished
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
@@ -19,11 +19,11 @@ from gesso.server.messages import sampling_options
 from gesso.server.report import diffusion_report, draft, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
-from gesso.server.stream import DRAFT_EVENT, PATIENCE, EventStream, comment, data
+from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 
 
 def completion_routes(context: Context) -> APIRouter:
-    """The endpoint over this service."""
+    """Makes the route of text completions over this engine."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post(
@@ -33,7 +33,8 @@ def completion_routes(context: Context) -> APIRouter:
         tags=["completions"],
     )
     async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
-        """What follows a text, or each of several, or stands between it and `suffix`; without the chat template."""
+        """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
+        template."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:
@@ -109,12 +110,12 @@ async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int
         return data(TextCompletion(**head, choices=[choice], **no_usage, **fields), event)
 
     offsets = [0] * len(choices.tickets)
-    async for item in choices.events(PATIENCE):
+    async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
             continue
         number, event = item
-        if isinstance(event, DraftFrame):
+        if isinstance(event, DenoisingFrame):
             nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
             yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
         elif isinstance(event, BlockCommitted) and (event.text or event.logprobs):

@@ -11,9 +11,9 @@ from starlette.requests import Request as HttpRequest
 
 from gesso import __version__
 from gesso.control.job import Job
+from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.engine import Request
 from gesso.engine.result import GenerationResult
-from gesso.engine.service import Service
 from gesso.server.access_log import Record
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Context:
     """The service with its settings and metrics."""
 
-    service: Service
+    service: AsyncEngine
     settings: Settings
     metrics: Metrics
     created: int = field(default_factory=lambda: int(time.time()))
@@ -53,7 +53,7 @@ class Context:
     @property
     def max_model_len(self) -> int:
         """Tokens that a prompt and its answer may have together."""
-        longest = self.service.engine.model.config.max_position_embeddings
+        longest = self.service.engine.runner.max_model_len
         return min(longest, self.service.limits.max_model_len or longest)
 
     @property

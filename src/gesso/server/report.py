@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from gesso.engine.events import DraftFrame
+from gesso.engine.events import DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.server.responses import CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
 
@@ -55,7 +55,7 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     )
 
 
-def draft(frame: DraftFrame) -> Draft:
+def draft(frame: DenoisingFrame) -> Draft:
     """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
     return Draft.model_construct(
         canvas=frame.canvas,

@@ -15,7 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from gesso.engine.service import Service
+from gesso.engine.async_engine import AsyncEngine
 from gesso.errors import OptionError
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
@@ -27,7 +27,7 @@ LAST_WORDS = 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one.
+    """Opens a listening socket; port 0 takes a free one.
 
     Raises:
         OptionError: the address is not this machine's, or taken.
@@ -43,15 +43,15 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Where clients find the server."""
+    """Tells the address at which clients find the server."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with a closing time before its end. Without signals, `stop` begins it."""
+    """Runs uvicorn with a draining time before its end, which a signal or `stop` begins."""
 
-    def __init__(self, app: FastAPI, service: Service, drain_seconds: float) -> None:
+    def __init__(self, app: FastAPI, service: AsyncEngine, drain_seconds: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
 
     def stop(self) -> None:
-        """Begin to close; returns at once."""
+        """Begins to drain and returns at once."""
         self._closing.start()
 
     def _close(self) -> None:
@@ -79,7 +79,7 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
-        """A signal. It is not handed on when all is done, as uvicorn would: the exit code is ours."""
+        """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
         if self._closing.ident is None:
             self.stop()
             return
@@ -90,9 +90,9 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    service: Service, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
+    service: AsyncEngine, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
 ) -> int:
-    """Answer requests until a signal comes; returns the exit code. `started` is told the address."""
+    """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
     _log_to_stderr()
     server = Server(create_app(service, settings), service, settings.drain_seconds)
     service.start()

@@ -17,23 +17,23 @@ log = logging.getLogger("gesso.server")
 
 DONE = b"data: [DONE]\n\n"
 DRAFT_EVENT = "diffusion.draft"
-PATIENCE = 10.0
+KEEP_ALIVE_SECONDS = 10.0
 """Seconds of silence after which a comment tells proxies and clients that the stream lives."""
 
 
 def data(chunk: BaseModel, event: str | None = None) -> bytes:
-    """A chunk as one event. ASCII only: some clients break lines at characters that are no line ends here."""
+    """Encodes a chunk as one event. ASCII only: some clients break lines at characters that are no line ends here."""
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {chunk.model_dump_json(exclude_unset=True, ensure_ascii=True)}\n\n".encode()
 
 
 def comment(text: str) -> bytes:
-    """A line that every client skips."""
+    """Encodes a comment, which every client skips."""
     return f": {text}\n\n".encode()
 
 
 class EventStream(Response):
-    """A stream of chunks. The choices end with the client, whichever way it goes."""
+    """Streams chunks as server-sent events. The choices are cancelled when the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -44,14 +44,14 @@ class EventStream(Response):
         self._chunks = chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watcher = asyncio.create_task(self._choices.watch(receive))
+        callback = asyncio.create_task(self._choices.watch(receive))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for chunk in self._to_the_end(scope["state"]["record"]):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            watcher.cancel()
+            callback.cancel()
             self._choices.cancel()
 
     async def _to_the_end(self, record: Record) -> AsyncIterator[bytes]:
@@ -60,7 +60,7 @@ class EventStream(Response):
             async for chunk in self._chunks:
                 yield chunk
         except ApiError as error:
-            record.outcome = "hung_up" if record.outcome == "hung_up" else "error"
+            record.outcome = "client_disconnected" if record.outcome == "client_disconnected" else "error"
             yield _error(error)
         except Exception:
             log.exception("%s crashed", record.request_id)

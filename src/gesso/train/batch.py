@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
-from gesso.train.own_drafts import OwnDrafts
+from gesso.train.self_generated import OwnDrafts
 
 IGNORED = -100
 """Target of a position that is not trained on."""

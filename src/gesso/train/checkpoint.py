@@ -22,7 +22,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults, read_json
 from gesso.models.saving import save_folder, write_safetensors
 from gesso.train.config import Recipe
-from gesso.train.distributed import Team, like, whole
+from gesso.train.distributed import ProcessGroup, like, whole
 from gesso.train.optimizer import load_state_tensors, state_tensors
 
 STATE = "trainer.json"
@@ -47,11 +47,16 @@ def checkpoint_path(out: Path, step: int) -> Path:
 
 
 def save_checkpoint(
-    recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, progress: Progress, out: Path, team: Team
+    recipe: Recipe,
+    model: DiffusionGemma,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    out: Path,
+    group: ProcessGroup,
 ) -> Path:
     """Write `step-NNNNNN` atomically and remove all but the newest `keep_checkpoints` and the best.
 
-    All processes of a team call this; one writes.
+    All processes of a group call this; one writes.
 
     Raises:
         TrainingError: the disk is full, or the folder cannot be written.
@@ -59,14 +64,14 @@ def save_checkpoint(
     final = checkpoint_path(out, progress.step)
     partial = out / f".{final.name}.partial"
     try:
-        if team.leads:
+        if group.leads:
             shutil.rmtree(partial, ignore_errors=True)
-        _write_model(recipe, model, partial, team)
+        _write_model(recipe, model, partial, group)
         tensors = {}
         for name, tensor in state_tensors(model, optimizer):
-            if team.leads:
+            if group.leads:
                 tensors[name] = tensor.cpu().contiguous()
-        if team.leads:
+        if group.leads:
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
@@ -77,20 +82,20 @@ def save_checkpoint(
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise TrainingError(f"the checkpoint of step {progress.step} could not be written: {error}") from error
-    if team.leads:
+    if group.leads:
         best = checkpoint_path(out, progress.best_step or 0)
         for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
             if old not in (best, final):
                 remove(old)
-    team.barrier()
+    group.barrier()
     return final
 
 
-def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, team: Team) -> None:
+def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, group: ProcessGroup) -> None:
     if recipe.adapter is None:
-        save_folder(model, folder, generation=recipe.generation, source=recipe.start, gather=whole, writes=team.leads)
+        save_folder(model, folder, generation=recipe.generation, source=recipe.start, gather=whole, writes=group.leads)
     else:
-        save_adapter(model, recipe.adapter, folder, recipe.base, gather=whole, writes=team.leads)
+        save_adapter(model, recipe.adapter, folder, recipe.base, gather=whole, writes=group.leads)
 
 
 def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:

@@ -20,7 +20,7 @@ from gesso.models.loading import pick_device
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class ProcessGroup:
     """The processes of a run; one of one where `torchrun` did not start it."""
 
     device: torch.device
@@ -45,8 +45,8 @@ class Team:
             dist.barrier()
 
 
-def join_team(device: str) -> Team:
-    """The team that `torchrun`'s environment describes.
+def join_process_group(device: str) -> ProcessGroup:
+    """The group that `torchrun`'s environment describes.
 
     Raises:
         OptionError: a device that does not exist here.
@@ -54,7 +54,7 @@ def join_team(device: str) -> Team:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     place = pick_device(device)
     if size == 1:
-        return Team(place)
+        return ProcessGroup(place)
     if place.type == "cuda":
         number = int(os.environ.get("LOCAL_RANK", "0"))
         if number >= torch.cuda.device_count():
@@ -65,18 +65,18 @@ def join_team(device: str) -> Team:
         raise OptionError(f"several processes run on cuda or cpu, not on {place.type}")
     if not dist.is_initialized():
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
-    return Team(place, dist.get_rank(), size)
+    return ProcessGroup(place, dist.get_rank(), size)
 
 
-def leave_team(team: Team) -> None:
+def leave_process_group(group: ProcessGroup) -> None:
     """End the process group."""
-    if team.size > 1 and dist.is_initialized():
+    if group.size > 1 and dist.is_initialized():
         dist.destroy_process_group()
 
 
-def shard(model: DiffusionGemma, root: nn.Module, team: Team) -> None:
+def shard(model: DiffusionGemma, root: nn.Module, group: ProcessGroup) -> None:
     """Lay the parameters of every block, and then what is left in `root`, in parts over the processes."""
-    mesh = init_device_mesh(team.device.type, (team.size,))
+    mesh = init_device_mesh(group.device.type, (group.size,))
     for _, _, block in model.blocks():
         fully_shard(block, mesh=mesh)
     fully_shard(root, mesh=mesh)

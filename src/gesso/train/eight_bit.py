@@ -1,7 +1,7 @@
 """Moments in 8 bits, as torchao holds them: in one piece for a checkpoint, and back into what every process holds.
 
 A moment's numbers are codes, with a scale for every block of 256 in a row. A tensor of fewer than 4,096 numbers, or of
-blocks that are not whole, keeps its moments as they are; in a team that goes for each process's part.
+blocks that are not whole, keeps its moments as they are; in a group that goes for each process's part.
 """
 
 from collections.abc import Mapping

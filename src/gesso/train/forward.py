@@ -218,8 +218,10 @@ def losses(
     encoded = encode(model, batch, checkpointing=checkpointing)
     hidden_ND = encoded.hidden_ND
     encoded = encoded.repeat(batch.canvases_per_example)
-    noisy_BC, soft_BCD = _first_passes(model, batch, encoded, uniform=uniform)
-    hidden = denoise(model, noisy_BC, batch.starts_B, encoded, soft_BCD.flatten(0, 1), checkpointing=checkpointing)
+    noisy_BC, self_conditioning_BCD = _first_passes(model, batch, encoded, uniform=uniform)
+    hidden = denoise(
+        model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1), checkpointing=checkpointing
+    )
     denoiser = model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten())
     inside = batch.targets_N != IGNORED
     if encoder and inside.any():
@@ -235,7 +237,7 @@ def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unif
     """What the trained pass reads, [B, C], and the belief it is conditioned on, [B, C, D], zeros where it has none."""
     noisy_BC, drafts = batch.noisy_BC, batch.own_drafts
     count, width = noisy_BC.shape
-    soft_BCD = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
+    self_conditioning_BCD = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
     for round_ in range(1 if drafts is None else drafts.most):
         going = batch.self_conditioned_B
         if round_ and drafts is not None:
@@ -244,7 +246,7 @@ def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unif
             if uniform:
                 denoise(model, noisy_BC, batch.starts_B, encoded, None)
             continue
-        soft = soft_BCD[going].flatten(0, 1) if round_ else None
+        soft = self_conditioning_BCD[going].flatten(0, 1) if round_ else None
         hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), soft)
         if drafts is None:
             belief = _beliefs(model, hidden)
@@ -254,10 +256,12 @@ def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unif
             sample, entropy = (part.view(-1, width) for part in (seen.sample_N, seen.entropy_N))
             noisy_BC = noisy_BC.index_put((going,), own.canvas(round_, noisy_BC[going], sample, entropy))
             belief = seen.embedding_ND
-        soft_BCD[going] = belief.view(-1, width, soft_BCD.shape[2]).to(soft_BCD.dtype)
+        self_conditioning_BCD[going] = belief.view(-1, width, self_conditioning_BCD.shape[2]).to(
+            self_conditioning_BCD.dtype
+        )
     # Copies of weights that autocast made without a gradient must not serve the pass that has one.
     torch.clear_autocast_cache()
-    return noisy_BC, soft_BCD
+    return noisy_BC, self_conditioning_BCD
 
 
 def _rows_at_a_time(model: DiffusionGemma) -> int:

@@ -56,7 +56,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 def state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
     """Every state tensor, whole, as `STATE.PARAMETER`; the parts of an 8-bit moment as `STATE:PART.PARAMETER`.
 
-    All processes of a team iterate together.
+    All processes of a group iterate together.
     """
     for name, parameter in trained(model):
         for key, value in optimizer.state[parameter].items():

@@ -46,8 +46,8 @@ class Sample:
     denoising_steps: tuple[int, ...]
 
 
-class Watcher:
-    """Is told what happens; every method may be overridden. Only the leading process of a team tells."""
+class TrainingCallback:
+    """Is told what happens; every method may be overridden. Only the leading process of a group tells."""
 
     def started(self, step: int, last: int, trainable: int) -> None:
         """Before the first step: steps done already, the last step, and how many numbers are trained."""

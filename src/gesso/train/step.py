@@ -14,7 +14,7 @@ from gesso.models.quantization import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
-from gesso.train.distributed import Team
+from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import losses
 
 
@@ -29,11 +29,11 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 class LossModule(nn.Module):
     """The loss as one module, which is what FSDP wraps: parameters outside the blocks are whole while it runs."""
 
-    def __init__(self, model: DiffusionGemma, config: TrainConfig, team: Team) -> None:
+    def __init__(self, model: DiffusionGemma, config: TrainConfig, group: ProcessGroup) -> None:
         super().__init__()
         self.model = model
         self.config = config
-        self.uniform = team.size > 1
+        self.uniform = group.size > 1
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean denoiser and encoder loss of `batch`."""

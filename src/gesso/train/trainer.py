@@ -32,7 +32,7 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.config import Recipe
-from gesso.train.distributed import Team, join_team, leave_team, reshard, shard, whole
+from gesso.train.distributed import ProcessGroup, join_process_group, leave_process_group, reshard, shard, whole
 from gesso.train.optimizer import make_optimizer, set_rate, trained
 from gesso.train.records import (
     METRICS,
@@ -42,7 +42,7 @@ from gesso.train.records import (
     Reason,
     Sample,
     StepRecord,
-    Watcher,
+    TrainingCallback,
     forget_after,
 )
 from gesso.train.step import LossModule, learning_rate, start_model
@@ -56,7 +56,7 @@ def train(
     stop_at: int | None = None,
     max_minutes: float | None = None,
     should_stop: Callable[[], bool] = lambda: False,
-    watcher: Watcher | None = None,
+    callback: TrainingCallback | None = None,
 ) -> Outcome:
     """Run a recipe into `out`, resuming from the newest whole checkpoint there.
 
@@ -69,30 +69,30 @@ def train(
         TrainingError: the loss is not a number, or a checkpoint cannot be written.
         CheckpointError: `out` holds checkpoints, and none that this recipe can go on from.
     """
-    team = join_team(device)
+    group = join_process_group(device)
     # After an error the others may wait in a collective: the process ends, and torchrun ends them.
-    outcome = _Run(recipe, out, team, watcher or Watcher()).go(stop_at, max_minutes, should_stop)
-    leave_team(team)
+    outcome = _Run(recipe, out, group, callback or TrainingCallback()).go(stop_at, max_minutes, should_stop)
+    leave_process_group(group)
     return outcome
 
 
 class _Run:
     """One run in one process."""
 
-    def __init__(self, recipe: Recipe, out: Path, team: Team, watcher: Watcher) -> None:
-        self.recipe, self.out, self.team = recipe, out, team
-        self.watcher = watcher if team.leads else Watcher()
-        if team.size > 1 and recipe.train.sample_every:
+    def __init__(self, recipe: Recipe, out: Path, group: ProcessGroup, callback: TrainingCallback) -> None:
+        self.recipe, self.out, self.group = recipe, out, group
+        self.callback = callback if group.leads else TrainingCallback()
+        if group.size > 1 and recipe.train.sample_every:
             raise OptionError("samples on the way are made by one process only: leave out sample_every")
-        if team.size > 1 and recipe.train.optimizer == "muon":
+        if group.size > 1 and recipe.train.optimizer == "muon":
             raise OptionError("muon is for one process: it makes whole matrices orthogonal, and they lie in parts")
         out.mkdir(parents=True, exist_ok=True)
-        if team.leads:
+        if group.leads:
             remove_leftovers(out)
-        self.model = start_model(recipe, team.device)
-        self.losses = LossModule(self.model, recipe.train, team)
-        if team.size > 1:
-            shard(self.model, self.losses, team)
+        self.model = start_model(recipe, group.device)
+        self.losses = LossModule(self.model, recipe.train, group)
+        if group.size > 1:
+            shard(self.model, self.losses, group)
         self.optimizer = make_optimizer(self.model, recipe.train)
         self.progress = self._resume()
 
@@ -106,7 +106,7 @@ class _Run:
                 damaged.append(error)
                 continue
             for passed in damaged:
-                self.watcher.warned(f"{passed}; going on from {folder.name}")
+                self.callback.warned(f"{passed}; going on from {folder.name}")
             self._forget_after(progress.step)
             return progress
         if damaged:
@@ -116,7 +116,7 @@ class _Run:
 
     def _forget_after(self, step: int) -> None:
         """What was told of later steps, and their checkpoints, will be told and written again."""
-        if self.team.leads:
+        if self.group.leads:
             for name in (METRICS, SAMPLES):
                 forget_after(self.out / name, step)
             for folder in checkpoints(self.out):
@@ -131,7 +131,7 @@ class _Run:
         reason: Reason = "steps" if last == config.steps else "stop_at"
         if first >= last or self._out_of_patience():
             return self._outcome(path, "patience" if first < last else reason)
-        self.watcher.started(first, last, sum(p.numel() for _, p in trained(self.model)))
+        self.callback.started(first, last, sum(p.numel() for _, p in trained(self.model)))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
         for step, batch in enumerate(batches(self.recipe, first, last), start=first):
             denoiser, encoder, norm, count = self._step(step, batch)
@@ -167,8 +167,8 @@ class _Run:
                 reason = told
             ending = done == last or reason in ("patience", "minutes", "interrupted")
             if done % config.checkpoint_every == 0 or ending or improved:
-                path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.team)
-            self.watcher.stepped(done, record)
+                path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.group)
+            self.callback.stepped(done, record)
             if ending:
                 break
         return self._outcome(path, reason)
@@ -179,9 +179,9 @@ class _Run:
 
     def _step(self, step: int, batch: Batch) -> tuple[float, float, float, int]:
         """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
-        config, team = self.recipe.train, self.team
+        config, group = self.recipe.train, self.group
         set_rate(self.optimizer, learning_rate(config, step))
-        torch.manual_seed((config.seed << 32) + (step << 8) + team.rank)  # dropout
+        torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         means = self._backward(batch)
         norm = whole(torch.nn.utils.clip_grad_norm_([p for _, p in trained(self.model)], config.gradient_clip))
@@ -194,12 +194,12 @@ class _Run:
         weight = self.recipe.train.encoder_loss_weight
         shares, sums = self._shares(batch), torch.zeros(2)
         for part, canvas_share, target_share in shares:
-            denoiser, encoder = self.losses(part.to(self.team.device))
+            denoiser, encoder = self.losses(part.to(self.group.device))
             denoiser, encoder = denoiser * canvas_share, encoder * target_share
             # FSDP averages gradients over the processes where the loss is a sum.
-            ((denoiser + weight * encoder) * self.team.size).backward()
+            ((denoiser + weight * encoder) * self.group.size).backward()
             sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
-        return self.team.total(sums).cpu()
+        return self.group.total(sums).cpu()
 
     def _shares(self, batch: Batch) -> list[tuple[Batch, float, float]]:
         """This process's micro-batches, each with its share of the batch's canvas and target tokens.
@@ -207,10 +207,10 @@ class _Run:
         Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
         """
         canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
-        parts = batch.split(self.team.size)
+        parts = batch.split(self.group.size)
         size = self.recipe.train.micro_batch_size
         rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
-        mine = parts[self.team.rank] if self.team.rank < len(parts) else None
+        mine = parts[self.group.rank] if self.group.rank < len(parts) else None
         split = mine.split(rounds) if mine is not None else []
         shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
         idle = split[0] if split else parts[0]
@@ -240,14 +240,14 @@ class _Run:
                 encoder_loss=config.encoder_loss_weight > 0,
             )
             for part, canvas_share, target_share in self._shares(batch):
-                denoiser, encoder = self.losses(part.to(self.team.device))
+                denoiser, encoder = self.losses(part.to(self.group.device))
                 sums = denoiser * canvas_share * batch.canvas_tokens, encoder * target_share * batch.target_tokens
                 totals += torch.stack(sums).float().cpu()
             canvas_tokens += batch.canvas_tokens
             target_tokens += batch.target_tokens
         self.losses.train()
         reshard(self.losses)
-        denoiser_sum, encoder_sum = self.team.total(totals).tolist()
+        denoiser_sum, encoder_sum = self.group.total(totals).tolist()
         denoiser_loss, encoder_loss = denoiser_sum / canvas_tokens, encoder_sum / max(1, target_tokens)
         best = self.progress.best_loss
         improved = best is None or denoiser_loss < best
@@ -259,7 +259,7 @@ class _Run:
         else:
             self.progress = dataclasses.replace(self.progress, worse=self.progress.worse + 1)
         self._append(METRICS, record)
-        self.watcher.evaluated(record)
+        self.callback.evaluated(record)
         return improved
 
     def _out_of_patience(self) -> bool:
@@ -268,7 +268,7 @@ class _Run:
 
     def _told_to_end(self, late: bool, stop: bool) -> Reason | None:
         """Why to end now, the same in every process: the leading one's clock, or any one's wish."""
-        flags = self.team.total(torch.tensor([float(late and self.team.leads), float(stop)])).tolist()
+        flags = self.group.total(torch.tensor([float(late and self.group.leads), float(stop)])).tolist()
         return "interrupted" if flags[1] else "minutes" if flags[0] else None
 
     def _sample(self) -> None:
@@ -283,11 +283,11 @@ class _Run:
             result = engine.generate(prompt, seed=seed, raw=template is None)
             sample = Sample(self.progress.step, prompt, result.text, tuple(result.denoising_steps))
             self._append(SAMPLES, sample)
-            self.watcher.sampled(sample)
+            self.callback.sampled(sample)
         self.model.train()
 
     def _append(self, name: str, record: StepRecord | EvaluationRecord | Sample) -> None:
-        if not self.team.leads:
+        if not self.group.leads:
             return
         try:
             with (self.out / name).open("a", encoding="utf-8") as file:

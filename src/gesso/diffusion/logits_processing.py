@@ -1,0 +1,258 @@
+"""Requests that bend the distribution tokens are drawn from: temperature, top_p, top_k and logit_bias.
+
+`Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
+`ROWS` positions at a time. Biases are added to the logits. At the schedule's temperature the distribution is cut to
+its `top_k` likeliest tokens, then to the nucleus `top_p` (arXiv 1904.09751) of those; what is left is the canvas's
+prediction (argmax, entropy, mixed embedding). The sample comes from the same tokens, `temperature` times as hot.
+
+    N positions   V vocabulary   K tokens in order of rank   G blocks of B tokens   D hidden
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
+
+ROWS = 64
+"""Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
+NUCLEUS = 1024
+"""Tokens that are ranked before all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsProcessing:
+    """How a request bends its distributions. Ranges are those of the options (`gesso.generation`), which are checked
+    there."""
+
+    temperature: float = 1.0
+    """Of the samples, times that of the schedule; 0 takes the likeliest token."""
+    top_p: float = 1.0
+    """Mass of the nucleus; 1 keeps all."""
+    top_k: int = 0
+    """How many tokens are kept; 0 keeps all."""
+    bias: tuple[tuple[int, float], ...] = ()
+    """Token ids, and what is added to their logits."""
+
+    @property
+    def neutral(self) -> bool:
+        """Whether it changes nothing, so that `Vocabulary.predict` serves."""
+        return self.temperature == 1 and not self.needs_logits
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
+        return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintPosterior:
+    """A whole canvas under a constraint."""
+
+    canvas_C: Tensor
+    """The most probable canvas that satisfies it, int64."""
+    entropy_C: Tensor
+    """Of each position given the constraint, nats."""
+    apply: Callable[[Tensor, slice], Tensor]
+    """Log-probabilities of some rows given the constraint, from the scores of the same rows [R, V]."""
+
+
+class CanvasConstraint(Protocol):
+    """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
+
+    def predict(
+        self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
+    ) -> VocabularyPass:
+        """`processed_pass` of a neutral shaping without a ban, without holding the logits."""
+
+    def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
+        """What it needs of some rows; -inf is impossible. The scores may be changed in place."""
+
+    def infer(self, parts: Sequence[Any]) -> ConstraintPosterior:
+        """From the summaries of all rows, in order."""
+
+
+@torch.no_grad()
+def processed_pass(
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    uniform_N: Tensor,
+    shaping: LogitsProcessing,
+    ban: tuple[Tensor, Sequence[int]] | None = None,
+    guide: CanvasConstraint | None = None,
+) -> VocabularyPass:
+    """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
+
+    Args:
+        vocabulary: the table; every biased token is in it.
+        hidden_ND: normed hidden states.
+        temperature_N: the schedule's, above zero, one per position, fp32.
+        uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
+        shaping: of all positions.
+        ban: positions, bool [N], and the token ids that are impossible there.
+        guide: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the logits
+            of all of them are held for it.
+    """
+    if guide is not None and ban is None and not shaping.needs_logits:
+        found = guide.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
+        return found if shaping.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
+    never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
+    rows = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
+    scores = (
+        _scores(vocabulary, hidden_ND[part], temperature_N[part], never_N[part], banned, shaping) for part in rows
+    )
+    if guide is None:
+        passes = [_outcome(vocabulary, z_NV, uniform_N[part], shaping) for z_NV, part in zip(scores, rows, strict=True)]
+    else:
+        held = list(scores)
+        guidance = guide.infer([guide.summarise(z_NV, part) for z_NV, part in zip(held, rows, strict=True)])
+        passes = [
+            _outcome(
+                vocabulary,
+                guidance.apply(z_NV, part),
+                uniform_N[part],
+                shaping,
+                guidance.canvas_C[part],
+                guidance.entropy_C[part],
+            )
+            for z_NV, part in zip(held, rows, strict=True)
+        ]
+    return VocabularyPass.cat(passes)
+
+
+@torch.no_grad()
+def processed_log_probs(
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    shaping: LogitsProcessing,
+    ban: tuple[Tensor, Sequence[int]] | None = None,
+    guide: CanvasConstraint | None = None,
+) -> Callable[[slice], Tensor]:
+    """The distributions that `processed_pass` samples from at temperature 1 of `shaping`, on demand: a function from
+    some rows to their log-probabilities [R, V], fp32. A constraint is inferred here once."""
+    never_N, banned = ban if ban is not None else (torch.zeros_like(temperature_N, dtype=torch.bool), ())
+
+    def scores(rows: slice) -> Tensor:
+        return _scores(vocabulary, hidden_ND[rows], temperature_N[rows], never_N[rows], banned, shaping)
+
+    parts = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
+    posterior = None if guide is None else guide.infer([guide.summarise(scores(part), part) for part in parts])
+
+    @torch.no_grad()
+    def log_probs(rows: slice) -> Tensor:
+        z_RV = scores(rows)
+        if posterior is not None:
+            z_RV = posterior.apply(z_RV, rows)
+        _cut(z_RV, shaping)
+        return z_RV.log_softmax(dim=-1)
+
+    return log_probs
+
+
+def _scores(
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    never_N: Tensor,
+    banned: Sequence[int],
+    shaping: LogitsProcessing,
+) -> Tensor:
+    """Biased logits over the schedule's temperature, [N, V] fp32."""
+    z_NV = vocabulary.logits(hidden_ND)
+    if shaping.bias:
+        tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*shaping.bias, strict=True))
+        z_NV.index_add_(1, tokens, biases.to(z_NV).expand(len(z_NV), -1))
+    z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
+    for token in banned:
+        z_NV[:, token].masked_fill_(never_N, -math.inf)
+    return z_NV
+
+
+def _outcome(
+    vocabulary: Vocabulary,
+    z_NV: Tensor,
+    uniform_N: Tensor,
+    shaping: LogitsProcessing,
+    argmax_N: Tensor | None = None,
+    entropy_N: Tensor | None = None,
+) -> VocabularyPass:
+    """What a pass yields of scores, which are cut in place. `argmax_N` and `entropy_N` are given where more is known
+    than the scores of each position by itself."""
+    _cut(z_NV, shaping)
+    top_N1, likeliest_N1 = z_NV.max(dim=-1, keepdim=True)
+    mass_NV = (z_NV - top_N1).exp_()
+    total_N1 = mass_NV.sum(dim=-1, keepdim=True)
+    if entropy_N is None:
+        entropy_N = (total_N1.log() + torch.special.entr(mass_NV).sum(dim=-1, keepdim=True) / total_N1)[:, 0]
+    best_N = likeliest_N1[:, 0] if argmax_N is None else argmax_N
+    sample_N = best_N
+    if shaping.temperature > 0:
+        if shaping.temperature != 1:
+            coldest = torch.finfo(torch.float32).tiny
+            mass_NV = (z_NV - top_N1).div_(max(shaping.temperature, coldest)).exp_()
+        drawn_N1 = _draw(mass_NV, uniform_N.to(mass_NV))
+        # Sums are rounded, so that a number between two tokens could fall on one that was cut.
+        sample_N = torch.where(mass_NV.gather(1, drawn_N1) > 0, drawn_N1, likeliest_N1)[:, 0]
+    return VocabularyPass(
+        sample_N=sample_N,
+        argmax_N=best_N,
+        entropy_N=entropy_N,
+        normaliser_N=(top_N1 + total_N1.log())[:, 0],
+        embedding_ND=vocabulary.mix(z_NV),
+    )
+
+
+def _cut(z_NV: Tensor, shaping: LogitsProcessing) -> None:
+    """Make all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
+    ids are kept."""
+    vocab = z_NV.shape[1]
+    kept = min(shaping.top_k or vocab, vocab)
+    if kept == vocab and shaping.top_p == 1:
+        return
+    ranked_NK = _ranked(z_NV, kept, shaping.top_p)
+    count_N1 = torch.full_like(z_NV[:, :1], kept, dtype=torch.int64)
+    if shaping.top_p < 1:
+        whole_N1 = (z_NV if kept == vocab else ranked_NK).logsumexp(dim=-1, keepdim=True)
+        share_NK = (ranked_NK - whole_N1).exp_()
+        # A top_p that is zero in fp32 keeps the likeliest token all the same.
+        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True).clamp_(min=1)
+    border_N1 = ranked_NK.gather(1, count_N1 - 1)
+    tied_NV = z_NV == border_N1
+    room_N1 = count_N1 - (z_NV > border_N1).sum(dim=-1, keepdim=True)
+    z_NV.masked_fill_((z_NV < border_N1) | (tied_NV & (tied_NV.cumsum(dim=-1, dtype=torch.int32) > room_N1)), -math.inf)
+
+
+def _ranked(z_NV: Tensor, kept: int, top_p: float) -> Tensor:
+    """The `kept` highest scores in order, or fewer of them that are sure to reach `top_p`: a nucleus is nearly always
+    small, and ranking a whole vocabulary is slow."""
+    vocab = z_NV.shape[1]
+    if kept == vocab > NUCLEUS:
+        few_NK = z_NV.topk(NUCLEUS).values
+        if (few_NK.logsumexp(dim=-1) - z_NV.logsumexp(dim=-1)).exp().min() > top_p + 1e-5:
+            return few_NK
+    return (z_NV.topk(kept) if kept < vocab else z_NV.sort(dim=-1, descending=True)).values
+
+
+def _draw(mass_NV: Tensor, uniform_N: Tensor) -> Tensor:
+    """Inverse distribution function [N, 1] in the two strides of `Vocabulary.predict`: the block, the token in it."""
+    low, high = 2.0**-25, 1 - 2.0**-24
+    vocab = mass_NV.shape[1]
+    blocks_NGB = F.pad(mass_NV, (0, -vocab % BLOCK)).unflatten(1, (-1, BLOCK))
+    sums_NG = blocks_NGB.sum(dim=-1)
+    cumulative_NG = sums_NG.cumsum(dim=-1)
+    target_N1 = uniform_N.clamp(low, high)[:, None] * cumulative_NG[:, -1:]
+    block_N1 = torch.searchsorted(cumulative_NG, target_N1, right=True).clamp_(max=sums_NG.shape[1] - 1)
+    before_N1 = F.pad(cumulative_NG, (1, 0)).gather(1, block_N1)
+    share_N1 = ((target_N1 - before_N1) / sums_NG.gather(1, block_N1)).clamp_(low, high)
+    inner_NB = blocks_NGB[torch.arange(len(block_N1), device=block_N1.device), block_N1[:, 0]].cumsum(dim=-1)
+    place_N1 = (inner_NB <= share_N1 * inner_NB[:, -1:]).sum(dim=-1, keepdim=True)
+    token_N1: Tensor = (block_N1 * BLOCK + place_N1).clamp_(max=vocab - 1)
+    return token_N1

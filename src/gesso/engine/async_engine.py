@@ -1,0 +1,288 @@
+"""The engine for ever: requests from any thread, one thread that runs the model.
+
+`submit` checks a request in the caller's thread and puts it into the queue; the engine's thread runs the step loop and
+calls each request's listener with its events. Cancelling, deadlines and closing take effect between two passes. When
+there is nothing to do, the thread measures what `mode: auto` wants to know, pass by pass.
+
+An error that concerns one request ends that request. Any other is the end of the engine: `failure` says why, all that
+wait or run are told, and whoever submits afterwards is refused at once. It takes a new process to go on.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gesso.engine.constraint import TABLE_BYTES
+from gesso.engine.engine import Engine, Request
+from gesso.engine.engine_core import EngineCore
+from gesso.engine.events import BlockCommitted, Event, Failed, Finished
+from gesso.engine.limits import Limits, Stats
+from gesso.engine.prefix_store import PrefixStore
+from gesso.engine.progress import fail
+from gesso.engine.request_state import RequestState
+from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
+
+__all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
+
+LOG = logging.getLogger(__name__)
+Listener = Callable[[Event], None]
+_SMOOTHING = 0.2
+"""Weight of the newest request in the running mean of how long one takes."""
+
+
+class RequestHandle:
+    """A submitted request, as whoever submitted it holds it."""
+
+    def __init__(self, service: "AsyncEngine", request: RequestState) -> None:
+        self._service = service
+        self._request = request
+        self.prompt_tokens = request.prompt_tokens
+
+    @property
+    def position(self) -> int:
+        """Requests before it in the queue; 0 when it runs or is done."""
+        return self._service._position(self._request)
+
+    def cancel(self) -> None:
+        """End it before the next pass; `Finished` with reason `cancelled` follows if it was not finished yet."""
+        self._request.cancelled = True
+        self._service._wake()
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """What a service knows of a request beside its state."""
+
+    listener: Listener
+    submitted: float
+
+
+class AsyncEngine:
+    """A queue before an engine. Start it once; close it once."""
+
+    def __init__(
+        self, engine: Engine, limits: Limits | None = None, adapters: Mapping[str, Path] | None = None
+    ) -> None:
+        """
+        Raises:
+            CheckpointError: an adapter does not fit the model.
+            OptionError: an impossible limit.
+        """
+        self.engine = engine
+        self.limits = limits or Limits()
+        self._chunk = self.limits.prefill_chunk or engine.chunk
+        self._kv_memory = self.limits.kv_memory or engine.runner.kv_memory(TABLE_BYTES)
+        if adapters:
+            engine.runner.load_adapters(adapters)
+        self.adapters: tuple[str, ...] = tuple(adapters or ())
+        self._core = EngineCore(
+            engine.runner,
+            max_running=self.limits.max_num_seqs,
+            chunk=self._chunk,
+            kv_memory=self._kv_memory,
+            prefixes=PrefixStore(engine.runner),
+            isolate=True,
+        )
+        self._entries: dict[RequestState, _Entry] = {}
+        self._new: deque[RequestState] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closing = self._stopped = False
+        self._failure: str | None = None
+        self._outcomes: Counter[str] = Counter()
+        self._canvases = self._completion_tokens = 0
+        self._mean_seconds = 1.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are taken."""
+        return self._thread is not None and not self._closing and self.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """Why no request can be run any more until the process is started anew; None where all is well."""
+        if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
+            return "the engine's thread is gone"
+        return self._failure
+
+    def start(self) -> None:
+        """Start the engine's thread."""
+        thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def submit(self, request: Request, listener: Listener) -> RequestHandle:
+        """Check, tokenize and queue a request. `listener` gets its events in the engine's thread: it must not block.
+
+        Raises:
+            OptionError, TextError: the request is wrong, or can never fit the memory.
+            QueueFullError: too many wait already.
+            ClosingError: the service takes no more requests.
+            EngineDeadError: it has failed for good.
+        """
+        self._check_alive()
+        if request.adapter is not None and request.adapter not in self.adapters:
+            known = ", ".join(self.adapters) or "none"
+            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
+        state = self.engine.start(request, self._chunk, self.limits.max_model_len, measure=False)
+        if (need := self._core.need(state)) > self._kv_memory:
+            raise OptionError(
+                f"the request needs {need:,} bytes of cache, the server has {self._kv_memory:,}: shorten the prompt "
+                "or max_new_tokens",
+                option="max_new_tokens",
+            )
+        with self._changed:
+            self._check_alive()
+            if not self.ready:
+                raise ClosingError("the server is shutting down")
+            waiting = len(self._core.scheduler.waiting) + len(self._new)
+            free = self.limits.max_num_seqs - len(self._core.scheduler.running)
+            if waiting >= self.limits.max_waiting + free:
+                raise QueueFullError(f"{waiting} requests wait already", max(1.0, self._expected(waiting)))
+            self._entries[state] = _Entry(listener, time.monotonic())
+            self._new.append(state)
+            self._changed.notify()
+        return RequestHandle(self, state)
+
+    def stats(self) -> Stats:
+        """How things stand."""
+        with self._changed:
+            scheduler, counters = self._core.scheduler, self._core.counters
+            waiting = len(scheduler.waiting) + len(self._new)
+            cache_bytes, prefix_bytes = self._core.held_bytes
+            return Stats(
+                waiting=waiting,
+                running=len(scheduler.running),
+                steps=counters.steps,
+                canvas_steps=counters.canvas_steps,
+                canvases=self._canvases,
+                prompt_tokens=counters.prompt_tokens,
+                cached_tokens=counters.cached_tokens,
+                completion_tokens=self._completion_tokens,
+                requests=dict(self._outcomes),
+                cache_bytes=cache_bytes,
+                prefix_bytes=prefix_bytes,
+                kv_memory=self._kv_memory,
+                expected_seconds=self._expected(waiting) if len(scheduler.running) >= self.limits.max_num_seqs else 0.0,
+                prefix_failures=counters.prefix_failures,
+                crashed_passes=counters.crashed_passes,
+            )
+
+    def close(self, drain_seconds: float = 0.0) -> None:
+        """Take no more requests; let those that are here finish for so long, then cancel them. Blocks until done."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread is None:
+            return
+        deadline = time.monotonic() + drain_seconds
+        while self._entries and self._thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with self._changed:
+            for state in tuple(self._entries):  # the engine's thread takes out those that finish
+                state.cancelled = True
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _check_alive(self) -> None:
+        if self.failure is not None:
+            raise EngineDeadError(f"the engine has failed: {self.failure}")
+
+    def _expected(self, waiting: int) -> float:
+        return self._mean_seconds * (waiting + 1) / self.limits.max_num_seqs
+
+    def _position(self, state: RequestState) -> int:
+        with self._changed:
+            if state in self._new:
+                return len(self._core.scheduler.waiting) + self._new.index(state)
+            return self._core.scheduler.position(state)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
+    def _run(self) -> None:
+        """The engine's thread, from its beginning to its end."""
+        try:
+            self._iterate()
+        except BaseException as error:
+            LOG.exception("the engine has failed")
+            self._die(error)
+        finally:
+            self.engine.costs.stop()
+
+    def _iterate(self) -> None:
+        """As long as there is something to do, one iteration after the other; then costs are measured."""
+        while True:
+            costs = self.engine.costs
+            with self._changed:
+                while not (self._new or not self._core.idle or self._stopped or costs.wanted):
+                    self._changed.wait()
+                if self._stopped and not self._new and self._core.idle:
+                    return
+                while self._new:
+                    self._core.scheduler.add(self._new.popleft())
+                late = self._late()
+                for state in late:
+                    self._core.remove(state)
+            for state in late:
+                seconds = self.limits.request_timeout
+                self._tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
+            if self._core.idle:
+                costs.measure_pass()
+                continue
+            for state, events in self._core.step():
+                self._tell(state, events)
+
+    def _late(self) -> list[RequestState]:
+        """Requests past their deadline."""
+        timeout = self.limits.request_timeout
+        if timeout is None:
+            return []
+        now = time.monotonic()
+        return [state for state, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
+
+    def _die(self, error: BaseException) -> None:
+        """Take no more requests, and end all that are here. The device may be lost: nothing is asked of it."""
+        told = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
+        with self._changed:
+            self._failure = told
+            self._new.clear()
+            ended = tuple(self._entries)
+        for state in ended:
+            self._tell(state, fail(state, Failed("crash", f"the engine has failed: {told}")))
+        try:
+            self._core.close()
+        except Exception:
+            LOG.exception("the engine's caches could not be let go")
+
+    def _tell(self, state: RequestState, events: list[Event]) -> None:
+        entry = self._entries.get(state)
+        if entry is None:
+            return
+        for event in events:
+            self._count(event)
+            if isinstance(event, Finished | Failed):
+                del self._entries[state]
+            try:
+                entry.listener(event)
+            except Exception:
+                LOG.exception("a listener failed")
+                state.cancelled = True
+
+    def _count(self, event: Event) -> None:
+        with self._changed:
+            if isinstance(event, BlockCommitted):
+                self._canvases += 1
+                self._completion_tokens += len(event.tokens)
+            elif isinstance(event, Finished):
+                self._outcomes[event.result.finish_reason] += 1
+                if event.result.finish_reason != "cancelled":
+                    self._mean_seconds += _SMOOTHING * (event.result.seconds - self._mean_seconds)
+            elif isinstance(event, Failed):
+                self._outcomes[event.kind] += 1

@@ -1,0 +1,38 @@
+"""Thoughts that use up their budget."""
+
+from collections.abc import Mapping, Sequence
+
+from gesso.engine.constraint import OutputConstraint
+from gesso.generation import GenerationConfig
+from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
+
+
+def within_budget(
+    block: list[int],
+    parser: OutputParser,
+    config: GenerationConfig,
+    special: Mapping[str, int],
+    constraint: OutputConstraint | None = None,
+    response_prefix: Sequence[int] = (),
+) -> list[int]:
+    """Cut a block where a thought uses up its budget, and close the thought there.
+
+    Under a constraint it is the next place where a thought may be closed: not within its header or a character.
+
+    Args:
+        parser: has read what is before the block, but for `response_prefix`, which is never cut.
+    """
+    budget = config.thinking_budget
+    if budget is None:
+        return block
+    thinking, spent = parser.thinking, parser.thought_tokens
+    for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
+        if token in config.eos_token_ids or token == special[CHANNEL_END]:
+            thinking = False
+        elif thinking:
+            closed = [*block[: max(0, place)], special[CHANNEL_END]]
+            if place >= 0 and spent >= budget and (constraint is None or constraint.allows(closed)):
+                return closed
+            spent += 1
+        thinking = thinking or token == special[CHANNEL]
+    return block

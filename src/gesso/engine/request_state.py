@@ -1,0 +1,201 @@
+"""The state of one request: what was asked, how far it is, and what holds its parts. Plain data; the rules of how it
+moves on are in `gesso.engine.progress`."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from gesso.diffusion.denoise import CanvasState
+from gesso.engine.canvases import Canvases
+from gesso.engine.constraint import OutputConstraint
+from gesso.engine.cost import CostModel
+from gesso.engine.output import OutputAssembler
+from gesso.engine.result import GenerationResult
+from gesso.engine.verifier import Verifier
+from gesso.generation import NARROWEST, GenerationConfig
+from gesso.runner.prompt_input import PromptChunk, PromptInput
+from gesso.runner.protocol import CacheHandle, PrefillItem
+from gesso.text.tokenizer import Tokenizer
+
+_numbers = count()
+
+
+@dataclass(eq=False, slots=True)
+class RequestState:
+    """A request from its start to its result."""
+
+    prompt: PromptInput
+    """All that is encoded before the first canvas: the prompt and the response prefix."""
+    prompt_tokens: int
+    """Of it, those before the response prefix."""
+    config: GenerationConfig
+    canvas_length: int
+    limit: int
+    """Positions that the context has."""
+    max_seq_len: int
+    """Tokens that its cache reaches at most, the last canvas included."""
+    chunks: tuple[PromptChunk, ...]
+    """The stretches that the prompt is encoded in."""
+    seed: int
+    tokenizer: Tokenizer
+    canvases: Canvases
+    verifier: Verifier
+    output: OutputAssembler
+    canvas: CanvasState
+    """The canvas at work."""
+    constraint: OutputConstraint | None = None
+    adapter: str | None = None
+    frames: bool = False
+    """Whether the events tell of every denoising step."""
+    decision: str = ""
+    """Why `config.mode` is what it is, where that was left to the engine."""
+    costs: CostModel | None = None
+    """Learns what the answer took."""
+
+    number: int = field(default_factory=lambda: next(_numbers))
+    cache: CacheHandle | None = None
+    """There while the request runs."""
+    reserved: int = 0
+    """Bytes that are accounted for its cache."""
+    length: int = 0
+    """Tokens in its cache."""
+    next_chunk: int = 0
+    """The first of `chunks` that is not in it."""
+    cached_tokens: int = 0
+    """Prompt tokens that did not have to be encoded."""
+    block: tuple[int, ...] = ()
+    """A finished canvas that is to be encoded."""
+    cancelled: bool = False
+    """Set from outside: the next iteration ends the request with what is committed."""
+    failed: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has its last event."""
+        return self.failed or self.output.finished
+
+    @property
+    def pending(self) -> int:
+        """Tokens to encode before the next denoising step."""
+        if self.finished:
+            return 0
+        return len(self.prompt) - self.length if self.reads_prompt else len(self.block)
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether they are the prompt's, or else a canvas."""
+        return self.next_chunk < len(self.chunks)
+
+    @property
+    def chunk(self) -> int:
+        """How many of them are encoded at once: a canvas whole, a prompt chunk by chunk."""
+        if not self.reads_prompt:
+            return len(self.block)
+        chunk = self.chunks[self.next_chunk]
+        return chunk.end - chunk.start
+
+    @property
+    def max_write_len(self) -> int:
+        """The most tokens that are put into its cache at once."""
+        return max(self.canvas_length, *(chunk.end - chunk.start for chunk in self.chunks))
+
+    @property
+    def left(self) -> int:
+        """Tokens that may still be written."""
+        return self.config.max_new_tokens - self.output.written
+
+    def prefill_item(self) -> PrefillItem:
+        """The next tokens to encode, as a runner takes them."""
+        assert self.cache is not None
+        if not self.reads_prompt:
+            keep = 1 if self.config.mode == "ar" else self.verifier.keep
+            return PrefillItem(self.number, self.cache, self.block, keep=keep)
+        chunk = self.chunks[self.next_chunk]
+        ends = chunk.end == len(self.prompt)
+        keep = 1 if ends and (self.config.mode == "ar" or self.verifier.reads_hidden) else 0
+        return PrefillItem(self.number, self.cache, chunk.key.ids, chunk.key.spans, keep)
+
+    def next_canvas(self) -> CanvasState:
+        """Return the canvas after those that are closed."""
+        written = self.output.written
+        return self.canvases.make(self.output.canvases, written, self.limit - self.prompt_tokens - written)
+
+    def result(self) -> GenerationResult:
+        """The record of a finished request."""
+        return self.output.result(
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            seed=self.seed,
+            decision=self.decision,
+            probe=self.canvases.probe,
+            verifier=self.verifier,
+        )
+
+
+def new_request(
+    prompt: PromptInput,
+    config: GenerationConfig,
+    tokenizer: Tokenizer,
+    vocab_size: int,
+    canvas_length: int,
+    *,
+    limit: int,
+    response_prefix: Sequence[int] = (),
+    prefill_chunk: int = 512,
+    adapter: str | None = None,
+    frames: bool = False,
+    constraint: OutputConstraint | None = None,
+    decision: str = "",
+    costs: CostModel | None = None,
+) -> RequestState:
+    """Build the state of a request that was checked.
+
+    Args:
+        limit: positions that the context has.
+        response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
+        prefill_chunk: the prompt is cut at multiples of it.
+    """
+    seed = secrets.randbits(31) if config.seed is None else config.seed
+    whole = prompt.followed_by(tuple(response_prefix))
+    canvases = Canvases(config, vocab_size, canvas_length, seed, constraint)
+    output = OutputAssembler(config, tokenizer, response_prefix, canvases.last_pin, constraint)
+    return RequestState(
+        prompt=whole,
+        prompt_tokens=len(prompt),
+        config=config,
+        canvas_length=canvas_length,
+        limit=limit,
+        max_seq_len=min(limit, len(whole) + _most_positions(config, canvas_length)),
+        chunks=whole.chunks(prefill_chunk),
+        seed=seed,
+        tokenizer=tokenizer,
+        canvases=canvases,
+        verifier=Verifier(config),
+        output=output,
+        canvas=canvases.make(0, output.written, limit - len(whole)),
+        constraint=constraint,
+        adapter=adapter,
+        frames=frames,
+        decision=decision,
+        costs=costs,
+    )
+
+
+def answer_positions(config: GenerationConfig, canvas_length: int) -> int:
+    """Positions that an answer of whole canvases takes: what has to fit the context."""
+    return -(-config.max_new_tokens // canvas_length) * canvas_length
+
+
+def _most_positions(config: GenerationConfig, canvas_length: int) -> int:
+    """Positions that the last canvas of an answer reaches at most, where the context does not end before.
+
+    A thought that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
+    the last one may begin anywhere before the last token that may be written.
+    """
+    widest = 1
+    if config.thinking_budget is not None:
+        widest = canvas_length
+    elif config.canvas_width != "full":
+        widest = min(canvas_length, NARROWEST)
+    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + widest)

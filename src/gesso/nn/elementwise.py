@@ -1,0 +1,71 @@
+"""Elementwise functions whose rounding does not depend on how many rows stand beside a row.
+
+PyTorch gives each thread of a CPU an equal share of a tensor's numbers. Some of its functions (GELU, the sigmoid) are
+computed by vectors, and by another formula for what is left over at the end of a share or, in a tensor with gaps, of a
+row. Where shares end inside a row, which they do with three, five or six threads, a row's last bits depend on where it
+stands. Here rows are cut into calls whose shares are whole rows, and rows whose length is no multiple of a vector are
+laid out with a gap.
+"""
+
+import functools
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_SHARE = 1 << 15
+"""Numbers that a thread gets at least: PyTorch's `GRAIN_SIZE`."""
+_GELU_ALONE = 1 << 14
+"""Numbers that GELU gives to one thread; from there on every thread gets as many."""
+_VECTOR = 64
+"""Numbers that a vectorised loop takes at a time, at most: two vectors of 32 bfloat16 numbers."""
+
+
+def gelu(x_ND: Tensor) -> Tensor:
+    """GELU in its tanh approximation, [N, D]."""
+    if x_ND.device.type != "cpu" or torch.is_grad_enabled() or not x_ND.numel():
+        return F.gelu(x_ND, approximate="tanh")
+    if (gap := -x_ND.shape[-1] % _VECTOR) and x_ND.is_contiguous():
+        x_ND = F.pad(x_ND, (0, gap))[..., : x_ND.shape[-1]]
+    pieces = _pieces(*x_ND.shape, torch.get_num_threads(), gelu_shares=True)
+    if len(pieces) == 1:
+        return F.gelu(x_ND, approximate="tanh")
+    return torch.cat([F.gelu(part, approximate="tanh") for part in x_ND.split(pieces)])
+
+
+def sigmoid_(x_ND: Tensor) -> Tensor:
+    """The sigmoid in place, [N, D] with D a multiple of 64."""
+    if x_ND.device.type != "cpu" or x_ND.dim() != 2 or not x_ND.numel():
+        return x_ND.sigmoid_()
+    pieces = _pieces(*x_ND.shape, torch.get_num_threads(), gelu_shares=False)
+    if len(pieces) == 1:
+        return x_ND.sigmoid_()
+    for part in x_ND.split(pieces):
+        part.sigmoid_()
+    return x_ND
+
+
+@functools.lru_cache(maxsize=4096)
+def _pieces(rows: int, width: int, threads: int, *, gelu_shares: bool) -> list[int]:
+    """Rows of every call, so that each thread's share is whole rows (or one row alone is shared)."""
+
+    def shares(count: int) -> int:
+        numbers = count * width
+        if gelu_shares:
+            return threads if numbers > _GELU_ALONE else 1
+        return max(1, min(threads, -(-numbers // _SHARE)))
+
+    pieces = []
+    while rows:
+        piece = next(
+            (
+                count
+                for used in range(threads, 0, -1)
+                for count in range(rows // used * used, max(0, rows // used * used - 64 * used), -used)
+                if shares(count) == used
+            ),
+            1,
+        )
+        pieces.append(piece)
+        rows -= piece
+    return pieces
