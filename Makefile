@@ -29,6 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
 	$(BIN)/gesso generate --seed 7 "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON."
+	@echo "gesso is installed in .venv. To have it as a command, type: source .venv/bin/activate"
 
 test: $(DEV)
 	$(BIN)/python -m pytest $(ARGS)

@@ -52,9 +52,9 @@ Steps = Iterator[tuple[float, list[int]]]
 
 def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[Run], Steps]]:
     from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
-    from gesso.diffusion.sampler import EntropyBoundSampler
-    from gesso.diffusion.schedule import LinearSchedule
-    from gesso.diffusion.stopping import StableAndConfident
+    from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
+    from gesso.diffusion.schedules.linear import LinearSchedule
+    from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
     from gesso.models.loading import load_folder
 
     model = load_folder(folder, device="cpu", dtype=dtype)
@@ -63,10 +63,10 @@ def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[R
         started = time.perf_counter()
         cache = model.new_cache(batch_size=1, max_seq_len=PROMPT + CANVAS)
         rules = DenoisingRules(
-            LinearSchedule(run.t_min, run.t_max, run.steps),
-            EntropyBoundSampler(ENTROPY_BOUND),
-            StableAndConfident(1, NEVER if run.t_min > NEAR_ZERO else -1.0),  # near zero every step is certain
             run.steps,
+            LinearSchedule(run.t_min, run.t_max),
+            EntropyBoundSampler(ENTROPY_BOUND),
+            StableAndConfident(1 if run.t_min > NEAR_ZERO else run.steps + 1, NEVER),  # near zero every step is certain
         )
         generator = torch.Generator().manual_seed(0)
         state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, run.canvas[0].tolist())

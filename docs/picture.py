@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 import gesso
-from gesso.cli.render import draw_canvas, legend, summary
+from gesso.cli.render import draw_canvas, figures, flow, legend
 
 PROMPT = "Write a Python function find_four that returns 12 if its argument is equal to 4, otherwise its argument."
 SEED = 2
@@ -20,7 +20,7 @@ PANELS = 3
 def main() -> None:
     engine = gesso.load("mini", device="cpu")
     events = list(engine.stream(PROMPT, seed=SEED))
-    frames = [event for event in events if isinstance(event, gesso.DraftFrame)]
+    frames = [event for event in events if isinstance(event, gesso.DenoisingFrame)]
     result = events[-1].result  # type: ignore[union-attr]
     picked = [frames[round(i * (len(frames) - 1) / (PANELS - 1))] for i in range(PANELS)]
     console = Console(record=True, width=96, file=io.StringIO(), highlight=False, force_terminal=True)
@@ -30,7 +30,7 @@ def main() -> None:
         console.print(draw_canvas(frame, engine.tokenizer.special_ids))
     console.print()
     console.print(legend())
-    console.print(Text(summary(result), "dim"))
+    console.print(Text(flow(figures(result), console.width), "dim"))
     path = Path(__file__).with_name("canvas.svg")
     path.write_text(console.export_svg(title="gesso: a canvas resolves"), encoding="utf-8")
     print(f"{path.name}: {len(frames)} steps")

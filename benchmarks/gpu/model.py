@@ -3,7 +3,7 @@
     python benchmarks/gpu/model.py [--formats bf16,bf16-run,int8,int4,transformers] [--prompt 256] [--output 512]
                                    [--long 4096] [--repeats 3] [--layers 30] [--device cuda] [--small] [--json]
 
-Batch 1, 16 steps a canvas. Passes are recorded and played (CUDA graphs), `bf16-run` runs them. `transformers` has
+Batch 1, 16 steps a canvas. Passes are captured and replayed (CUDA graphs), `bf16-run` runs them. `transformers` has
 random weights of its own, and is left out where it is not installed. Nothing is downloaded. With `--device cpu
 --layers 1 --small` it runs anywhere, to see that it works: without recording, and its goals mean nothing there. The
 last line is one line of JSON with the goals; the exit code is 1 where a format failed, 2 where there is no GPU.
@@ -36,7 +36,6 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.hf_config import write_config
 from gesso.models.hf_generation_config import write_generation_config
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.models.replay import cuda_replays
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
@@ -76,9 +75,9 @@ def measure(
         engine = random_engine(shape, name, str(device), "bfloat16", cells)
     else:
         engine = packed_engine(shape, form, device)
-    recorded = not name.endswith("-run") and device.type == "cuda"
-    if recorded:
-        engine.model.replays = cuda_replays(engine.model)
+    captured = not name.endswith("-run") and device.type == "cuda"
+    if captured:
+        engine = Engine(engine.model, engine.tokenizer, engine.template, engine.defaults, engine.name, cuda_graphs=True)
     report = run_bench(
         engine,
         cells,
@@ -100,7 +99,7 @@ def measure(
     least = ("times_ar", "tokens_per_s")
     met = {goal: found[goal] >= bound if goal in least else found[goal] <= bound for goal, bound in goals.items()}
     memory = {"weights_gb": report["model"]["weights_mb"] / 1e3, "peak_gb": canvas["peak_mb"] / 1e3}
-    return {"recorded": recorded, **found, **memory, "machine": report["machine"], "goals": goals, "met": met}
+    return {"captured": captured, **found, **memory, "machine": report["machine"], "goals": goals, "met": met}
 
 
 def measure_peer(shape: ModelConfig, cells: list[Cell], settings: Settings, device: torch.device) -> dict[str, Any]:

@@ -6,10 +6,15 @@
 Everything public is listed in `__all__`; heavy imports happen when a name is first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+import importlib
+
+# Not typing's: every command and every program starts here, and typing is slow to import.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
     from gesso.control.choose import choose
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.result import GenerationResult
+    from gesso.engine.trace import Replay, replay
     from gesso.errors import GessoError, UserError
     from gesso.generation import GenerationConfig
     from gesso.models.diffusion_gemma import DiffusionGemma
@@ -43,6 +49,8 @@ _HOMES = {
     "Event": "gesso.engine.events",
     "Finished": "gesso.engine.events",
     "GenerationResult": "gesso.engine.result",
+    "Replay": "gesso.engine.trace",
+    "replay": "gesso.engine.trace",
     "GessoError": "gesso.errors",
     "UserError": "gesso.errors",
     "DiffusionGemma": "gesso.models.diffusion_gemma",
@@ -60,6 +68,7 @@ __all__ = [
     "GenerationResult",
     "GessoError",
     "ModelConfig",
+    "Replay",
     "Request",
     "Stream",
     "UserError",
@@ -68,6 +77,7 @@ __all__ = [
     "fill",
     "load",
     "load_model",
+    "replay",
     "run_job",
     "save_model",
 ]

@@ -7,13 +7,12 @@ from gesso.models.adapters import load_adapter, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
-from gesso.models.replay import cuda_replays
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
 
 def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> DiffusionGemma:
-    """The text model of a checkpoint.
+    """Load the text model of a checkpoint.
 
     Args:
         path: a bundled name such as `mini`, a folder, or a Hugging Face id (downloaded unless `offline`).
@@ -36,14 +35,14 @@ def load(
     adapter: str | Path | None = None,
     cuda_graphs: bool = False,
 ) -> Engine:
-    """An engine: the model with its tokenizer, chat template and defaults. See `load_model`.
+    """Load an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
-        cuda_graphs: record the denoising pass of each canvas once and play it back. CUDA; bfloat16 or packed experts.
+        cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
 
     Raises:
-        OptionError: cuda_graphs where passes cannot be recorded.
+        OptionError: `cuda_graphs` where passes cannot be captured.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
@@ -54,6 +53,5 @@ def load(
     if adapter is not None:
         load_adapter(model, Path(adapter))
         merge(model)
-    if cuda_graphs:
-        model.replays = cuda_replays(model)
-    return Engine(model, tokenizer, template, read_generation_defaults(folder, model.config), name=str(path))
+    defaults = read_generation_defaults(folder, model.config)
+    return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs)

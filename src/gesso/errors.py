@@ -7,10 +7,12 @@ GessoError
 │   ├── CheckpointError  weights are missing, foreign, truncated or misshapen
 │   ├── HubError         a model is not here and could not be fetched
 │   ├── TextError        a prompt, chat template or tokenizer cannot be used
+│   ├── ImageError       an image or a clip cannot be read, or is too large
 │   └── DataError        training data or a trace file has a bad line
 ├── TrainingError        a run went wrong by itself (a loss that is not a number, a full disk)
 ├── QueueFullError       too many requests wait already
 └── ClosingError         the service is shutting down
+    └── EngineDeadError  the engine has failed for good: the process has to be started anew
 """
 
 
@@ -19,7 +21,20 @@ class GessoError(Exception):
 
 
 class UserError(GessoError, ValueError):
-    """The caller can mend it; the command line prints one line and exits with 2."""
+    """The caller can mend it; the command line prints one line and exits with 2.
+
+    Args:
+        message: one line for people, which says what is wrong.
+        option: name of the option to blame, as a Python keyword, where one is; HTTP's `param` is made from it.
+        hint: what to do about it, where the message does not say so.
+    """
+
+    def __init__(self, message: str = "", *, option: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+        """The option or field that is meant, where there is one."""
+        self.hint = hint
+        """What to do instead, where there is something to say beyond the message."""
 
 
 class OptionError(UserError):
@@ -42,6 +57,10 @@ class TextError(UserError):
     """A prompt, chat template or tokenizer cannot be used."""
 
 
+class ImageError(UserError):
+    """An image or a clip cannot be read, or is too large."""
+
+
 class DataError(UserError):
     """Training data or a trace file has a bad line."""
 
@@ -61,3 +80,7 @@ class QueueFullError(GessoError):
 
 class ClosingError(GessoError):
     """The service is shutting down and takes no more requests."""
+
+
+class EngineDeadError(ClosingError):
+    """The engine has failed for good: no request can be run until the process is started anew."""

@@ -1,14 +1,18 @@
 import io
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from engine.tiny import make_tiny_folder
 
 from gesso.cli.app import run
+from gesso.engine import engine_core as engine_core_module
 from gesso.models import hub
 
 
@@ -52,3 +56,22 @@ def gesso(bundled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return Outcome(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ctrl-C during pass number so and so."""
+    assert threading.current_thread() is threading.main_thread()
+    step = engine_core_module.denoise_step
+    passes = [0]
+
+    def install(*numbers: int) -> None:
+        def interrupted(*arguments: Any) -> None:
+            step(*arguments)
+            passes[0] += 1
+            if passes[0] in numbers:
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(engine_core_module, "denoise_step", interrupted)
+
+    return install

@@ -30,6 +30,7 @@ def turn(role: str, text: str) -> str:
     return f"<|turn>{role}\n{text}<turn|>\n"
 
 
+WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 ASK = "<|turn>model\n<|channel>thought\n<channel|>"
 
 
@@ -82,6 +83,34 @@ def test_settings_reach_the_engine(gesso: Gesso, partner: Engine, monkeypatch: p
     gesso("chat", "--seed", 3, "--entropy-bound", 0.5, "--stop", "x", "--thinking", stdin="one\n")
     assert (seen["seed"], seen["entropy_bound"], seen["stop"], seen["thinking"]) == (3, 0.5, ("x",), True)
     assert seen["drafts"] is False
+
+
+def test_a_cancelled_turn_is_marked_and_forgotten(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any
+) -> None:
+    engine = reciter(WORDS, canvas=2)
+    monkeypatch.setattr(api, "load", lambda *_, **__: engine)
+    answers = iter(["one", "two", "/exit"])
+    monkeypatch.setattr("builtins.input", lambda _: next(answers))
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    interrupt_at(5)
+    outcome = gesso("chat", stdin=None)
+    assert outcome.code == 0
+    assert "pear fig apple kiwi" in outcome.out
+    assert "[cancelled: the answer ends here, unfinished]" in outcome.out
+    assert "this turn is forgotten\n" in outcome.err
+    asked = [text for text in heard(engine) if text.endswith(ASK)]
+    assert asked == ["<bos>" + turn("user", word) + ASK for word in ("one", "two")]
+
+
+def test_a_cancelled_turn_ends_a_conversation_from_a_pipe(
+    gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any
+) -> None:
+    monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
+    interrupt_at(3)
+    outcome = gesso("chat", stdin="one\ntwo\n")
+    assert (outcome.code, outcome.out) == (130, "pear fig\n")
 
 
 def test_in_a_terminal_it_prompts_and_draws(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def test_the_whole_result_as_json_and_answers_with_commas(gesso: Gesso) -> None:
         (("Is it?", "--options", "yes"), "two answers at least"),
         (("Is it?", "--options", "yes,yes"), "'yes' is given twice"),
         (("Is it?", "--options", "yes,"), "an answer is empty"),
-        (("", "--options", "yes,no"), "the prompt is empty"),
+        (("", "--options", "yes,no"), "the prompt is blank"),
         (("Is it?", "--options", "yes,no", "--raw", "--system", "x"), "--raw takes the prompt"),
         (("Is it?", "--options", "yes,no", "--seed", "-1"), "seed must be"),
     ],

@@ -19,18 +19,30 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_models_lists_what_is_here(gesso: Gesso, bundled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "cached", lambda: [CachedModel("org/other@v2", bundled, 3_000_000)])
+    monkeypatch.setattr(hub, "cached", lambda: [CachedModel("org/other@v2", bundled / "mini", 3_000_000)])
     outcome = gesso("models")
     assert (outcome.code, outcome.err) == (0, "")
     rows = [line.split() for line in outcome.out.splitlines()]
     size = (bundled / "mini" / "model.safetensors").stat().st_size
-    assert rows[1] == ["mini", "bundled", f"{size / 1e6:.1f}", "MB"]
-    assert rows[2] == ["org/other@v2", "hub", "cache", "3.0", "MB"]
     told = json.loads(gesso("models", "--json").out)
-    assert told == [
-        {"name": "mini", "where": "bundled", "bytes": size},
-        {"name": "org/other@v2", "where": "hub cache", "bytes": 3_000_000},
-    ]
+    parameters = told[0]["parameters"]
+    assert rows[0] == ["model", "where", "size", "parameters", "context", "canvas"]
+    assert rows[1] == ["mini", "bundled", f"{size / 1e6:.1f}", "MB", f"{parameters:,}", "4,096", "8"]
+    assert rows[2] == ["org/other@v2", "hub", "cache", "3.0", "MB", f"{parameters:,}", "4,096", "8"]
+    assert "\nmini: tool calls, thinking; no images\n" in outcome.out
+    assert [(model["name"], model["where"], model["bytes"]) for model in told] == [
+        ("mini", "bundled", size), ("org/other@v2", "hub cache", 3_000_000),
+    ]  # fmt: skip
+    assert (told[0]["tool_calls"], told[0]["images"], told[0]["skills"]) == ("yes", "no", [])
+
+
+def test_models_lists_what_cannot_be_used(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{")
+    monkeypatch.setattr(hub, "cached", lambda: [CachedModel("org/broken", tmp_path, 3)])
+    outcome = gesso("models")
+    assert outcome.code == 0
+    assert "org/broken: cannot be used: " in outcome.out
+    assert "error" in json.loads(gesso("models", "--json").out)[1]
 
 
 def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) -> None:
@@ -44,9 +56,28 @@ def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) 
     assert (facts["max_denoising_steps"], facts["context"], facts["hidden_size"]) == (12, 4096, 24)
     assert 0 < facts["active_parameters"] < facts["parameters"]
     for name in facts:
-        assert name.replace("_", " ") in outcome.out
+        assert name.replace("_", " ") in outcome.out or name in ("skills", "limits")
     assert f"{facts['parameters']:,}" in outcome.out
     assert json.loads(gesso("models", "show", bundled / "mini", "--json").out) == facts
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+def test_models_tell_what_their_card_says(
+    gesso: Gesso, bundled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    folder = shutil.copytree(bundled / "mini", tmp_path / "mini")
+    skill = {"name": "juggling", "example": "Juggle [bold]3[/bold] balls.", "right": 0.925, "low": 0.9, "high": 0.95}
+    skill |= {"goal": 0.9, "steps": 2.5, "examples": 200, "command": "gesso eval"}
+    (folder / "card.json").write_text(json.dumps({"skills": [skill], "limits": "It cannot swim."}))
+    monkeypatch.setattr(hub, "_bundled_folder", lambda: tmp_path)
+    listed = gesso("models").out
+    assert "\nmini: juggling 92.5%; no tool calls, no thinking, no images\n" in listed
+    shown = gesso("models", "show", "mini").out
+    for part in ("92.5%", "90.0% to 95.0%", "juggling: Juggle [bold]3[/bold] balls.", "It cannot swim.", "format only"):
+        assert part in shown
+    assert json.loads(gesso("models", "show", "mini", "--json").out)["skills"] == [skill]
+    assert all(len(line.rstrip()) <= int(columns) for line in (listed + shown).splitlines() if "/" not in line)
 
 
 def test_train_lists_its_recipes(gesso: Gesso) -> None:
@@ -66,7 +97,7 @@ def test_eval_measures_a_model(gesso: Gesso) -> None:
     assert len(score["wrong"]) == 2
     shown = gesso("eval", *options, "--task", "arithmetic", "--task", "ordering", "--failures", 1)
     assert shown.code == 0
-    assert [line.split()[:2] for line in shown.out.splitlines()[1:3]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
+    assert [line.split()[:2] for line in shown.out.splitlines()[2:4]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
     assert shown.out.count("expected: ") == 2
     assert f"[arithmetic] {score['wrong'][0][0]}" in shown.out
 

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,26 +52,141 @@ def test_help_is_quick(environment: dict[str, str]) -> None:
     assert min(seconds) < LIMIT
 
 
-def test_ctrl_c_ends_a_long_answer_cleanly(environment: dict[str, str], bundled: Path) -> None:
-    command = [sys.executable, "-m", "gesso", "generate", "hi", "--model", str(bundled / "mini"), "--seed", "1"]
-    process = subprocess.Popen(
-        [*command, "--device", "cpu", "--ignore-eos", "--max-new-tokens", "4000"],
+INTERRUPTED = b"gesso: interrupted\n"
+MOMENTS = (0.0, 0.05, 0.1, 0.3, 0.7, 1.2, 2.0, 3.2)
+"""Seconds after the command took hold of the signals; the last of them find the model at work."""
+
+
+def start(environment: dict[str, str], *arguments: object) -> subprocess.Popen[bytes]:
+    def heed() -> None:
+        # Whoever runs the tests may have told its children to be deaf.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "gesso", *map(str, arguments)],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
+        preexec_fn=heed,  # noqa: PLW1509 - the child is a single thread
     )
+
+
+def wait_for_handlers(process: subprocess.Popen[bytes]) -> None:
+    """Until the process handles SIGTERM, which Python by itself does not."""
+    bit = 1 << (signal.SIGTERM - 1)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+        if int(next(line for line in lines if line.startswith("SigCgt")).split()[1], 16) & bit:
+            return
+        time.sleep(0.001)
+    raise TimeoutError
+
+
+def long_answer(bundled: Path) -> list[object]:
+    options = ["--seed", 1, "--device", "cpu", "--ignore-eos", "--max-new-tokens", 4000]
+    return ["generate", "hi", "--model", bundled / "mini", *options]
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux which signals are handled")
+
+
+@needs_proc
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_is_one_line_and_130_at_any_moment(environment: dict[str, str], bundled: Path, moment: float) -> None:
+    with start(environment, *long_answer(bundled)) as process:
+        wait_for_handlers(process)
+        time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, INTERRUPTED)
+
+
+@needs_proc
+@pytest.mark.parametrize("command", [["models"], ["--version"], ["eval", "--help"], ["generate", "x", "--json"]])
+def test_ctrl_c_is_one_line_and_130_in_every_command(environment: dict[str, str], command: list[str]) -> None:
+    with start(environment, *command) as process:
+        wait_for_handlers(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", INTERRUPTED)
+
+
+@needs_proc
+@pytest.mark.parametrize("moment", [0.0, 0.5, 3.0])
+def test_sigterm_is_one_line_and_143(environment: dict[str, str], bundled: Path, moment: float) -> None:
+    with start(environment, *long_answer(bundled)) as process:
+        wait_for_handlers(process)
+        time.sleep(moment)
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (143, b"gesso: terminated\n")
+
+
+def test_ctrl_c_ends_a_long_answer_with_what_is_committed(environment: dict[str, str], bundled: Path) -> None:
+    process = start(environment, *long_answer(bundled))
     assert process.stdout is not None
     first = process.stdout.read(1)  # something is committed
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert err == b""
+    assert (process.returncode, err) == (130, INTERRUPTED)
     text = (first + out).decode("utf-8")
     assert text.endswith("\n")
     block = load(bundled / "mini", "cpu").generate("hi", seed=1, max_new_tokens=8, ignore_eos=True)
     assert text.startswith(block.text.rstrip("\ufffd"))
+
+
+@pytest.mark.parametrize("place", ["start", "import", "run", "end"])
+def test_what_a_signal_does_depends_on_where_it_comes(environment: dict[str, str], tmp_path: Path, place: str) -> None:
+    """An import that swallows every exception is no way out of Ctrl-C; work under way is put in order."""
+    (tmp_path / "greedy.py").write_text(
+        "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    )
+    code = f"""
+import atexit, os, signal, sys
+sys.path.insert(0, {str(tmp_path)!r})
+from gesso.cli import app, main
+from gesso.cli.signals import SIGNALS
+def run(arguments):
+    try:
+        if {place!r} == "import":
+            import greedy
+        if {place!r} == "run":
+            signal.raise_signal(signal.SIGINT)
+        if {place!r} == "end":
+            atexit.register(signal.raise_signal, signal.SIGINT)
+    finally:
+        os.write(1, b"in order")
+    return 0
+app.run = run
+install = SIGNALS.install
+def started():
+    install()
+    if {place!r} == "start":
+        signal.raise_signal(signal.SIGINT)
+SIGNALS.install = started
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    out = b"in order" if place in ("run", "end") else b""
+    assert (done.returncode, done.stdout, done.stderr) == (130, out, INTERRUPTED)
+
+
+def test_signals_that_the_parent_ignores_stay_ignored(environment: dict[str, str]) -> None:
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from gesso.cli import main
+from gesso.cli.signals import SIGNALS
+SIGNALS.install()
+signal.raise_signal(signal.SIGINT)
+sys.argv = ["gesso", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_reader_that_goes_away_is_no_error(environment: dict[str, str]) -> None:
@@ -97,3 +213,24 @@ def test_a_mistake_shows_no_traceback(environment: dict[str, str]) -> None:
         check=False,
     )
     assert (outcome.returncode, outcome.stdout, outcome.stderr.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["generate", "  ", "--json"], ["models", "--help"]])
+@pytest.mark.parametrize("closed", ["stdout", "stderr", "both", "full"])
+def test_output_that_nobody_takes_is_no_traceback(
+    environment: dict[str, str], arguments: list[str], closed: str
+) -> None:
+    where = {"stdout": ">&-", "stderr": "2>&-", "both": ">&- 2>&-", "full": ">/dev/full"}[closed]
+    if closed == "full" and not Path("/dev/full").exists():
+        where = ">&-"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m gesso "$@" {where}', sys.executable, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert done.stderr.count("\n") <= 1

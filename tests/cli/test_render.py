@@ -14,7 +14,7 @@ from rich.live import Live
 from cli.conftest import Gesso
 from gesso import api
 from gesso.cli import render
-from gesso.cli.render import BANDS, draw_canvas, printable, show_live, style_of, summary
+from gesso.cli.render import BANDS, draw_canvas, figures, printable, show_live, style_of
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
 from gesso.engine.result import GenerationResult
 
@@ -97,7 +97,7 @@ def test_the_answer_and_one_line_about_it_stay(drawn: list[RenderableType]) -> N
     show_live(iter(events), console, special)
     last = screen(console).rstrip("\n").split("\n")[-3:]
     assert [line.strip("\r ") for line in last[:2]] == ["fig", "apple"]
-    assert last[2] == summary(result_of(events))
+    assert last[2] == " \N{MIDDLE DOT} ".join(figures(result_of(events)))
     assert "seed 7" in last[2]
     assert last[2].startswith(f"{result_of(events).completion_tokens} tokens \N{MIDDLE DOT} 1 canvas \N{MIDDLE DOT} 2 ")
 

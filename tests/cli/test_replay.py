@@ -11,8 +11,8 @@ from engine.tiny import reciter
 from cli.conftest import Gesso, Outcome
 from gesso import api
 from gesso.cli import replay as replay_module
-from gesso.cli.replay import read_trace
 from gesso.engine.events import DenoisingFrame, Finished
+from gesso.engine.trace import read_trace
 from gesso.errors import DataError
 
 PROMPT = "Sort: pear, fig\u2028\u0085"
@@ -42,11 +42,11 @@ def test_a_trace_holds_every_event_in_json_lines(trace: tuple[Path, Outcome]) ->
     assert kinds == [*["draft"] * steps[0], "block", *["draft"] * steps[1], "block", "finished"]
     seconds = [line["seconds"] for line in lines]
     assert seconds == sorted(seconds)
-    special, events = read_trace(path)
-    assert special == frozenset(range(20))
-    assert [at for at, _ in events] == seconds
-    assert isinstance(events[0][1], DenoisingFrame)
-    assert isinstance(events[-1][1], Finished)
+    read = read_trace(path)
+    assert (read.model, read.prompt, read.special) == ("mini", PROMPT, frozenset(range(20)))
+    assert [at for at, _ in read.events] == seconds
+    assert isinstance(read.events[0][1], DenoisingFrame)
+    assert isinstance(read.events[-1][1], Finished)
 
 
 def test_json_and_a_trace_go_together(gesso: Gesso, tmp_path: Path) -> None:

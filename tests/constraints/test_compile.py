@@ -13,11 +13,15 @@ from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import compile as module
 from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.compile import VocabularyTree, compile_constraint, token_automaton
+from gesso.constraints.compile import compile_constraint, submit
 from gesso.constraints.inference import Lattice
 from gesso.constraints.regex import parse
+from gesso.constraints.sized_cache import held_bytes
 from gesso.constraints.token_text import token_bytes
+from gesso.constraints.tokens import token_automaton
+from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError, TextError
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -134,24 +138,37 @@ def test_a_model_may_score_more_tokens_than_there_are(mini: Tokenizer) -> None:
     assert automaton.class_V[mini.size :].max() == -1
 
 
+def test_what_is_remembered_is_bounded_by_bytes(fallback: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CACHE_BYTES", 100_000)
+    own = Tokenizer(fallback._tokenizer)
+    patterns = [f"a{{{count}}}b" for count in range(1, 60)]
+    sizes = [held_bytes(compile_constraint(pattern, own, (2,))) for pattern in patterns]
+    kept = module._compilers[own].automata
+    assert sum(sizes) > kept.max_bytes
+    assert 0 < kept.stats.bytes <= kept.max_bytes
+    assert module.automata_stats().bytes >= kept.stats.bytes
+    assert compile_constraint(patterns[-1], own, (2,)) is compile_constraint(patterns[-1], own, (2,))
+    before = kept.stats.misses
+    compile_constraint(patterns[0], own, (2,))
+    assert kept.stats.misses == before + 1
+
+
 def test_it_is_remembered_per_tokenizer_and_constraint(mini: Tokenizer, fallback: Tokenizer) -> None:
     one = compile_constraint("ab+", mini, MINI_ENDS)
     assert compile_constraint("ab+", mini, MINI_ENDS) is one
     assert compile_constraint(parse("ab+"), mini, MINI_ENDS) is not one
     assert compile_constraint("ab+", mini, (1,)) is not one
     assert compile_constraint("ab+", fallback, (2,)) is not one
-    for count in range(module.KEPT):
-        compile_constraint(f"a{{{count}}}b", fallback, (2,))
-    assert len(module._compilers[fallback].made) == module.KEPT
     stray = Tokenizer(mini._tokenizer)
     compile_constraint("a", stray, MINI_ENDS)
+    gc.collect()
     before = len(module._compilers)
     del stray
     gc.collect()
     assert len(module._compilers) == before - 1
 
 
-def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer) -> None:
     with pytest.raises(OptionError, match="no text that this vocabulary can spell"):
         compile_constraint("a^b", mini, MINI_ENDS)
     texts = [b"a", b"bb", None, b"", b"ab"]
@@ -159,9 +176,8 @@ def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer, monk
     assert token_automaton(compile_bytes(parse("(a|b)+")), tree, [2]).class_V.tolist()[3] == -1
     with pytest.raises(OptionError, match="can spell"):
         token_automaton(compile_bytes(parse("b")), tree, [2])
-    monkeypatch.setattr(module, "MAX_TABLE_BYTES", 1000)
     with pytest.raises(OptionError, match="over this vocabulary it needs more than"):
-        compile_constraint("(a|b)*a(a|b){7}", mini, MINI_ENDS)
+        submit("(a|b)*a(a|b){7}", mini, MINI_ENDS, limits=Budget(max_bytes=1000)).result()
 
 
 def test_tokenizers_whose_pieces_have_no_text_of_their_own_are_refused() -> None:

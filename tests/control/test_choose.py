@@ -20,7 +20,7 @@ def ask(engine: Engine, options: Any, **settings: Any) -> ChooseResult:
 
 def test_the_causal_share_is_what_reading_the_answer_gives(tiny: Engine) -> None:
     result = ask(tiny, ["fig", "pear, fig"], seed=1)
-    prompt = tiny.start(Request(PROMPT, {})).prompt
+    prompt = tiny.start(Request(PROMPT, {})).prompt.ids
     for choice in result.choices:
         answer = [*tiny.tokenizer.encode(choice.text), tiny.end_of_turn]
         cache = tiny.model.new_cache(batch_size=1)

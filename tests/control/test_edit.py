@@ -157,7 +157,7 @@ def test_canvases_start_from_the_current_text(tiny: Engine) -> None:
     tokens = tiny.tokenizer.encode("return x")
     start = [*tokens, tiny.end_of_turn]
     assert options["start_canvas"][: len(start)] == start
-    assert set(options["start_canvas"][len(start) :]) == {tiny.filling}
+    assert set(options["start_canvas"][len(start) :]) == {tiny.pad_fill}
     assert len(options["start_canvas"]) == CANVAS * math.ceil(len(start) / CANVAS)
     assert (options["strength"], options["seed"]) == (0.4, 5)
     assert first_request(tiny).options["strength"] == STRENGTH

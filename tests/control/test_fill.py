@@ -14,9 +14,9 @@ from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
 from gesso.control.window import between, lead_of, spread
-from gesso.diffusion.logits_processing import LARGEST_BIAS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
+from gesso.generation import LARGEST_BIAS
 
 DOCUMENTS = 1000 if os.environ.get("GESSO_THOROUGH") == "1" else 200
 PIECES = (
@@ -51,7 +51,7 @@ def requests_of(engine: Engine, document: Document | str, instruction: str = "",
 
 
 def prompt_of(engine: Engine, message: str) -> tuple[int, ...]:
-    return engine.start(Request(message)).prompt
+    return engine.start(Request(message)).prompt.ids
 
 
 def draw(rng: random.Random) -> str:
@@ -90,7 +90,7 @@ def test_several_holes_see_what_was_chosen_before(tiny: Engine) -> None:
     job = fill(tiny, "a{{: 1}}b{{: 2}}c", seed=1, max_denoising_steps=2)
     (first,) = next(job)
     a, b, c = (tiny.tokenizer.encode(text) for text in "abc")
-    rest = [*c, tiny.end_of_turn, tiny.filling, tiny.filling]
+    rest = [*c, tiny.end_of_turn, tiny.pad_fill, tiny.pad_fill]
     assert first.options["canvas"] == [*a, None, *b, None, None, *rest][:CANVAS]
     results = tiny.generate_batch([first])
     (second,) = job.send(results)

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
+from gesso.diffusion.samplers import Sampler, uniform_noise
+from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
+from gesso.diffusion.schedules.linear import LinearSchedule
+from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.stopping import StoppingRule
+from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
 from gesso.nn.vocabulary import VocabularyPass
 
 VOCAB, WIDTH, SIZE = 50, 12, 3
@@ -85,7 +88,7 @@ class FakeDenoiser:
 
 def rules(steps: int = 6, bound: float = 0.1, stability: int = 1) -> DenoisingRules:
     return DenoisingRules(
-        LinearSchedule(0.4, 0.8, steps), EntropyBoundSampler(bound), StableAndConfident(stability, 0.005), steps
+        steps, LinearSchedule(0.4, 0.8), EntropyBoundSampler(bound), StableAndConfident(stability, 0.005)
     )
 
 
@@ -240,22 +243,27 @@ def test_the_same_seed_draws_the_same_whatever_stands_beside_it() -> None:
 def test_an_own_sampler_and_stopping_rule_are_all_it_takes() -> None:
     """The protocols are enough: nothing of the loop knows the published rules."""
 
-    class EveryOther:
-        def accept(self, prediction: Prediction) -> Tensor:
-            return torch.arange(prediction.entropy_C.shape[0]) % 2 == 0
+    @dataclass(frozen=True)
+    class EveryOther(Sampler):
+        def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, int]:
+            return uniform_noise(canvas, rng), 0
 
-    class ThirdStep:
-        def __init__(self) -> None:
-            self.told = 0
+        def step(
+            self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: int, rng: torch.Generator
+        ) -> tuple[Tensor, Tensor, int]:
+            assert (state, info.steps_left) == (info.step - 1, 9 - info.step)
+            return canvas_C, torch.arange(info.width) % 2 == 0, state + 1
 
-        def start(self) -> "ThirdStep":
-            return ThirdStep()
+    @dataclass(frozen=True)
+    class ThirdStep(StoppingRule):
+        def start(self, canvas: CanvasInfo) -> int:
+            return 0
 
-        def should_stop(self, prediction: Prediction) -> bool:
-            self.told += int(prediction.entropy_C.shape == (WIDTH,))
-            return self.told == 3
+        def should_stop(self, info: StepInfo, prediction: Prediction, state: int) -> tuple[bool, int]:
+            told = state + int(prediction.entropy_C.shape == (WIDTH,))
+            return told == 3, told
 
-    canvas = state(plan=DenoisingRules(LinearSchedule(1.0, 1.0, 9), EveryOther(), ThirdStep(), 9))
+    canvas = state(plan=DenoisingRules(9, LinearSchedule(1.0, 1.0), EveryOther(), ThirdStep()))
     run([canvas], [Row(moving=True)])
     assert (canvas.steps, canvas.converged) == (3, True)
     assert canvas.accepted_C.tolist() == [True, False] * (WIDTH // 2)

@@ -12,7 +12,6 @@ import torch
 
 from gesso.api import load
 from gesso.config import LoraConfig
-from gesso.engine import engine_core as engine_core_module
 from gesso.engine.async_engine import AsyncEngine, Limits, RequestHandle
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
@@ -20,6 +19,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, F
 from gesso.engine.result import GenerationResult
 from gesso.errors import CheckpointError, ClosingError, OptionError, QueueFullError, TextError
 from gesso.models.adapters import adapter_parameters, attach, save_adapter
+from gesso.runner import model_runner as model_runner_module
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 
 KEEP_ALIVE_SECONDS = 60
@@ -142,13 +142,13 @@ def test_events_come_in_order_and_frames_only_where_asked(tiny: Engine, start: S
 
 def hold(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Passes wait for the event that is returned."""
-    gate, step = threading.Event(), engine_core_module.denoise_step
+    gate, step = threading.Event(), model_runner_module.denoise_step
 
     def waits(*arguments: Any) -> None:
         assert gate.wait(KEEP_ALIVE_SECONDS)
         step(*arguments)
 
-    monkeypatch.setattr(engine_core_module, "denoise_step", waits)
+    monkeypatch.setattr(model_runner_module, "denoise_step", waits)
     return gate
 
 
@@ -235,20 +235,6 @@ def test_a_request_that_crashes_hurts_no_other(
     assert "failed" in caplog.text
 
 
-def test_a_fault_of_the_loop_itself_is_told_to_everybody_and_the_service_goes_on(
-    tiny: Engine, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    service = start(tiny)
-    monkeypatch.setattr(service._loop.scheduler, "plan", lambda: 1 / 0)
-    listener = Listener()
-    service.submit(Request("hi", {"max_new_tokens": 8}), listener)
-    assert listener.end == Failed("crash", "the engine failed")
-    monkeypatch.undo()
-    after = Listener()
-    service.submit(Request("hi", {"max_new_tokens": 8, "seed": 1}), after)
-    assert after.result.token_ids == tiny.generate("hi", max_new_tokens=8, seed=1).token_ids
-
-
 def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -> None:
     service = start(tiny)
 
@@ -261,7 +247,7 @@ def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -
 
 def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny: Engine, start: Start) -> None:
     request = Request("hi", {"max_new_tokens": 8, "seed": 4})
-    need = AsyncEngine(tiny, Limits())._loop.need(tiny.start(request))
+    need = AsyncEngine(tiny, Limits())._core.need(tiny.start(request))
     service = start(tiny, kv_memory=2 * need)
     with pytest.raises(OptionError, match=r"bytes of cache, the server has"):
         service.submit(Request("hi", {"max_new_tokens": 2000}), Listener())
@@ -277,7 +263,7 @@ def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny:
 
 def test_requests_that_start_at_once_do_not_take_the_same_memory(tiny: Engine) -> None:
     sequences = [tiny.start(Request("hi", {"max_new_tokens": 8, "seed": seed})) for seed in range(5)]
-    loop = EngineCore(tiny.model, max_running=8, chunk=tiny.chunk)
+    loop = EngineCore(tiny.runner, max_running=8, chunk=tiny.chunk)
     loop.kv_memory = 2 * loop.need(sequences[0])
     for sequence in sequences:
         loop.scheduler.add(sequence)

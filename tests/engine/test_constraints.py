@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 
 from engine.tiny import CANVAS
+from gesso.constraints.sized_cache import SizedCache
+from gesso.engine import constraint as constraint_module
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 
@@ -196,3 +198,13 @@ def test_a_strict_function_binds_calls_made_unasked(tiny: Engine) -> None:
 def test_calls_that_cannot_be_are_refused(tiny: Engine, options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         tiny.generate("hi", **{**SHORT, **options})
+
+
+def test_inference_tables_are_bounded_by_bytes(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: SizedCache[Any, Any] = SizedCache(2_000_000)
+    monkeypatch.setattr(constraint_module, "_tables", tables)
+    for count in range(1, 30):
+        tiny.start(Request("hi", {"regex": f"[a-z]{{{20 * count}}}", "max_new_tokens": 1024}))
+        assert tables.stats.bytes == constraint_module.table_stats().bytes <= tables.max_bytes
+    assert tables.stats.evictions > 0
+    assert tables.stats.entries > 0

@@ -10,7 +10,7 @@ from gesso.engine.engine import Engine
 
 def costs(engine: Engine, token: float, step: float) -> CostModel:
     """With seconds that are given, not measured."""
-    model = CostModel(engine.model)
+    model = CostModel(engine.runner)
     model._token_seconds = token
     model._step_seconds[CANVAS] = step
     return model
@@ -36,10 +36,27 @@ def test_what_was_seen_moves_the_estimates(tiny: Engine) -> None:
 
 
 def test_seconds_are_measured_once(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = CostModel(tiny.model)
-    assert model.choose(CANVAS, 5).reason
-    monkeypatch.setattr(model, "_time", lambda work: pytest.fail("measured again"))
-    assert model.choose(CANVAS, 5).reason
+    model = CostModel(tiny.runner)
+    before = model.choose(CANVAS, 5)
+    assert before.mode == "ar"
+    assert before.reason.startswith("not measured yet, a token taken to cost what a step does: 5 tokens, or 1 canvas")
+    assert model.wanted
+    model.measure(CANVAS)
+    assert not model.wanted
+    assert " ms, or 1 canvas of 8 in 12.0 steps each in " in model.choose(CANVAS, 5).reason
+    monkeypatch.setattr(tiny.runner, "measure", lambda *_: pytest.fail("measured again"))
+    model.measure(CANVAS)
+
+
+def test_what_cannot_be_measured_is_not_tried_again(tiny: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = CostModel(tiny.runner)
+    monkeypatch.setattr(tiny.runner, "measure", lambda *_: 1 / 0)
+    model.measure(CANVAS)
+    assert model.choose(CANVAS, 5).reason.startswith("not measured yet")
+    assert not model.wanted
+    monkeypatch.undo()
+    model.measure(CANVAS)
+    assert model.choose(CANVAS, 5).reason.startswith("not measured yet")
 
 
 def test_the_result_says_what_was_chosen(tiny: Engine) -> None:

@@ -18,7 +18,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.engine.settings import LEAST_CANVAS
 from gesso.errors import OptionError, TextError
-from gesso.generation import GenerationConfig
+from gesso.generation import generation_options
 
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 
@@ -245,11 +245,14 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "t_max": [0.3, -1.0, NAN, INFINITE, "0.8"],
     "stability_threshold": [-1, 1.0, "1", True],
     "confidence_threshold": [-1e-9, NAN, INFINITE, "x", False],
+    "sampler": [5, "x", ["entropy_bound"]],
+    "schedule": [5, "x"],
+    "stopping": [5, "x"],
     "canvas_length": [0, -1, 1.5, "8", True, CANVAS + 1, LEAST_CANVAS - 1],
     "temperature": [-0.1, 2.1, NAN, INFINITE, "1", True],
     "top_k": [-1, 1.0, "1", True],
     "top_p": [0, -0.1, 1.1, NAN, "1", True],
-    "logit_bias": [5, [1], {"5": 1.0}, {5: "1"}, {5: NAN}, {-1: 1.0}, {True: 1.0}, {5: True}, {10**6: 1.0}],
+    "logit_bias": [5, [1], {"5": 1.0}, {5: "1"}, {5: NAN}, {-1: 1.0}, {True: 1.0}, {5: True}, {10**6: 1.0}, {5: 1e7}],
     "thinking_budget": [-1, 1.0, "1", True],
     "logprobs": [-1, 21, 1.0, True],
     "seed": [-1, 2**63, 1.5, "7", True],
@@ -275,14 +278,15 @@ IMPOSSIBLE: dict[str, list[Any]] = {
 
 
 def test_every_option_has_its_impossible_values() -> None:
-    assert set(IMPOSSIBLE) == {field.name for field in dataclasses.fields(GenerationConfig)}
+    assert set(IMPOSSIBLE) == set(generation_options())
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in IMPOSSIBLE.items() for value in values])
 def test_an_impossible_value_is_refused_by_name(name: str, value: Any) -> None:
     engine = reciter("x")
-    with pytest.raises(OptionError, match=f"^{name} |t_max must be at least t_min"):
+    with pytest.raises(OptionError, match=f"^{name} |t_max must be at least t_min") as refusal:
         engine.generate("hi", **{name: value})
+    assert refusal.value.option == ("t_max" if (name, value) == ("t_min", 0.9) else name)
     assert engine.model.passes == 0  # type: ignore[attr-defined]
 
 
@@ -356,10 +360,18 @@ def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
         tiny.generate("hello", raw="no")
 
 
+@pytest.mark.parametrize(
+    "name", ["raw", "thinking", "begin", "prediction", "tools", "tool_choice", "parallel_tool_calls"]
+)
+def test_none_is_not_given(tiny: Engine, name: str) -> None:
+    options: dict[str, Any] = {"seed": 1, "max_new_tokens": 8}
+    assert tiny.generate("hi", **options, **{name: None}).token_ids == tiny.generate("hi", **options).token_ids
+
+
 def test_a_start_canvas_of_several_canvases_starts_each_of_them(tiny: Engine) -> None:
     first, second = [5] * CANVAS, [9] * CANVAS
     stream = tiny.stream("hi", seed=1, start_canvas=[*first, *second], max_new_tokens=2 * CANVAS, ignore_eos=True)
-    sequence = stream._sequence
+    sequence = stream._state
     assert sequence.canvas.canvas_C.tolist() == first
     starts = [sequence.canvas.canvas_C.tolist() for event in stream if isinstance(event, BlockCommitted)]
     assert starts[0] == second
@@ -393,7 +405,7 @@ def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine
     assert two.token_ids == one.token_ids
     sequence = tiny.start(Request("hi", options))
     cache = tiny.model.new_cache(batch_size=1)
-    tiny.model.encode(torch.tensor([sequence.prompt]), cache)
+    tiny.model.encode(torch.tensor([sequence.prompt.ids]), cache)
     scores = tiny.model.denoise(sequence.canvas.canvas_C[None], cache)[0].log_softmax(dim=-1)
     expected = [float(scores[0, 5] + scores[1, 6]), float(scores[0, 7])]
     assert two.probe_logprobs == pytest.approx(expected, abs=1e-4)

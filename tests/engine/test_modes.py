@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from engine.tiny import CANVAS, reciter
-from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted
 from gesso.errors import OptionError
@@ -24,7 +22,7 @@ AR: dict[str, Any] = {"mode": "ar", "max_new_tokens": 12}
 
 def test_the_likeliest_tokens_are_those_of_the_causal_pass(tiny: Engine) -> None:
     result = tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR)
-    ids = list(tiny.start(Request(PROMPT, {})).prompt)
+    ids = list(tiny.start(Request(PROMPT, {})).prompt.ids)
     for token in result.token_ids:
         scores = tiny.model.logits(tiny.model.encode(torch.tensor([ids]), tiny.model.new_cache(batch_size=1)))
         assert token == int(scores[0, -1].argmax())
@@ -93,28 +91,6 @@ def test_a_narrow_canvas_is_never_widened(tiny: Engine) -> None:
 
 
 # Stopping
-
-
-def prediction(argmax: list[int], entropy: list[float]) -> Prediction:
-    tokens = torch.tensor(argmax)
-    return Prediction(tokens, tokens, torch.tensor(entropy))
-
-
-def test_only_what_stands_before_the_end_counts() -> None:
-    unsure = [0.0, 0.0, 0.0, 3.0]
-    one, two = prediction([5, 6, 1, 7], unsure), prediction([5, 6, 1, 8], unsure)
-    ending = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
-    assert [ending.should_stop(p) for p in (one, two)] == [False, True]
-    whole = StableAndConfident(1, 0.01).start()
-    assert [whole.should_stop(p) for p in (one, two)] == [False, False]
-    moved = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
-    later = prediction([5, 1, 1, 8], unsure)
-    assert [moved.should_stop(p) for p in (one, later)] == [False, False]
-    before = StableAndConfident(1, 0.01, end_tokens=(1,)).start()
-    doubtful = prediction([5, 6, 1, 7], [0.0, 0.5, 0.0, 0.0])  # in the mean, behind the end included
-    assert [before.should_stop(doubtful) for _ in range(2)] == [False, False]
-    endless = StableAndConfident(1, 0.01, end_tokens=(9,)).start()
-    assert [endless.should_stop(one) for _ in range(2)] == [False, False]
 
 
 def test_it_never_takes_more_steps(tiny: Engine) -> None:

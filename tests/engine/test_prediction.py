@@ -12,12 +12,12 @@ from gesso.errors import OptionError
 ANSWER = "pear fig apple kiwi plum grape melon lemon"
 
 
-def test_the_canvases_are_the_prediction_with_its_end_and_filling(tiny: Engine) -> None:
+def test_the_canvases_are_the_prediction_with_its_end_and_pad_fill(tiny: Engine) -> None:
     config = tiny.start(Request("hi", {"prediction": ANSWER, "seed": 3})).config
     tokens = tiny.tokenizer.encode(ANSWER)
     assert config.start_canvas is not None
     assert list(config.start_canvas[: len(tokens) + 1]) == [*tokens, tiny.end_of_turn]
-    assert set(config.start_canvas[len(tokens) + 1 :]) <= {tiny.filling}
+    assert set(config.start_canvas[len(tokens) + 1 :]) <= {tiny.pad_fill}
     assert len(config.start_canvas) % CANVAS == 0
     assert (config.strength, config.stability_threshold) == (PREDICTION_STRENGTH, 0)
     narrow = tiny.start(Request("hi", {"prediction": ANSWER, "canvas_length": 5, "stability_threshold": 2})).config

@@ -9,31 +9,42 @@ from hypothesis import strategies as st
 from oracle import Shape, randomise
 
 from gesso.engine.prefix_store import PrefixStore
-from gesso.models.cache import KVCache, SequenceCache
+from gesso.models.cache import SequenceCache
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.runner.model_runner import ModelRunner
+from gesso.runner.prompt_input import PromptInput
+from gesso.runner.protocol import PrefillBatch, PrefillItem
 
 CHUNK = 16
 
 
 @pytest.fixture(scope="module", params=["sf", "ss", "f"])
-def model(request: pytest.FixtureRequest) -> DiffusionGemma:
+def runner(request: pytest.FixtureRequest) -> ModelRunner:
     shape = Shape(layers=request.param, vocab=64, hidden=24, mlp=24, window=21, canvas=8)
     model = DiffusionGemma(shape.config())
     randomise(model, seed=2)
-    return model
+    return ModelRunner(model)
 
 
-def read(model: DiffusionGemma, ids: list[int], store: PrefixStore | None = None, room: int = 2**40) -> SequenceCache:
+def read(runner: ModelRunner, ids: list[int], store: PrefixStore | None = None, room: int = 2**40) -> SequenceCache:
     """Encode a prompt chunk by chunk, from the store as far as it goes."""
-    row = model.new_cache(1, len(ids) + 8, CHUNK).rows[0]
-    if store is not None:
-        store.restore(ids, None, row)
-    while row.length < len(ids):
-        count = min(len(ids) - row.length, CHUNK - row.length % CHUNK)
-        model.encode_flat(torch.tensor(ids[row.length : row.length + count]), [count], KVCache([row]))
+    chunks, cache = PromptInput(tuple(ids)).chunks(CHUNK), runner.new_cache(len(ids) + 8, CHUNK)
+    kept = 0 if store is None else store.restore(chunks, None, cache)
+    for number, chunk in enumerate(chunks):
+        if chunk.start < kept:
+            continue
+        runner.prefill(PrefillBatch(None, (PrefillItem(0, cache, chunk.key.ids),)))
         if store is not None:
-            store.put(ids, None, row, room)
-    return row
+            store.put(chunks, number, None, cache, room)
+    return runner.cache(cache)
+
+
+def restored(runner: ModelRunner, store: PrefixStore, ids: list[int], adapter: str | None = None) -> int:
+    """How many tokens the store has of a prompt."""
+    cache = runner.new_cache(len(ids) + 8, CHUNK)
+    kept = store.restore(PromptInput(tuple(ids)).chunks(CHUNK), adapter, cache)
+    assert runner.cache(cache).length == kept
+    return kept
 
 
 def same(one: SequenceCache, other: SequenceCache) -> bool:
@@ -47,24 +58,21 @@ def prompt(seed: int, length: int) -> list[int]:
     return random.Random(seed).choices(range(64), k=length)
 
 
-def test_a_longer_prompt_goes_on_where_a_shorter_one_ended(model: DiffusionGemma) -> None:
-    store, first = PrefixStore(model.config, CHUNK), prompt(1, 5 * CHUNK + 3)
-    read(model, first, store)
+def test_a_longer_prompt_goes_on_where_a_shorter_one_ended(runner: ModelRunner) -> None:
+    store, first = PrefixStore(runner), prompt(1, 5 * CHUNK + 3)
+    read(runner, first, store)
     for ids in (first + prompt(2, 30), first[: 3 * CHUNK + 5] + prompt(3, 40), first, first[: 2 * CHUNK]):
-        fresh = model.new_cache(1, len(ids) + 8, CHUNK).rows[0]
-        kept = store.restore(ids, None, fresh)
+        kept = restored(runner, store, ids)
         whole = min(len(ids) - 1, next((i for i, (a, b) in enumerate(zip(ids, first, strict=False)) if a != b), 10**6))
         assert kept == min(whole, len(first)) // CHUNK * CHUNK
-        assert same(read(model, ids, store), read(model, ids))
+        assert same(read(runner, ids, store), read(runner, ids))
 
 
-def test_another_adapter_and_an_unlike_prompt_get_nothing(model: DiffusionGemma) -> None:
-    store, ids = PrefixStore(model.config, CHUNK), prompt(1, 3 * CHUNK)
-    read(model, ids, store)
-    row = model.new_cache(1, 100, CHUNK).rows[0]
-    assert store.restore(ids, "other", row) == 0
-    assert store.restore([ids[0] ^ 1, *ids[1:]], None, row) == 0
-    assert row.length == 0
+def test_another_adapter_and_an_unlike_prompt_get_nothing(runner: ModelRunner) -> None:
+    store, ids = PrefixStore(runner), prompt(1, 3 * CHUNK)
+    read(runner, ids, store)
+    assert restored(runner, store, ids, "other") == 0
+    assert restored(runner, store, [ids[0] ^ 1, *ids[1:]]) == 0
 
 
 @settings(max_examples=25, deadline=None)
@@ -73,17 +81,18 @@ def test_under_any_bound_results_are_the_same_and_the_bound_holds(data: st.DataO
     shape = Shape(layers="sf", vocab=64, hidden=24, mlp=24, window=21, canvas=8)
     model = DiffusionGemma(shape.config())
     randomise(model, seed=2)
-    store = PrefixStore(model.config, CHUNK)
+    runner = ModelRunner(model)
+    store = PrefixStore(runner)
     size = data.draw(st.integers(0, 12), label="chunks that have room") * 9000
     stems = [prompt(seed, 4 * CHUNK) for seed in range(3)]
     for _ in range(data.draw(st.integers(1, 8), label="requests")):
         stem = data.draw(st.sampled_from(stems))[: data.draw(st.integers(1, 4 * CHUNK))]
         ids = stem + prompt(data.draw(st.integers(0, 3)), data.draw(st.integers(0, 40)))
-        assert same(read(model, ids, store, size), read(model, ids))
+        assert same(read(runner, ids, store, size), read(runner, ids))
         assert store.bytes <= size
     held = store.bytes
     store.shrink(held // 2)
     assert store.bytes <= held // 2
     store.clear()
     assert store.bytes == 0
-    assert store.restore(stems[0], None, model.new_cache(1, 100, CHUNK).rows[0]) == 0
+    assert restored(runner, store, stems[0]) == 0

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from engine.tiny import CANVAS, reciter
-from gesso.engine import engine_core as engine_core_module
 from gesso.engine.engine import Engine
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
+from gesso.runner import model_runner as model_runner_module
 
 WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
 
@@ -165,14 +165,14 @@ def test_cancelling_during_a_pass_keeps_the_canvas_that_it_finishes(monkeypatch:
     """As a signal handler does."""
     engine = reciter(WORDS)
     stream = engine.stream("hi")
-    step = engine_core_module.denoise_step
+    step = model_runner_module.denoise_step
 
     def interrupted(*arguments: Any) -> None:
         step(*arguments)
         if engine.model.passes == 2:  # type: ignore[attr-defined]
             stream.cancel()
 
-    monkeypatch.setattr(engine_core_module, "denoise_step", interrupted)
+    monkeypatch.setattr(model_runner_module, "denoise_step", interrupted)
     events = list(stream)
     assert [type(event) for event in events] == [DenoisingFrame, BlockCommitted, Finished]
     assert events[-1].result.finish_reason == "cancelled"  # type: ignore[union-attr]

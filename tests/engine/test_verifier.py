@@ -17,6 +17,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
+from gesso.runner.model_runner import ModelRunner
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -196,15 +197,16 @@ def test_neighbours_change_nothing(tiny: Engine) -> None:
 
 def test_the_cache_holds_what_was_said(tiny: Engine) -> None:
     sequence = tiny.start(Request("hi there", {"seed": 4, "max_new_tokens": 5 * CANVAS, "logprobs": 2, **DOUBTFUL}))
-    loop = EngineCore(tiny.model, max_running=1, chunk=tiny.chunk)
+    runner = ModelRunner(tiny.model)
+    loop = EngineCore(runner, max_running=1, chunk=tiny.chunk)
     loop.scheduler.add(sequence)
     row = None
     while not loop.idle:
         loop.step()
-        row = getattr(sequence, "cache", row)
+        row = runner.cache(sequence.cache) if sequence.cache is not None else row
     result = sequence.result()
     assert sum(result.verify_rounds) > 2
-    ids = [*sequence.prompt, *result.token_ids]
+    ids = [*sequence.prompt.ids, *result.token_ids]
     fresh = tiny.model.new_cache(1)
     hidden = tiny.model.encode(torch.tensor([ids]), fresh)
     assert row is not None

@@ -98,6 +98,9 @@ class Reciter:
     def vocabulary(self) -> "Reciter":
         return self
 
+    def fix_positions(self, positions: int) -> None:
+        """It has no tables."""
+
     def new_cache(self, batch_size: int, *_: int) -> KVCache:
         rows: Any = [ReciteRow() for _ in range(batch_size)]
         self.rows += [weakref.ref(row) for row in rows]
@@ -113,7 +116,7 @@ class Reciter:
         self.passes += 1
         return torch.tensor([self._say(row, width) for row, width in zip(cache.rows, widths, strict=True)]).flatten()
 
-    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:  # noqa: ARG002
+    def predict(self, said_N: Tensor, *_: Tensor, mix: bool) -> VocabularyPass:
         zeros = torch.zeros(said_N.shape)
         return VocabularyPass(said_N, said_N, zeros, zeros, torch.zeros(said_N.shape[0], 1))
 

@@ -10,7 +10,7 @@ from oracle import SHAPES, make_oracle
 from safetensors.torch import load_file, save_file
 
 from gesso.errors import CheckpointError, ConfigError, GessoError
-from gesso.models.loading import load_folder, read_model_config
+from gesso.models.loading import load_folder, read_generation_defaults, read_model_config
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.models.tensors import check_finite
@@ -104,14 +104,17 @@ def test_every_type_is_checked_and_large_numbers_are_numbers() -> None:
             check_finite("x", torch.tensor([0, byte], dtype=torch.uint8).view(torch.float8_e4m3fn))
 
 
-@pytest.mark.parametrize(
-    "name", ["config.json", "generation_config.json", "gesso.json", "model.safetensors.index.json"]
-)
-def test_files_that_are_nested_for_ever(whole: Path, tmp_path: Path, name: str) -> None:
-    from gesso.models.loading import read_generation_defaults
+FILES = ("config.json", "generation_config.json", "gesso.json", "model.safetensors.index.json")
 
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_nested_for_ever(whole: Path, tmp_path: Path, name: str) -> None:
     folder = copied(whole, tmp_path / "deep")
     (folder / name).write_text('{"a":' * 50_000 + "1" + "}" * 50_000)
+    read = read_defaults if name in ("generation_config.json", "gesso.json") else load_folder
     with pytest.raises(GessoError, match=rf"{name} is nested deeper than 64 levels"):
-        load_folder(folder, "cpu")
-        read_generation_defaults(folder, read_model_config(folder))
+        read(folder)
+
+
+def read_defaults(folder: Path) -> None:
+    read_generation_defaults(folder, read_model_config(folder))

@@ -31,6 +31,8 @@ STATS = Stats(
     prefix_bytes=500,
     kv_memory=4096,
     expected_seconds=1.5,
+    prefix_failures=2,
+    crashed_passes=1,
 )
 
 RESULT = GenerationResult(
@@ -108,10 +110,13 @@ class FakeService:
             defaults=GenerationConfig(),
             name="mini",
             model=SimpleNamespace(config=shape),
+            config=shape,
+            runner=SimpleNamespace(config=shape, max_model_len=shape.max_position_embeddings),
         )
         self.limits = limits or Limits()
         self.adapters = adapters
         self.ready = True
+        self.failure: str | None = None
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
         self.requests: list[Request] = []
@@ -137,7 +142,7 @@ class FakeService:
     def stats(self) -> Stats:
         return STATS
 
-    def close(self, drain_seconds: float = 0.0) -> None:  # noqa: ARG002
+    def close(self, drain_seconds: float = 0.0) -> None:
         self.ready = False
         for ticket in self.tickets:
             ticket.cancel()

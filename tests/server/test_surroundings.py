@@ -1,10 +1,16 @@
 """Keys, origins, health, metrics, models and tokens."""
 
+import time
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
+import gesso
+from gesso.constraints.compile import automata_stats
+from gesso.engine.constraint import table_stats
 from gesso.engine.events import Finished
-from gesso.errors import OptionError
+from gesso.errors import EngineDeadError, OptionError
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
 from server.conftest import ask, chat_body, make_client, refusal
@@ -88,6 +94,19 @@ def test_ready_until_the_service_closes(client: TestClient, service: FakeService
     assert client.get("/health").json() == {"status": "ok"}
 
 
+def test_a_failed_engine_is_not_healthy(client: TestClient, service: FakeService) -> None:
+    service.failure = "the device is lost: RuntimeError"
+    service.error = EngineDeadError("the engine has failed: the device is lost: RuntimeError")
+    for path in ("/health", "/ready"):
+        response = client.get(path)
+        assert response.status_code == 503
+        error = response.json()["error"]
+        assert error["message"] == "the engine has failed: the device is lost: RuntimeError"
+        assert error["code"] == "engine_failed"
+    assert "gesso_engine_up 0.0" in client.get("/metrics").text.splitlines()
+    assert refusal(client, status=503)["code"] == "engine_failed"
+
+
 def test_metrics(client: TestClient, service: FakeService) -> None:
     service.events = [block("a"), block("b"), *service.events[2:]]
     ask(client)
@@ -105,6 +124,9 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         "gesso_cache_bytes 1000.0",
         "gesso_prefix_bytes 500.0",
         "gesso_kv_memory_bytes 4096.0",
+        "gesso_engine_up 1.0",
+        "gesso_prefix_failures_total 2.0",
+        "gesso_crashed_passes_total 1.0",
         'gesso_requests_total{outcome="stop"} 7.0',
         'gesso_requests_total{outcome="crash"} 1.0',
         "gesso_time_to_first_block_seconds_count 1.0",
@@ -113,6 +135,19 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         'gesso_http_requests_total{route="unknown",status="404"} 1.0',
     ):
         assert line in lines
+
+
+def test_metrics_of_compiled_constraints(client: TestClient) -> None:
+    mini = gesso.load("mini", device="cpu")
+    mini.start(gesso.Request("hi", {"regex": "[0-9]{7}"}))
+    values = dict(
+        line.split(" ") for line in client.get("/metrics").text.splitlines() if " " in line and line[0] != "#"
+    )
+    assert float(values["gesso_constraint_bytes"]) == automata_stats().bytes > 0
+    assert float(values["gesso_constraint_table_bytes"]) == table_stats().bytes > 0
+    misses = float(values["gesso_constraint_misses_total"])
+    mini.start(gesso.Request("hi", {"regex": "[0-9]{8}"}))
+    assert f"gesso_constraint_misses_total {misses + 1}" in client.get("/metrics").text
 
 
 def test_each_application_counts_for_itself(client: TestClient) -> None:
@@ -204,3 +239,18 @@ def test_the_fingerprint_changes_with_the_defaults(client: TestClient, service: 
     service.engine.defaults = service.engine.defaults.override(entropy_bound=0.3)
     assert ask(client)["system_fingerprint"] != before
     assert isinstance(service.events[-1], Finished)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": "a" * 3_000_000}, "prompt"),
+        ({"messages": [{"role": "user", "content": "a" * 3_000_000}]}, "messages"),
+    ],
+)
+def test_millions_of_characters_are_refused_at_once(client: TestClient, fields: Any, param: str) -> None:
+    started = time.monotonic()
+    found = refusal(client, "/v1/tokenize", **fields)
+    assert time.monotonic() - started < 3
+    assert found["param"] == param
+    assert found["message"].startswith("the prompt is too long: it has 3,0")

@@ -114,7 +114,7 @@ class CutAt(TrainingCallback):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def stepped(self, step: int, record: object) -> None:  # noqa: ARG002
+    def stepped(self, step: int, record: object) -> None:
         if step == self.step:
             raise Cut
 

@@ -32,7 +32,7 @@ META = torch.device("meta")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Bytes of one cell."""
+    """Holds the bytes of one cell."""
 
     experts: int
     dense: int
@@ -52,7 +52,8 @@ class Account:
 def account(
     config: ModelConfig, dtype: torch.dtype, cell: Cell, chosen: Quantization | None = None, chunk: int = CHUNK
 ) -> Account:
-    """
+    """Counts the bytes of one cell, part by part, without allocating them.
+
     Args:
         dtype: of what is not packed, of the activations, and of keys and values.
         chunk: prompt tokens that are encoded at a time.
@@ -77,7 +78,7 @@ def account(
 def account_report(
     config: ModelConfig, name: str, dtype: torch.dtype, cells: Sequence[Cell], chosen: Quantization | None
 ) -> dict[str, Any]:
-    """JSON-ready; bytes."""
+    """Writes an account ready for JSON, in bytes."""
     accounts = [account(config, dtype, cell, chosen) for cell in cells]
     return {
         "benchmark": BENCHMARK,
@@ -112,7 +113,7 @@ class LiveBytes(TorchDispatchMode):
         return out
 
     def count(self, tensor: Tensor) -> None:
-        """A tensor that is there, whoever made it."""
+        """Counts a tensor that is there, whoever made it."""
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         if key not in self._sizes and key not in self._known and size:

@@ -17,7 +17,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Of one step."""
+    """Counts the bytes and operations of one step."""
 
     bytes: float
     """That must be read."""
@@ -27,7 +27,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a machine does in a second."""
+    """Holds what a machine reads and computes in a second."""
 
     bytes: float
     """That it reads from memory."""
@@ -35,16 +35,17 @@ class Rates:
     """Of matmuls, in the dtype and in shapes of the model."""
 
     def best(self, other: "Rates") -> "Rates":
-        """The better of two measurements."""
+        """Returns the better of two measurements."""
         return Rates(max(self.bytes, other.bytes), max(self.operations, other.operations))
 
     def seconds(self, work: Work) -> tuple[float, float]:
-        """What reading takes, and what the arithmetic takes; the slower of the two is the floor."""
+        """Returns the seconds that reading takes and those that the arithmetic takes; the larger is the floor."""
         return work.bytes / self.bytes, work.operations / self.operations
 
 
 def step_work(model: DiffusionGemma, cell: Cell, rows: int) -> Work:
-    """One step of `rows` requests of the cell, with the mean of what is committed behind it over the answer."""
+    """Counts the work of one step of `rows` requests of the cell, with the mean of what is committed behind it over
+    the answer."""
     config, canvas = model.config, cell.mode == "canvas"
     width = config.canvas_length if canvas else 1
     tokens, committed = rows * width, cell.prompt + (cell.canvases(width) - 1) * width / 2
@@ -77,7 +78,7 @@ def _weight_bytes(model: DiffusionGemma, tokens: int, *, self_conditioned: bool)
 
 
 def experts_met(config: ModelConfig, tokens: int) -> float:
-    """Of a layer, by so many tokens."""
+    """Counts the experts of a layer that so many tokens are routed to, on average."""
     missed: float = (1 - config.top_k_experts / config.num_experts) ** tokens
     return config.num_experts * (1 - missed)
 

@@ -22,7 +22,7 @@ TRIALS, LEAST_SECONDS = 7, 0.005
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done all it was told to."""
+    """Waits until the device has done all it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -30,7 +30,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
-    """What a reader of the figures needs to know; no names of hosts or users."""
+    """Describes what a reader of the figures needs to know, without names of hosts or users."""
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "cpu": _cpu(),
@@ -49,7 +49,7 @@ def _cpu() -> str:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can still be had on the device."""
+    """Counts the bytes of memory that can still be had on the device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":
@@ -63,7 +63,8 @@ def free_bytes(device: torch.device) -> int:
 
 @torch.inference_mode()
 def measure_rates(config: ModelConfig, rows: int, dtype: torch.dtype, device: torch.device) -> Rates:
-    """The best of a large sum and a large copy; the best matmul of `rows` tokens with a matrix of the model."""
+    """Measures the best of a large sum and a large copy, and the best matmul of `rows` tokens with a matrix of the
+    model."""
     size, mlp, expert = config.hidden_size, config.intermediate_size, config.moe_intermediate_size
     shapes = {(size, mlp), (mlp, size), (size, 2 * expert), (expert, size), (size, min(config.vocab_size, WIDEST))}
     for layer in config.layers:

@@ -23,7 +23,7 @@ TEXT = "The blue kettle costs 36 euros and is made in Oslo. Sort: pear, fig, app
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A figure of several repeats."""
+    """Holds a figure of several repeats."""
 
     median: float
     low: float
@@ -37,8 +37,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """What was measured of a cell. A step is a pass of the denoiser with all that follows from it; left to right it is
-    a token."""
+    """Holds what was measured of a cell. A step is a pass of the denoiser with all that follows from it; left to
+    right it is a token."""
 
     cell: Cell
     repeats: int
@@ -61,10 +61,10 @@ class CellResult:
 
 
 class TimedLoop(EngineCore):
-    """A loop that notes the seconds of every step, with the number of requests in it."""
+    """Runs an engine core and notes the seconds of every step, with the number of requests in it."""
 
     def __init__(self, engine: Engine, rows: int) -> None:
-        super().__init__(engine.model, max_running=rows, chunk=engine.chunk)
+        super().__init__(engine.runner, max_running=rows, chunk=engine.chunk)
         self.passes: list[tuple[int, float]] = []
 
     def step(self) -> StepOutputs:
@@ -79,14 +79,14 @@ class TimedLoop(EngineCore):
         return happened
 
     def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
-        synchronise(self.model.device)
+        synchronise(self.runner.device)
         started = time.perf_counter()
         conclusions = super()._denoise(group, steps)
         self._note(len(group), started)
         return conclusions
 
     def _note(self, count: int, started: float) -> None:
-        synchronise(self.model.device)
+        synchronise(self.runner.device)
         self.passes.append((count, time.perf_counter() - started))
 
 
@@ -118,7 +118,7 @@ class Bench:
         self._energy = EnergyMeter(engine.model.device)
 
     def measure(self, cell: Cell) -> CellResult | None:
-        """Warm-up, then the repeats; None where not one of them was finished."""
+        """Runs a warm-up, then the repeats; returns None where not one of them was finished."""
         prompts = [prompt_tokens(self._engine, cell.prompt, row) for row in range(cell.batch)]
         for _ in range(self._settings.warmup):
             if self._run(cell, prompts) is None:
@@ -168,8 +168,8 @@ class Bench:
 
 
 def prompt_tokens(engine: Engine, length: int, row: int) -> list[int]:
-    """A prompt of exactly `length` tokens, another for each row: a text over and over, or random tokens where there is
-    no tokenizer."""
+    """Makes a prompt of exactly `length` tokens, another for each row: a text over and over, or random tokens where
+    there is no tokenizer."""
     if isinstance(engine.tokenizer, TokenIds):
         config = engine.model.config
         generator = torch.Generator().manual_seed(SEED + row)

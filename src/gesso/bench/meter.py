@@ -12,7 +12,7 @@ PROC = Path("/proc/self")
 
 
 class MemoryMeter:
-    """Bytes at the peak over what was held when the meter was made.
+    """Counts the bytes at the peak over what was held when the meter was made.
 
     On a CPU they are the resident size of the process. What it does not give back counts on, so that a cell may show
     memory that an earlier one asked for.
@@ -26,7 +26,7 @@ class MemoryMeter:
         it is that of the process."""
 
     def start(self) -> None:
-        """Forget what was before."""
+        """Forgets what was before."""
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
             return
@@ -36,7 +36,7 @@ class MemoryMeter:
             self.exact = False
 
     def peak(self) -> int:
-        """Since `start`."""
+        """Returns the peak since `start`, in bytes."""
         if self._device.type == "cuda":
             return max(0, torch.cuda.max_memory_allocated(self._device) - self._held)
         return max(0, _highest() - self._held)
@@ -60,7 +60,7 @@ def _highest() -> int:
 
 
 class EnergyMeter:
-    """The energy counter of an NVIDIA device, read with pynvml where that is installed."""
+    """Reads the energy counter of an NVIDIA device, with pynvml where that is installed."""
 
     def __init__(self, device: torch.device) -> None:
         self._nvml: Any = None
@@ -78,7 +78,7 @@ class EnergyMeter:
         self._nvml = nvml
 
     def joules(self) -> float | None:
-        """Since the driver was loaded; None where the device does not tell."""
+        """Returns the joules since the driver was loaded; None where the device does not tell."""
         if self._nvml is None:
             return None
         return float(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)) / 1e3

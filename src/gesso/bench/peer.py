@@ -24,22 +24,25 @@ SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "peer.py"
 
 
 def check_peer(peer: str, cells: Sequence[Cell]) -> None:
-    """
+    """Refuses a peer that cannot run what is to be measured.
+
     Raises:
         OptionError: it is not known, not here, or has nothing to do.
     """
     if peer not in PEERS:
-        raise OptionError(f"--peer {peer!r} does not exist; known: {', '.join(PEERS)}")
+        raise OptionError(f"--peer {peer!r} does not exist; known: {', '.join(PEERS)}", option="peer")
     if not SCRIPT.is_file():
-        raise OptionError(f"--peer {peer} works from a source checkout only: there is no benchmarks/{SCRIPT.name} here")
+        raise OptionError(
+            f"--peer {peer} works from a source checkout only: there is no benchmarks/{SCRIPT.name} here", option="peer"
+        )
     if find_spec(peer) is None:
-        raise OptionError(f"--peer {peer} is not installed: pip install 'gesso[test]'")
+        raise OptionError(f"--peer {peer} is not installed: pip install 'gesso[test]'", option="peer")
     if all(cell.mode != "canvas" for cell in cells):
-        raise OptionError(f"--peer {peer} writes canvases only: --mode must have canvas")
+        raise OptionError(f"--peer {peer} writes canvases only: --mode must have canvas", option="peer")
 
 
 def peer_job(engine: Engine, folder: Path, cells: Sequence[Cell], settings: Settings) -> dict[str, Any]:
-    """What the peer is told: the weights, and the prompts that the engine was given."""
+    """Describes the peer's job: the weights, and the prompts that the engine was given."""
     return {
         "folder": str(folder.resolve()),
         "device": str(engine.model.device),
@@ -63,7 +66,8 @@ def peer_job(engine: Engine, folder: Path, cells: Sequence[Cell], settings: Sett
 
 
 def run_peer(job: dict[str, Any]) -> dict[str, Any]:
-    """What the peer tells: `cells`, with a report's `first_block_s`, `step_ms`, `steps_per_canvas` and `tokens_per_s`.
+    """Runs the peer and returns its report: `cells`, with a report's `first_block_s`, `step_ms`, `steps_per_canvas`
+    and `tokens_per_s`.
 
     Or `error`, the last line it wrote before it failed: what gesso measured is worth telling without it.
     """

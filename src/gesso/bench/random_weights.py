@@ -25,6 +25,7 @@ from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
+from gesso.options import keyword
 from gesso.text.tokenizer import TokenIds
 
 SEED = 0
@@ -36,23 +37,25 @@ TABLE_ROWS = 1 << 12
 
 
 def read_shape(path: Path) -> ModelConfig:
-    """The config in a `config.json`, or in the folder that holds it.
+    """Reads the config of a `config.json`, or of the folder that holds it.
 
     Raises:
         OptionError: there is no such file, or it is no config of a model of this family.
     """
     file = path / "config.json" if path.is_dir() else path
     if not file.is_file():
-        raise OptionError(f"--random-weights {path}: there is no such file, or folder with a config.json")
+        raise OptionError(
+            f"--random-weights {path}: there is no such file, or folder with a config.json", option="random_weights"
+        )
     try:
         return read_config(read_json(file))
     except CheckpointError as error:
-        raise OptionError(f"--random-weights {path}: {error}") from None
+        raise OptionError(f"--random-weights {path}: {error}", option="random_weights") from None
 
 
 def read_formats(quantize: str | None, embedding: str | None = None) -> Quantization:
-    """What `--quantize` says of linear layers and experts, and `--quantize-embedding` of the table; None leaves them
-    as they are.
+    """Reads what `--quantize` says of linear layers and experts, and `--quantize-embedding` of the table; None leaves
+    them as they are.
 
     Raises:
         OptionError: a format that does not exist.
@@ -63,12 +66,12 @@ def read_formats(quantize: str | None, embedding: str | None = None) -> Quantiza
 
 def _format(option: str, name: str | None, known: dict[str, Format]) -> Format | None:
     if name is not None and name not in known:
-        raise OptionError(f"{option} {name!r} does not exist; known: {', '.join(known)}")
+        raise OptionError(f"{option} {name!r} does not exist; known: {', '.join(known)}", option=keyword(option))
     return None if name is None else known[name]
 
 
 def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | None = None) -> DiffusionGemma:
-    """A model on PyTorch's meta device: shapes without numbers.
+    """Makes a model on PyTorch's meta device: shapes without numbers.
 
     Raises:
         OptionError: a layer's width cannot be cut into groups.
@@ -81,14 +84,14 @@ def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | 
         try:
             replace_layers(model, part)
         except OptionError as error:
-            raise OptionError(f"{option}: {error}") from None
+            raise OptionError(f"{option}: {error}", option=keyword(option)) from None
     return model
 
 
 def needed_bytes(
     config: ModelConfig, dtype: torch.dtype, cells: Sequence[Cell], chosen: Quantization | None = None
 ) -> int:
-    """Of the weights, and of keys and values in the largest cell."""
+    """Counts the bytes of the weights, and of keys and values in the largest cell."""
     width = config.canvas_length
     max_write_len = max(PREFILL_CHUNK, width)
     caches = (cell.batch * cache_bytes(config, dtype, cell.reach(width), max_write_len) for cell in cells)
@@ -104,7 +107,7 @@ def random_engine(
     cells: Sequence[Cell],
     chosen: Quantization | None = None,
 ) -> Engine:
-    """An engine over random weights, which takes token ids.
+    """Makes an engine over random weights, which takes token ids.
 
     Raises:
         OptionError: a layer's width cannot be cut into groups, or weights and caches do not fit what is free on the
@@ -115,7 +118,8 @@ def random_engine(
     needed, free = needed_bytes(config, kind, cells, chosen), free_bytes(target)
     if needed > free:
         raise OptionError(
-            f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+            f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
+            option="random_weights",
         )
     model = empty_model(config, kind, chosen).to_empty(device=target)
     with torch.no_grad():

@@ -28,7 +28,8 @@ def make_report(
     date: str,
     complete: bool,
 ) -> Report:
-    """
+    """Makes the report of a run, ready for JSON.
+
     Args:
         complete: whether every cell that was asked for has all its repeats.
     """
@@ -76,12 +77,12 @@ def _entry(result: CellResult, rates: Rates, written: Mapping[Cell, float]) -> d
 
 
 def key_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells the cells of a report apart."""
+    """Returns what tells the cells of a report apart."""
     return tuple(cell[name] for name in KEY)
 
 
 def read_report(path: Path) -> Report:
-    """The last line of a file that `--json` wrote.
+    """Reads the last line of a file that `--json` wrote.
 
     Raises:
         OptionError: the file cannot be read, or holds something else.
@@ -89,7 +90,7 @@ def read_report(path: Path) -> Report:
     try:
         lines = path.read_text(encoding="utf-8").strip().splitlines()
     except OSError as error:
-        raise OptionError(f"--compare {path}: {error.strerror}") from None
+        raise OptionError(f"--compare {path}: {error.strerror}", option="compare") from None
     except UnicodeDecodeError:
         lines = []
     try:
@@ -105,12 +106,13 @@ def read_report(path: Path) -> Report:
                 _change(spread, spread)
         _circumstances(report)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise OptionError(f"--compare {path} holds no line that gesso bench --json printed") from None
+        raise OptionError(f"--compare {path} holds no line that gesso bench --json printed", option="compare") from None
     return report
 
 
 def changes(before: Report, now: Report) -> dict[str, Any]:
-    """Cell by cell, in percent, with what the spreads of both runs allow; and what else is not as it was."""
+    """Lists the changes cell by cell, in percent, with what the spreads of both runs allow; and what else is not as
+    it was."""
     known = {key_of(cell): cell for cell in before["cells"]}
     old, new = _circumstances(before), _circumstances(now)
     return {
@@ -143,7 +145,7 @@ def _change(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, 
 
 
 def label(cell: Mapping[str, Any]) -> str:
-    """`256+64 x4`: prompt, output and batch of a cell of a report."""
+    """Writes `256+64 x4`: prompt, output and batch of a cell of a report."""
     return f"{cell['prompt']}+{cell['output']} x{cell['batch']}"
 
 

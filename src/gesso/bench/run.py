@@ -11,7 +11,7 @@ from gesso.bench.report import Report, make_report
 from gesso.engine.engine import Engine
 from gesso.models.describe import parameters
 
-Telling = Callable[[str], AbstractContextManager[None]]
+Telling = Callable[[str], AbstractContextManager[object]]
 """Shows what is being done for as long as it takes."""
 
 
@@ -24,7 +24,7 @@ def run_bench(
     stopped: Callable[[], bool],
     telling: Telling,
 ) -> Report:
-    """Measure every cell. Rates are measured before and after, and the better ones count.
+    """Measures every cell. Rates are measured before and after, and the better ones count.
 
     Args:
         stopped: once it says so, the report tells what was measured so far.

@@ -1,10 +1,26 @@
-"""The `gesso` command. Only this room knows of terminals."""
-
-import sys
+"""The `gesso` command. Only this package knows of terminals."""
 
 
 def main() -> None:
-    """Entry point: runs the command line and turns a user's mistake into one line and exit code 2."""
-    from gesso.cli.app import run
+    """Run the command line: a user's mistake is one line and exit code 2, Ctrl-C one line and exit code 130."""
+    # Before anything else: what is imported from here on takes its time, and Ctrl-C must not wait for it.
+    from gesso.cli.signals import SIGNALS
 
-    sys.exit(run(sys.argv[1:]))
+    SIGNALS.install()
+    import sys
+
+    from gesso.cli.app import run
+    from gesso.cli.failure import remark
+    from gesso.cli.signals import INTERRUPTED
+
+    try:
+        SIGNALS.running = True
+        code = run(sys.argv[1:])
+        SIGNALS.running = False
+    except KeyboardInterrupt:
+        SIGNALS.running = False
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        remark(SIGNALS.line())
+        code = SIGNALS.exit_code()
+    sys.exit(code)

@@ -11,44 +11,49 @@ from gesso import __version__
 from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
+from gesso.cli.completion import COMPLETE, offer_values
+from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
+from gesso.cli.failure import drop_output, fail
 from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
+from gesso.cli.help import Command, Group
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
+from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.cli.train import train
 from gesso.errors import GessoError, UserError
 
 app = typer.Typer(
     name="gesso",
+    cls=Group,
     help="Block text diffusion: run, serve, edit with, train and measure DiffusionGemma models.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(generate)
-app.command()(chat)
-app.command()(choose)
-app.command()(edit)
-app.command()(fill)
-app.command()(serve)
-app.command()(replay)
+app.command(cls=Command)(generate)
+app.command(cls=Command)(chat)
+app.command(cls=Command)(choose)
+app.command(cls=Command)(edit)
+app.command(cls=Command)(fill)
+app.command(cls=Command)(serve)
+app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
-app.command()(train)
-app.command()(finetune)
-app.command()(merge)
-app.command()(quantize)
-app.command(name="eval")(evaluate)
-app.command()(bench)
+app.command(cls=Command)(doctor)
+app.command(cls=Command)(train)
+app.command(cls=Command)(finetune)
+app.command(cls=Command)(merge)
+app.command(cls=Command)(quantize)
+app.command(name="eval", cls=Command)(evaluate)
+app.command(cls=Command)(bench)
 
-CANCELLED = 130
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
@@ -67,31 +72,46 @@ def _top(
     pass
 
 
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    if COMPLETE in os.environ:
+        offer_values(command)
+    return command
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
-    command = typer.main.get_command(app)
+    command = _command()
+    SIGNALS.received = None
     try:
-        return int(command.main(list(arguments), prog_name="gesso", standalone_mode=False) or 0)
+        code = int(command.main(list(arguments), prog_name="gesso", standalone_mode=False) or 0)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except _USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return 2
-        return _fail(error.format_message(), 2)
+        return fail(error, error.format_message(), 2, command, arguments)
     except UserError as error:
-        return _fail(str(error), 2)
+        return fail(error, str(error), 2, command, arguments)
     except GessoError as error:
-        return _fail(str(error), 1)
+        return fail(error, str(error), 1, command, arguments)
     except (KeyboardInterrupt, typer.Abort):
-        print(file=sys.stderr)
-        return CANCELLED
-    except (BrokenPipeError, SystemExit):
-        # The reader went away, which typer makes a SystemExit of; give the interpreter a stdout it can close.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
+    except SystemExit as error:
+        # Shell completion ends so, and typer where the reader of standard output went away.
+        if not isinstance(error.__context__, BrokenPipeError):
+            return int(error.code or 0)
+        drop_output()
+        return 0
+    except BrokenPipeError:
+        drop_output()
         return 0
     except OSError as error:
-        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 2)
-
-
-def _fail(message: str, code: int) -> int:
-    print("gesso: " + " ".join(message.split()), file=sys.stderr)
+        return fail(error, f"{error.filename or 'input or output'}: {error.strerror or error}", 2, command, arguments)
+    except Exception:
+        # A signal's KeyboardInterrupt that something on the way made another error of.
+        if SIGNALS.received is None:
+            raise
+        return INTERRUPTED
     return code

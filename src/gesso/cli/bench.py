@@ -1,15 +1,16 @@
 """`gesso bench`."""
 
-import contextlib
-import sys
+import dataclasses
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import working
+from gesso.load_options import LoadOptions
+from gesso.options import keyword
 
 if TYPE_CHECKING:
     from gesso.bench.cells import Cell, Settings
@@ -18,31 +19,54 @@ if TYPE_CHECKING:
 
 REPEATS, WARMUP = 3, 1
 
-Name = Annotated[str | None, typer.Argument(help="Bundled name, folder or Hugging Face id; mini without it.")]
-Prompt = Annotated[str, typer.Option(help="Tokens of the prompt; several lengths separated by commas.")]
-Output = Annotated[str, typer.Option(help="Tokens of the answer; likewise.")]
-Batch = Annotated[str, typer.Option(help="Requests at a time; likewise.")]
-Modes = Annotated[str, typer.Option(help="canvas, ar (token by token), or both.")]
-Steps = Annotated[str | None, typer.Option(help="Of a canvas: a number, or real (where it settles).")]
-Repeats = Annotated[int, typer.Option(help="Measurements of each cell.")]
-Warmup = Annotated[int, typer.Option(help="Runs of each cell that do not count.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the figures into this PNG.")]
-Compare = Annotated[Path | None, typer.Option(help="Show what changed since a line that --json wrote into this file.")]
+_MEASURING, _SHOWN, _MODEL = ({"rich_help_panel": panel} for panel in ("Measuring", opt.OUTPUT, "Model"))
+Name = Annotated[
+    str | None,
+    typer.Argument(metavar="MODEL", help="Bundled name, folder or Hugging Face id; mini without it."),
+]
+Prompt = Annotated[
+    str, typer.Option(metavar="N,...", help="Tokens of the prompt; several lengths separated by commas.", **_MEASURING)
+]
+Output = Annotated[str, typer.Option(metavar="N,...", help="Tokens of the answer; likewise.", **_MEASURING)]
+Batch = Annotated[str, typer.Option(metavar="N,...", help="Requests at a time; likewise.", **_MEASURING)]
+Modes = Annotated[str, typer.Option(metavar="MODES", help="canvas, ar (token by token), or both.", **_MEASURING)]
+Steps = Annotated[
+    str | None, typer.Option(metavar="N|real", help="Of a canvas: a number, or real (where it settles).", **_MEASURING)
+]
+Repeats = Annotated[int, typer.Option(metavar="N", help="Measurements of each cell.", **_MEASURING)]
+Warmup = Annotated[int, typer.Option(metavar="N", help="Runs of each cell that do not count.", **_MEASURING)]
+Peer = Annotated[
+    str | None, typer.Option(metavar="NAME", help="transformers: measure the same weights there, too.", **_MEASURING)
+]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.", **_MEASURING)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.", **_SHOWN)]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures into this PNG.", **_SHOWN)]
+Compare = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Show what changed since a line that --json wrote into this file.", **_SHOWN),
+]
 RandomWeights = Annotated[
-    Path | None, typer.Option(metavar="CONFIG", help="Measure a config.json without its weights.")
+    Path | None, typer.Option(metavar="CONFIG", help="Measure a config.json without its weights.", **_MODEL)
 ]
 Quantize = Annotated[
-    str | None, typer.Option(help="int8, int4 or fp8: hold random linear layers and experts in fewer bits.")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="int8, int4 or fp8: hold random linear layers and experts in fewer bits.", **_MODEL
+    ),
 ]
-QuantizeEmbedding = Annotated[str | None, typer.Option(help="int8 or int4: hold the random embedding table so.")]
-DeviceOrMeta = Annotated[
-    str, typer.Option(help="auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.")
+QuantizeEmbedding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="int8 or int4: hold the random embedding table so.", **_MODEL)
 ]
-Peer = Annotated[str | None, typer.Option(help="transformers: measure the same weights there, too.")]
 
 
+@opt.takes(
+    load=("device", "dtype", "cuda_graphs", "offline"),
+    helps={
+        "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
+    },
+)
 def bench(
+    load: LoadOptions,
     model: Name = None,
     prompt: Prompt = "256",
     output: Output = "64,256",
@@ -51,17 +75,14 @@ def bench(
     steps: Steps = None,
     repeats: Repeats = REPEATS,
     warmup: Warmup = WARMUP,
+    peer: Peer = None,
+    threads: Threads = None,
     as_json: AsJson = False,
     plot: Plot = None,
     compare: Compare = None,
     random_weights: RandomWeights = None,
     quantize: Quantize = None,
     quantize_embedding: QuantizeEmbedding = None,
-    peer: Peer = None,
-    threads: opt.Threads = None,
-    device: DeviceOrMeta = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
 ) -> int:
     """Measure steps, tokens a second and memory, beside the least that a step can take."""
     import json
@@ -71,28 +92,34 @@ def bench(
     from gesso.errors import OptionError
 
     if random_weights is not None and model is not None:
-        raise OptionError(f"--random-weights and {model} contradict: it has weights of its own")
+        raise OptionError(
+            f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
+        )
     if random_weights is not None and peer is not None:
-        raise OptionError("--peer needs a checkpoint: random weights are never on disk")
+        raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
     formats = {"--quantize": quantize, "--quantize-embedding": quantize_embedding}
     if random_weights is None and (option := next((name for name, form in formats.items() if form is not None), None)):
-        raise OptionError(f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it")
-    if random_weights is None and device == "meta":
-        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights")
+        raise OptionError(
+            f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it",
+            option=keyword(option),
+        )
+    if random_weights is None and load.device == "meta":
+        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights", option="device")
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
-    if random_weights is not None and device == "meta":
+    if random_weights is not None and load.device == "meta":
         measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
         measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
-        return _count(random_weights, cells, [*formats.values()], dtype, measuring, as_json=as_json)
+        measuring |= {"--cuda-graphs": load.cuda_graphs or None}
+        return _count(random_weights, cells, [*formats.values()], load.dtype, measuring, as_json=as_json)
     settings = _settings(steps, repeats, warmup, modes, random=random_weights is not None)
     _check_plot(plot)
     before = None if compare is None else read_report(compare)
     _use_threads(threads)
     if random_weights is not None:
-        report = _run_random(random_weights, [*formats.values()], cells, settings, device, dtype)
+        report = _run_random(random_weights, [*formats.values()], cells, settings, load)
     else:
-        report = _run(model or opt.DEFAULT_MODEL, cells, settings, device, dtype, offline=offline, peer=peer)
+        report = _run(dataclasses.replace(load, model=model or load.model), cells, settings, peer=peer)
     if before is not None:
         from gesso.bench.report import changes
 
@@ -141,10 +168,10 @@ def _count(
 
     for option, given in measuring.items():
         if given is not None:
-            raise OptionError(f"{option} is for measuring: --device meta counts bytes alone")
+            raise OptionError(f"{option} is for measuring: --device meta counts bytes alone", option=keyword(option))
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
-    with _telling("counting"):
+    with working("counting"):
         report = account_report(config, _name(path, *formats), pick_dtype(dtype, META), cells, chosen)
     if as_json:
         print(json.dumps(report, ensure_ascii=False))
@@ -160,7 +187,7 @@ def _name(path: Path, quantize: str | None, embedding: str | None) -> str:
 
 
 def _run_random(
-    path: Path, formats: list[str | None], cells: "list[Cell]", settings: "Settings", device: str, dtype: str
+    path: Path, formats: list[str | None], cells: "list[Cell]", settings: "Settings", load: LoadOptions
 ) -> "Report":
     """Over weights that are drawn; what can be refused is, before they are."""
     from gesso.bench.cells import check_lengths
@@ -168,14 +195,12 @@ def _run_random(
 
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
-    with _telling("drawing the weights"):
-        engine = random_engine(config, _name(path, *formats), device, dtype, cells, chosen)
+    with working("drawing the weights"):
+        engine = random_engine(config, _name(path, *formats), load.device, load.dtype, cells, chosen)
     return _measure(engine, cells, settings, random=True)
 
 
-def _run(
-    name: str, cells: "list[Cell]", settings: "Settings", device: str, dtype: str, *, offline: bool, peer: str | None
-) -> "Report":
+def _run(load: LoadOptions, cells: "list[Cell]", settings: "Settings", *, peer: str | None) -> "Report":
     """Over a checkpoint, and then in the peer, when our weights have been let go of."""
     from gesso.bench.cells import check_lengths
     from gesso.bench.peer import check_peer, peer_job, run_peer
@@ -184,17 +209,15 @@ def _run(
 
     if peer is not None:
         check_peer(peer, cells)
-    folder = resolve(name, offline=offline)
+    folder = resolve(load.model, offline=load.offline)
     check_lengths(cells, read_model_config(folder))
-    from gesso.api import load
 
-    with _telling("loading"):
-        engine = load(name, device, dtype, offline=offline)
+    engine = opt.load_engine(load)
     report = _measure(engine, cells, settings, random=False)
     if peer is not None and report["complete"]:
         job = peer_job(engine, folder, cells, settings)
         del engine
-        with _telling(peer):
+        with working(peer):
             report["peer"] = {"name": peer, **run_peer(job)}
     return report
 
@@ -205,7 +228,7 @@ def _measure(engine: "Engine", cells: "list[Cell]", settings: "Settings", *, ran
 
     interrupted = threading.Event()
     with first_interrupt(interrupted.set):
-        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=_telling)
+        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=working)
 
 
 def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *, random: bool) -> "Settings":
@@ -217,13 +240,13 @@ def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *,
     from gesso.errors import OptionError
 
     if steps is not None and "canvas" not in modes:
-        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas")
+        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas", option="steps")
     if steps == "real" and random:
-        raise OptionError("--steps real needs real weights: canvases of random ones never settle")
+        raise OptionError("--steps real needs real weights: canvases of random ones never settle", option="steps")
     if steps is None:
         return Settings(RANDOM_STEPS if random else None, repeats, warmup)
     if steps != "real" and not steps.lstrip("-").isdecimal():
-        raise OptionError(f"--steps takes real or a whole number, got {steps!r}")
+        raise OptionError(f"--steps takes real or a whole number, got {steps!r}", option="steps")
     return Settings(None if steps == "real" else int(steps), repeats, warmup)
 
 
@@ -238,7 +261,9 @@ def _numbers(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise OptionError(f"{option} takes whole numbers separated by commas, got {text!r}") from None
+        raise OptionError(
+            f"{option} takes whole numbers separated by commas, got {text!r}", option=keyword(option)
+        ) from None
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -250,9 +275,9 @@ def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'")
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
     if not plot.parent.is_dir():
-        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}")
+        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")
 
 
 def _use_threads(threads: int | None) -> None:
@@ -263,17 +288,5 @@ def _use_threads(threads: int | None) -> None:
     if threads is None:
         return
     if threads < 1:
-        raise OptionError(f"--threads must be at least 1, got {threads}")
+        raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
     torch.set_num_threads(threads)
-
-
-@contextlib.contextmanager
-def _telling(told: str) -> Iterator[None]:
-    """A line in a terminal while the work goes on."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(told):
-        yield

@@ -1,34 +1,31 @@
 """`gesso choose`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.progress import run_shown
+from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from gesso.control.choose import ChooseResult
 
-Prompt = Annotated[str | None, typer.Argument(help="The prompt; read from standard input where it is left out or -.")]
-Options = Annotated[str | None, typer.Option("--options", help="The answers, separated by commas.")]
-Answer = Annotated[list[str] | None, typer.Option("--option", help="One answer, commas and all; may be repeated.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
-Raw = Annotated[bool, typer.Option("--raw", help="Take the prompt as it is, without the chat template.")]
+Answers = Annotated[str | None, typer.Option("--options", metavar="TEXT", help="The answers, separated by commas.")]
+Answer = Annotated[
+    list[str] | None, typer.Option("--option", metavar="TEXT", help="One answer, commas and all. May be repeated.")
+]
 
 
+@opt.takes(("raw", "seed"))
 def choose(
-    prompt: Prompt = None,
-    options: Options = None,
+    options: dict[str, Any],
+    load: LoadOptions,
+    prompt: opt.Prompt = None,
+    joined: Answers = None,
     option: Answer = None,
-    model: opt.Model = "mini",
     system: opt.System = None,
-    raw: Raw = False,
-    seed: opt.Seed = None,
-    as_json: AsJson = False,
-    adapter: opt.Adapter = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Show how likely the model finds each of some given answers."""
     import dataclasses
@@ -37,20 +34,18 @@ def choose(
     from gesso.cli.generate import read_prompt
     from gesso.errors import OptionError
 
-    if raw and system is not None:
-        raise OptionError("--raw takes the prompt as it is; --system needs the chat template")
-    answers = opt.split_answers(options, option)
+    if options.get("raw") and system is not None:
+        raise OptionError("--raw takes the prompt as it is; --system needs the chat template", option="raw")
+    answers = opt.split_answers(joined, option)
     if not answers:
-        raise OptionError("give the answers, as in --options yes,no,unsure")
+        raise OptionError("give the answers, as in --options yes,no,unsure", option="options")
     text = read_prompt(prompt)
-    from gesso.api import load
     from gesso.control.choose import choose as choose_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    engine = opt.load_engine(load)
     turns = [("system", system), ("user", text)]
     messages = [{"role": role, "content": content} for role, content in turns if content is not None]
-    result = run_job(engine, choose_job(engine, text if raw else messages, answers, raw=raw, seed=seed))
+    result = run_shown(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))
     if as_json:
         print(json.dumps({**dataclasses.asdict(result), "best": result.best.text}, ensure_ascii=False))
     else:

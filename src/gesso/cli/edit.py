@@ -3,37 +3,52 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.progress import run_shown
+from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from gesso.control.edit import EditResult
 
-File = Annotated[str, typer.Argument(help="The file to edit; - reads standard input.")]
-Instruction = Annotated[str, typer.Argument(help="What to change, such as: Rename x to count.")]
+_SHOWN = {"rich_help_panel": opt.OUTPUT}
+File = Annotated[str, typer.Argument(metavar="FILE", help="The file to edit; - reads standard input.")]
+Instruction = Annotated[str, typer.Argument(metavar="INSTRUCTION", help="What to change, such as: Rename x to count.")]
 LinesOption = Annotated[
-    str | None, typer.Option("--lines", help="Change these lines only, such as 10-24, counted from 1.")
+    str | None,
+    typer.Option("--lines", metavar="A-B", help="Change these lines only, such as 10-24, counted from 1."),
 ]
-MatchOption = Annotated[str | None, typer.Option("--match", help="Change this text only; it must occur exactly once.")]
-Strength = Annotated[float | None, typer.Option(help="How much may change: above 0, and 1 rewrites from noise.")]
-Context = Annotated[int | None, typer.Option(help="Tokens that the model reads around what is selected.")]
-Diff = Annotated[bool, typer.Option("--diff", help="Print a unified diff instead of the text.")]
-InPlace = Annotated[bool, typer.Option("--in-place", help="Write the result to the file, whole or not at all.")]
-Interactive = Annotated[bool, typer.Option("--interactive", help="Ask about every change, then write the file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
+MatchOption = Annotated[
+    str | None,
+    typer.Option("--match", metavar="TEXT", help="Change this text only; it must occur exactly once."),
+]
+Strength = Annotated[
+    float | None, typer.Option(metavar="X", help="How much may change: above 0, and 1 rewrites from noise.")
+]
+Context = Annotated[int | None, typer.Option(metavar="N", help="Tokens that the model reads around what is selected.")]
+Diff = Annotated[bool, typer.Option("--diff", help="Print a unified diff instead of the text.", **_SHOWN)]
+InPlace = Annotated[
+    bool, typer.Option("--in-place", help="Write the result to the file, whole or not at all.", **_SHOWN)
+]
+Interactive = Annotated[
+    bool, typer.Option("--interactive", help="Ask about every change, then write the file.", **_SHOWN)
+]
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 """Of the lines of a diff, by their first character."""
 QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
 
 
+@opt.takes(("seed", "max_new_tokens"))
 def edit(
+    options: dict[str, Any],
+    load: LoadOptions,
     file: File,
     instruction: Instruction,
     lines: LinesOption = None,
@@ -43,14 +58,7 @@ def edit(
     diff: Diff = False,
     in_place: InPlace = False,
     interactive: Interactive = False,
-    as_json: AsJson = False,
-    model: opt.Model = "mini",
-    seed: opt.Seed = None,
-    max_new_tokens: opt.MaxNewTokens = None,
-    adapter: opt.Adapter = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Change a part of a file as told, and nothing else."""
     from gesso.control.selection import selection_of
@@ -61,12 +69,10 @@ def edit(
     data, text = read_text(file)
     # A text that has no such part is refused before the model is loaded.
     selection.of(text)
-    from gesso.api import load
     from gesso.control.edit import CONTEXT, STRENGTH
     from gesso.control.edit import edit as edit_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    engine = opt.load_engine(load)
     job = edit_job(
         engine,
         text,
@@ -75,10 +81,9 @@ def edit(
         strength=STRENGTH if strength is None else strength,
         context=CONTEXT if context is None else context,
         name=file,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
+        **options,
     )
-    result = run_job(engine, job)
+    result = run_shown(engine, job)
     if result.left_out is not None:
         raise GessoError(f"nothing is changed: {result.left_out}")
     accepted = _asked(text, result.text) if interactive else result.text
@@ -99,17 +104,21 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
     from gesso.errors import OptionError
 
     if as_json and diff:
-        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff")
+        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff", option="json")
     if file == "-" and in_place:
-        raise OptionError("--in-place needs a file: standard input cannot be written")
+        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     if not interactive:
         return
     if as_json or diff:
-        raise OptionError(f"--interactive and {'--json' if as_json else '--diff'} contradict each other")
+        raise OptionError(
+            f"--interactive and {'--json' if as_json else '--diff'} contradict each other", option="interactive"
+        )
     if file == "-":
-        raise OptionError("--interactive needs a file: standard input is where the answers come from")
+        raise OptionError(
+            "--interactive needs a file: standard input is where the answers come from", option="interactive"
+        )
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise OptionError("--interactive needs a terminal to ask in")
+        raise OptionError("--interactive needs a terminal to ask in", option="interactive")
 
 
 def changes(old: str, new: str) -> Iterator[tuple[str, str]]:
@@ -168,6 +177,7 @@ def _print_diff(result: "EditResult") -> None:
     """The diff, in colours where somebody looks, and then with how it was made."""
     from rich.console import Console
 
+    from gesso.cli.render import flow
     from gesso.control.edit import split_lines
 
     if not sys.stdout.isatty():
@@ -179,7 +189,7 @@ def _print_diff(result: "EditResult") -> None:
     if result.changed:
         console.print(_drawn(split_lines(result.diff)), soft_wrap=True)
     told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
-    console.print(" \N{MIDDLE DOT} ".join(told if result.changed else ["nothing changes", *told]), style="dim")
+    console.print(flow(told if result.changed else ["nothing changes", *told], console.width), style="dim")
 
 
 def _drawn(lines: list[str]) -> "Text":

@@ -1,10 +1,11 @@
 """`gesso eval`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -12,24 +13,30 @@ if TYPE_CHECKING:
     from gesso.train.evaluate import GroupScore, Interval, TaskScore
 
 
+_DENOISING = ("max_denoising_steps", "mode", "canvas_width", "stop_at_end", "verify", "verify_threshold")
+_MEASURING = {"rich_help_panel": "Measuring"}
+
+
+@opt.takes((*_DENOISING, *opt.strategy_options()), load=("adapter", "device", "dtype", "cuda_graphs", "offline"))
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")] = "mini",
-    task: Annotated[list[str] | None, typer.Option(help="This task, not the model's own; may be repeated.")] = None,
-    examples: Annotated[int, typer.Option("--examples", "-n", help="Held-out prompts of each task.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the prompts and of the sampling.")] = 0,
-    max_denoising_steps: opt.MaxSteps = None,
-    entropy_bound: opt.EntropyBound = None,
-    mode: opt.Mode = None,
-    canvas_width: opt.CanvasWidth = None,
-    stop_at_end: opt.StopAtEnd = False,
-    verify: opt.Verify = None,
-    verify_threshold: opt.VerifyThreshold = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.")] = False,
-    failures: Annotated[int, typer.Option(help="Show so many wrong answers of each task.")] = 0,
-    adapter: opt.Adapter = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
+    options: dict[str, Any],
+    load: LoadOptions,
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder or Hugging Face id.")
+    ] = DEFAULT_MODEL,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="This task, not the model's own. May be repeated.", **_MEASURING),
+    ] = None,
+    examples: Annotated[
+        int, typer.Option("--examples", "-n", metavar="N", help="Held-out prompts of each task.", **_MEASURING)
+    ] = 200,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the prompts and of the sampling.", **_MEASURING)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
+    failures: Annotated[
+        int,
+        typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),
+    ] = 0,
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
@@ -44,23 +51,13 @@ def evaluate(
     names = task or default_tasks(model)
     for name in names:
         if name not in TASKS:
-            raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}")
+            raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
     if examples < 1:
-        raise OptionError(f"--examples must be at least 1, got {examples}")
-    from gesso.api import load
+        raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
     from gesso.train.evaluate import evaluate_task
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
-    options = {
-        "max_denoising_steps": max_denoising_steps,
-        "entropy_bound": entropy_bound,
-        "mode": mode,
-        "canvas_width": canvas_width,
-        "stop_at_end": stop_at_end or None,
-        "verify": opt.read_rounds(verify),
-        "verify_threshold": verify_threshold,
-    }
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):
@@ -85,8 +82,10 @@ def _summary(scores: "list[TaskScore]") -> "Table":
     """A line for each task."""
     from rich.table import Table
 
-    heads = ("task", "right", "95% interval", "steps/canvas", "95th pct", "tokens/forward", "s/answer")
-    table = Table(*heads, box=None, pad_edge=False, collapse_padding=True)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("task", overflow="fold")
+    for head in ("right", "95%\ninterval", "steps/\ncanvas", "95th\npct", "tokens/\nforward", "s/\nanswer"):
+        table.add_column(head, no_wrap=True)
     for score in scores:
         low, high = score.interval
         table.add_row(

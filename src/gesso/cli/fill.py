@@ -2,43 +2,54 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.progress import run_shown
+from gesso.load_options import LoadOptions
 
 if TYPE_CHECKING:
     from gesso.control.fill import FillResult
     from gesso.control.holes import Document
 
-File = Annotated[str, typer.Argument(help="A text with holes such as {{ }} or {{city: 2-12}}; - reads standard input.")]
-Instruction = Annotated[str | None, typer.Option(help="What the holes are to hold, or the text is to do.")]
-Output = Annotated[Path | None, typer.Option(help="Write the filled text to this file.")]
-InPlace = Annotated[bool, typer.Option("--in-place", help="Write it to the file itself, whole or not at all.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the whole result.")]
-Alternatives = Annotated[int, typer.Option(help="Other texts that --json tells of each hole, at most.")]
-MostOfHole = Annotated[int | None, typer.Option(help="Most tokens of a hole that says no length.")]
+SAMPLING = ("temperature", "top_k", "top_p")
+File = Annotated[
+    str,
+    typer.Argument(metavar="FILE", help="A text with holes such as {{ }} or {{city: 2-12}}; - reads standard input."),
+]
+Instruction = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="What the holes are to hold, or the text is to do.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the filled text to this file.", rich_help_panel=opt.OUTPUT),
+]
+InPlace = Annotated[
+    bool,
+    typer.Option("--in-place", help="Write it to the file itself, whole or not at all.", rich_help_panel=opt.OUTPUT),
+]
+Alternatives = Annotated[
+    int,
+    typer.Option(metavar="N", help="Other texts that --json tells of each hole, at most.", rich_help_panel=opt.OUTPUT),
+]
 
 
+@opt.takes(
+    (*("seed", "max_new_tokens", "canvas_length", "max_denoising_steps"), *opt.strategy_options(), *SAMPLING),
+    helps={"max_new_tokens": "Most tokens of a hole that says no length."},
+)
 def fill(
+    options: dict[str, Any],
+    load: LoadOptions,
     file: File,
     instruction: Instruction = None,
     output: Output = None,
     in_place: InPlace = False,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
     alternatives: Alternatives = 3,
-    model: opt.Model = "mini",
-    seed: opt.Seed = None,
-    max_new_tokens: MostOfHole = None,
-    max_denoising_steps: opt.MaxSteps = None,
-    canvas_length: opt.CanvasLength = None,
-    temperature: opt.Temperature = None,
-    adapter: opt.Adapter = None,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
 ) -> None:
     """Fill the holes of a text; all around them stays as it is, byte for byte."""
     import dataclasses
@@ -48,29 +59,23 @@ def fill(
     from gesso.errors import OptionError
 
     if in_place and output is not None:
-        raise OptionError("--in-place and --output contradict each other")
+        raise OptionError("--in-place and --output contradict each other", option="in_place")
     if in_place and file == "-":
-        raise OptionError("--in-place needs a file: standard input cannot be written")
+        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     data, text = read_text(file)
     # A text without a hole is refused before the model is loaded.
     document = parse_document(text)
-    from gesso.api import load
     from gesso.control.fill import fill as fill_job
-    from gesso.control.job import run_job
 
-    engine = load(model, device, dtype, offline=offline, adapter=adapter)
+    engine = opt.load_engine(load)
     job = fill_job(
         engine,
         document,
         instruction or "",
         alternatives=alternatives,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        max_denoising_steps=max_denoising_steps,
-        canvas_length=canvas_length,
-        temperature=temperature,
+        **options,
     )
-    result = run_job(engine, job)
+    result = run_shown(engine, job)
     if in_place:
         write_atomically(Path(file), data, result.text.encode())
     elif output is not None:
@@ -93,7 +98,7 @@ def _show(document: "Document", result: "FillResult") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from gesso.cli.render import printable
+    from gesso.cli.render import flow, printable
 
     shown = Text()
     for text, hole in zip_longest(document.texts, result.holes):
@@ -104,4 +109,4 @@ def _show(document: "Document", result: "FillResult") -> None:
     told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
     if result.truncated:
         told.append("text far from a hole was left out")
-    console.print(" \N{MIDDLE DOT} ".join(told), style="dim")
+    console.print(flow(told, console.width), style="dim")

@@ -6,21 +6,33 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from gesso.cli.signals import SIGNALS
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextlib.contextmanager
 def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C calls `action`, from the signal handler; a second one interrupts as usual."""
+    """The first Ctrl-C or SIGTERM calls `action`, from the signal handler; a second one interrupts as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    found = {number: signal.getsignal(number) for number in NUMBERS}
+    # What the parent process chose to ignore stays ignored.
+    before = {number: handler for number, handler in found.items() if handler is not signal.SIG_IGN}
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        SIGNALS.received = number
         action()
-        signal.signal(signal.SIGINT, before)
+        restore()
 
-    signal.signal(signal.SIGINT, handle)
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

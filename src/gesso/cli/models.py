@@ -1,16 +1,28 @@
-"""`gesso models`: what is here and what it is made of."""
+"""`gesso models`: what is here, what it is made of, and what it can do."""
 
 import json
-from typing import Annotated
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.help import Command, Group
+
+if TYPE_CHECKING:
+    from gesso.models.card import ModelCard
 
 models = typer.Typer(
-    help="List models, or show one.", invoke_without_command=True, rich_markup_mode=None, no_args_is_help=False
+    cls=Group,
+    help="List models and what they can do, or show one.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    no_args_is_help=False,
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+UNTRAINED = "format only: it was not trained for them"
+"""Of tool calls or thinking that a model's tokenizer and template know, and the model does not."""
 
 
 @models.callback()
@@ -19,40 +31,147 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from gesso.models.describe import folder_bytes
     from gesso.models.hub import bundled, cached, resolve
 
-    rows = [(name, "bundled", folder_bytes(resolve(name))) for name in bundled()]
-    rows += [(model.name, "hub cache", model.bytes) for model in cached()]
+    folders = [(name, "bundled", resolve(name)) for name in bundled()]
+    found = [
+        {"name": name, "where": where, "bytes": folder_bytes(folder), **_brief(folder)}
+        for name, where, folder in folders
+    ]
+    found += [{"name": m.name, "where": "hub cache", "bytes": m.bytes, **_brief(m.path)} for m in cached()]
     if as_json:
-        print(json.dumps([{"name": n, "where": w, "bytes": b} for n, w, b in rows]))
+        print(json.dumps(found, ensure_ascii=False))
         return
-    table = Table("model", "where", "size", box=None, pad_edge=False)
-    for name, where, size in rows:
-        table.add_row(name, where, f"{size / 1e6:,.1f} MB")
-    Console(highlight=False).print(table)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    table.add_column("where")
+    for head in ("size", "parameters", "context", "canvas"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for model in found:
+        figures = [_size(model["bytes"]), *(_figure(model.get(n)) for n in ("parameters", "context", "canvas_length"))]
+        table.add_row(model["name"], model["where"], *figures)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print()
+    for model in found:
+        console.print(Text.assemble((model["name"], "bold"), ": ", _sentence(model)))
+    console.print(Text("gesso models show NAME has the examples, the intervals and all figures", "dim"))
 
 
-@models.command()
+@models.command(cls=Command)
 def show(
     model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")],
     as_json: AsJson = False,
     offline: opt.Offline = False,
 ) -> None:
-    """Sizes, parameters and defaults of one model."""
+    """Show what a model can do, its size, its shape and its default settings."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    from gesso.models.card import read_card
     from gesso.models.describe import describe
     from gesso.models.hub import resolve
 
-    facts = describe(resolve(model, offline=offline))
+    folder = resolve(model, offline=offline)
+    card = read_card(folder)
+    facts = {**describe(folder), **_abilities(folder, card)}
     if as_json:
-        print(json.dumps(facts))
+        print(json.dumps(facts, ensure_ascii=False))
         return
+    console = Console(highlight=False)
     table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, value in facts.items():
-        shown = f"{value:,}" if isinstance(value, int) else str(value)
-        table.add_row(name.replace("_", " "), shown)
-    Console(highlight=False).print(table)
+        if name not in ("skills", "limits"):
+            table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+    console.print(table)
+    if card is None:
+        return
+    console.print()
+    skills = Table("skills", "right", "95% interval", "goal", "steps", box=None, pad_edge=False)
+    for skill in card.skills:
+        interval = f"{skill.low:.1%} to {skill.high:.1%}"
+        skills.add_row(skill.name, f"{skill.right:.1%}", interval, f"{skill.goal:.0%}", f"{skill.steps:.1f}")
+    console.print(skills)
+    console.print()
+    for skill in card.skills:
+        console.print(Text.assemble((skill.name, "bold"), ": ", skill.example))
+    if card.limits:
+        console.print(Text.assemble("\n", ("limits", "bold"), ": ", card.limits))
+
+
+def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
+    """Whether there are tool calls, thinking and images, and the skills that were measured."""
+    from gesso.text.output import CHANNEL
+    from gesso.text.tool_calls import CALL
+
+    def can(token: str, variable: str, trained: bool | None) -> str:
+        templates = (folder / "chat_template.jinja", folder / "tokenizer_config.json")
+        if not (_mentions(folder / "tokenizer.json", token) and any(_mentions(path, variable) for path in templates)):
+            return "no"
+        return UNTRAINED if trained is False else "yes"
+
+    return {
+        "tool_calls": can(CALL, "tools", None if card is None else card.tool_calls),
+        "thinking": can(CHANNEL, "enable_thinking", None if card is None else card.thinking),
+        "images": "no",
+        "skills": [asdict(skill) for skill in card.skills] if card is not None else [],
+        "limits": card.limits if card is not None else "",
+    }
+
+
+def _mentions(path: Path, word: str) -> bool:
+    try:
+        return word.encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+def _brief(folder: Path) -> dict[str, Any]:
+    """What the list has of a model; only `error` where its files cannot be used."""
+    from gesso.errors import GessoError
+    from gesso.models.card import read_card
+    from gesso.models.describe import parameters
+    from gesso.models.loading import read_model_config
+
+    try:
+        config, card = read_model_config(folder), read_card(folder)
+    except GessoError as error:
+        return {"error": str(error)}
+    return {
+        "parameters": parameters(config)[0],
+        "context": config.max_position_embeddings,
+        "canvas_length": config.canvas_length,
+        **_abilities(folder, card),
+    }
+
+
+def _sentence(model: dict[str, Any]) -> str:
+    """What a model of the list can do."""
+    if "error" in model:
+        return f"cannot be used: {model['error']}"
+    known = ", ".join(f"{skill['name']} {_share(skill['right'])}" for skill in model["skills"])
+    words = {"tool_calls": "tool calls", "thinking": "thinking", "images": "images"}
+    able = [word for name, word in words.items() if model[name] == "yes"]
+    unable = [word for name, word in words.items() if model[name] != "yes"]
+    parts = [known, ", ".join(able), f"no {', no '.join(unable)}" if unable else ""]
+    return "; ".join(part for part in parts if part)
+
+
+def _share(part: float) -> str:
+    return f"{part:.1%}".replace(".0%", "%")
+
+
+def _figure(number: int | None) -> str:
+    if number is None:
+        return "?"
+    return f"{number / 1e9:.1f} B" if number >= 1e9 else f"{number / 1e6:.1f} M" if number >= 1e6 else f"{number:,}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"

@@ -1,185 +1,279 @@
-"""Options shared by the commands, declared once."""
+"""The command line's side of the table of options: parameters of commands are made from it, and values read back.
 
+A command says by `takes` which options it has. It is then called with `options`, the keywords of a request that were
+given, and with `load`, which model is loaded and how.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-DEFAULT_MODEL = "mini"
+from gesso.errors import OptionError
+from gesso.generation import STRATEGIES, engine_options
+from gesso.load_options import LoadOptions
+from gesso.options import (
+    Choice,
+    Integer,
+    IntegerOrWord,
+    Number,
+    Option,
+    PinnedTokens,
+    StrategyName,
+    Switch,
+    Texts,
+    TokenIds,
+    options_of,
+)
 
-Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name, checkpoint folder or Hugging Face id.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Never download.")]
-Seed = Annotated[int | None, typer.Option(help="Reproduces a result; a fresh one is drawn and shown without it.")]
-MaxNewTokens = Annotated[int | None, typer.Option(help="Most tokens of the answer.")]
-MaxSteps = Annotated[int | None, typer.Option("--max-denoising-steps", help="Most denoising steps a canvas takes.")]
-EntropyBound = Annotated[float | None, typer.Option(help="Nats of joint uncertainty a step may accept.")]
-TMin = Annotated[float | None, typer.Option(help="Temperature at the end of the schedule.")]
-TMax = Annotated[float | None, typer.Option(help="Temperature at its start.")]
-Temperature = Annotated[float | None, typer.Option(help="How boldly tokens are drawn; 1 as trained, 0 the likeliest.")]
-TopP = Annotated[float | None, typer.Option(help="Draw from the likeliest tokens of this probability in all.")]
-TopK = Annotated[int | None, typer.Option(help="Draw from so many likeliest tokens.")]
-CanvasLength = Annotated[int | None, typer.Option(help="Tokens of a canvas; the model's without it.")]
-CanvasWidth = Annotated[str | None, typer.Option(help="full, need (what is left to write) or auto (grows).")]
-StopAtEnd = Annotated[bool, typer.Option("--stop-at-end", help="Only what stands before the answer's end must settle.")]
-Verify = Annotated[
+if TYPE_CHECKING:
+    from gesso.engine.engine import Engine
+
+OUTPUT = "Output"
+LONGEST_METAVAR = 18
+
+
+def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
+    """The `typer.Option` of a row; `help` says it in another way."""
+    assert row.flag is not None
+    text = help or row.help
+    facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
+    owner = f" ({row.owner})" if _is_choice(row) else ""
+    default = f" [default: {row.default}]" if row.group == "Model" and isinstance(row.default, str) else ""
+    return typer.Option(
+        *row.flag.split(),
+        help=f"{text}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
+        metavar=None if isinstance(row.kind, Switch) else _metavar(row),
+        show_default=False,
+        rich_help_panel=row.group or None,
+    )
+
+
+def _is_choice(row: Option) -> bool:
+    """Whether it goes with some strategies only, there being others."""
+    return any(row.owner.startswith(registry.label) and len(registry.names) > 1 for registry in STRATEGIES.values())
+
+
+def _form(row: Option) -> str:
+    """How a value is written, where that is not plain."""
+    if row.source == "commas":
+        return " Separated by commas."
+    if isinstance(row.kind, Texts):
+        return " May be repeated."
+    if isinstance(row.kind, TokenIds):
+        return " Separated by commas."
+    return " Ids separated by commas, _ where it is free." if isinstance(row.kind, PinnedTokens) else ""
+
+
+def _metavar(row: Option) -> str:
+    kind = row.kind
+    if row.source in ("file", "json file"):
+        return "FILE"
+    if isinstance(kind, Choice | StrategyName):
+        words = "|".join(kind.words)
+        return words if len(words) <= LONGEST_METAVAR else "NAME"
+    if isinstance(kind, IntegerOrWord):
+        return f"N|{kind.word}"
+    names: dict[type, str] = {Integer: "N", Number: "X", TokenIds: "IDS", PinnedTokens: "IDS"}
+    return names.get(type(kind), "TEXT")
+
+
+def annotation(row: Option) -> Any:
+    """The type that typer reads a row's value as; None, false or an empty list is a value that was not given."""
+    kind = row.kind
+    if row.source in ("file", "json file"):
+        return Path | None
+    if isinstance(kind, Switch):
+        return bool
+    if isinstance(kind, Integer | Number):
+        return (int if isinstance(kind, Integer) else float) | None
+    return list[str] | None if isinstance(kind, Texts) and row.source != "commas" else str | None
+
+
+def read(row: Option, value: Any) -> Any:
+    """What a given value means.
+
+    Raises:
+        OptionError: token ids that are none; a file that cannot be read, or is no JSON.
+    """
+    assert row.flag is not None
+    name = row.flag.split()[0]
+    if row.source == "file":
+        return _read_file(row, name, value)
+    if row.source == "json file":
+        return _read_json(row, name, value)
+    if row.source == "commas":
+        return tuple(value.split(","))
+    if isinstance(row.kind, Texts):
+        return tuple(value)
+    if isinstance(row.kind, TokenIds):
+        return _token_ids(row, name, value)
+    if isinstance(row.kind, PinnedTokens):
+        return _token_ids(row, name, value, free="_")
+    if isinstance(row.kind, IntegerOrWord):
+        return int(value) if value.removeprefix("-").isdecimal() else value
+    return value
+
+
+def _read_file(row: Option, name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{name} {path}: {error.strerror}", option=row.name) from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{name} {path}: no UTF-8 text: {error}", option=row.name) from None
+
+
+def _read_json(row: Option, name: str, path: Path) -> Any:
+    import json
+
+    text = _read_file(row, name, path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{name} {path}: no JSON: {error}", option=row.name) from None
+
+
+def _token_ids(row: Option, name: str, text: str, free: str | None = None) -> tuple[int | None, ...]:
+    """Numbers with commas between them; None for `free`."""
+    try:
+        return tuple(None if part.strip() == free else int(part) for part in text.split(","))
+    except ValueError:
+        example = "5,17,204" if free is None else f"5,{free},204"
+        message = f"{name} takes token ids separated by commas, such as {example}"
+        raise OptionError(message, option=row.name) from None
+
+
+# Commands
+
+
+def strategy_options() -> tuple[str, ...]:
+    """The options that choose a sampler, a schedule and a stopping rule, and those of each of them."""
+    return tuple(name for role, registry in STRATEGIES.items() for name in (role, *registry.options()))
+
+
+def takes(
+    names: Iterable[str] = (),
+    *,
+    but: Sequence[str] = (),
+    load: Sequence[str] = tuple(options_of(LoadOptions)),
+    helps: Mapping[str, str] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives a command options of the table.
+
+    Args:
+        names: those of a request that it has; what has no flag is left out.
+        but: which of them it does not have.
+        load: those of loading a model; `load` gets the rest at their defaults.
+        helps: what an option says in this command.
+    """
+    table, loading = engine_options(), options_of(LoadOptions)
+    rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
+    load_rows = {name: loading[name] for name in load}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(command).parameters
+
+        @functools.wraps(command)
+        def called(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in rows}
+            loaded = {name: values.pop(name) for name in load_rows}
+            if "options" in own:
+                values["options"] = {name: read(rows[name], value) for name, value in given.items() if _is_given(value)}
+            if "load" in own:
+                values["load"] = LoadOptions(**loaded)
+            return command(**values)
+
+        kept = [parameter for name, parameter in own.items() if name not in ("options", "load")]
+        made = [_parameter(row, False if isinstance(row.kind, Switch) else None, helps or {}) for row in rows.values()]
+        made += [_parameter(row, row.default, helps or {}) for row in load_rows.values()]
+        parameters = [*(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept), *made]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return decorate
+
+
+def _is_given(value: Any) -> bool:
+    """Where it was not, the checkpoint's default holds."""
+    return value is not None and value is not False and value != []
+
+
+def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
+    made: Any = Annotated[annotation(row), flag(row, helps.get(row.name))]
+    return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
+
+
+def load_engine(load: LoadOptions) -> "Engine":
+    """Load what the command line names.
+
+    Raises:
+        UserError: see `gesso.load`.
+    """
+    from gesso import api
+    from gesso.cli.progress import working
+
+    given = {name: getattr(load, name) for name in ("device", "dtype", "offline", "adapter", "cuda_graphs")}
+    with working(f"loading {load.model}"):
+        return api.load(load.model, **given)
+
+
+# Options of commands that are not in the table
+
+
+_LOAD = options_of(LoadOptions)
+Model = Annotated[str, flag(_LOAD["model"])]
+Device = Annotated[str, flag(_LOAD["device"])]
+Dtype = Annotated[str, flag(_LOAD["dtype"])]
+Offline = Annotated[bool, flag(_LOAD["offline"])]
+Server = Annotated[
     str | None,
-    typer.Option(help="Rounds in which tokens that the causal pass disputes are redone; auto: one, past canvas 1."),
+    typer.Option(metavar="URL", help="An OpenAI-compatible server, to use its model.", rich_help_panel="Model"),
 ]
-VerifyThreshold = Annotated[float | None, typer.Option(help="Nats by which it must find another token likelier.")]
-Mode = Annotated[str | None, typer.Option(help="canvas, ar (token by token, same weights), or auto: the quicker.")]
-ThinkingBudget = Annotated[int | None, typer.Option(help="Most tokens of thoughts.")]
-Stability = Annotated[int | None, typer.Option("--stability-threshold", help="Equal canvases in a row to stop.")]
-Confidence = Annotated[float | None, typer.Option("--confidence-threshold", help="Mean entropy in nats to stop below.")]
-Regex = Annotated[str | None, typer.Option(help="The whole answer matches this regular expression.")]
-JsonSchema = Annotated[Path | None, typer.Option(help="The answer is JSON, valid under this file's schema.")]
-Choices = Annotated[str | None, typer.Option(help="The answer is one of these, separated by commas.")]
-Choice = Annotated[list[str] | None, typer.Option("--choice", help="One such answer, commas and all; may be repeated.")]
-JsonObject = Annotated[bool, typer.Option("--json-object", help="The answer is a JSON object.")]
-Grammar = Annotated[Path | None, typer.Option(help="The answer follows the grammar in this file.")]
-Stop = Annotated[list[str] | None, typer.Option(help="End the answer before this text; may be repeated.")]
-IgnoreEos = Annotated[bool, typer.Option("--ignore-eos", help="Write on past the end of the answer.")]
-StartCanvas = Annotated[str | None, typer.Option(help="Token ids of the first canvas, separated by commas.")]
-Canvas = Annotated[str | None, typer.Option(help="Tokens that the answer holds, by place: ids, _ where it is free.")]
-Begin = Annotated[str | None, typer.Option(help="What the answer is made to begin with.")]
-Thinking = Annotated[bool, typer.Option("--thinking", help="Let the model think before it answers.")]
-Server = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server, to use its model.")]
-ApiKey = Annotated[str | None, typer.Option(envvar="GESSO_API_KEY", help="The key that the server asks for.")]
-System = Annotated[str | None, typer.Option(help="A system message.")]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY", envvar="GESSO_API_KEY", help="The key that the server asks for.", rich_help_panel="Model"
+    ),
+]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="A system message.", rich_help_panel="Answer")]
+OneChoice = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--choice",
+        metavar="TEXT",
+        help="One such answer, commas and all. May be repeated.",
+        rich_help_panel="Constraints (one at most)",
+    ),
+]
+Prompt = Annotated[
+    str | None,
+    typer.Argument(metavar="PROMPT", help="The prompt; read from standard input where it is left out or -."),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON line with the whole result.", rich_help_panel=OUTPUT)
+]
 
-StopAt = Annotated[int | None, typer.Option(help="End after this step; the schedule stays as it is.")]
-MaxMinutes = Annotated[float | None, typer.Option(help="Write a checkpoint and end after so many minutes.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads; all cores without it.")]
+StopAt = Annotated[int | None, typer.Option(metavar="N", help="End after this step; the schedule stays as it is.")]
+MaxMinutes = Annotated[
+    float | None, typer.Option(metavar="X", help="Write a checkpoint and end after so many minutes.")
+]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw the losses into loss.png at the end.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")]
 Export = Annotated[
-    Path | None, typer.Option(help="Also write the result here, without the optimiser: model in bfloat16, or adapter.")
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Also write the result here, without the optimiser: model in bfloat16, or adapter."
+    ),
 ]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the memory that a step will take, and end.")]
-Adapter = Annotated[str | None, typer.Option(help="Folder of a LoRA adapter, in PEFT's format, to merge in.")]
-
-
-def constraint_options(
-    regex: str | None,
-    json_schema: Path | None,
-    json_object: bool,
-    choices: str | None,
-    choice: list[str] | None,
-    grammar: Path | None,
-) -> dict[str, Any]:
-    """The constraint of a request, its files read.
-
-    Raises:
-        OptionError: a file that cannot be read, or is no JSON.
-    """
-    import json
-
-    from gesso.errors import OptionError
-
-    def read(option: str, path: Path) -> str:
-        try:
-            return path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"{option} {path}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise OptionError(f"{option} {path}: no UTF-8 text: {error}") from None
-
-    schema = None
-    if json_schema is not None:
-        try:
-            schema = json.loads(read("--json-schema", json_schema))
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, OptionError):
-                raise
-            raise OptionError(f"--json-schema {json_schema}: no JSON: {error}") from None
-    return {
-        "regex": regex,
-        "json_schema": schema,
-        "json_object": json_object or None,
-        "choices": split_answers(choices, choice) or None,
-        "grammar": read("--grammar", grammar) if grammar is not None else None,
-    }
 
 
 def split_answers(joined: str | None, single: list[str] | None) -> tuple[str, ...]:
     """Answers given as one text with commas, and one by one."""
     return *(joined.split(",") if joined is not None else ()), *(single or ())
-
-
-def read_rounds(text: str | None) -> int | str | None:
-    """What `--verify` says: a number, or a word."""
-    return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
-
-
-def _token_ids(option: str, text: str, free: str | None = None) -> tuple[int | None, ...]:
-    """Numbers with commas between them; None for `free`.
-
-    Raises:
-        OptionError: anything else.
-    """
-    from gesso.errors import OptionError
-
-    try:
-        return tuple(None if part.strip() == free else int(part) for part in text.split(","))
-    except ValueError:
-        example = "5,17,204" if free is None else f"5,{free},204"
-        raise OptionError(f"{option} takes token ids separated by commas, such as {example}") from None
-
-
-def generation_options(
-    *,
-    seed: int | None,
-    max_new_tokens: int | None,
-    max_denoising_steps: int | None,
-    entropy_bound: float | None,
-    t_min: float | None,
-    t_max: float | None,
-    stability_threshold: int | None,
-    confidence_threshold: float | None,
-    stop: list[str] | None,
-    ignore_eos: bool,
-    start_canvas: str | None,
-    temperature: float | None,
-    top_p: float | None,
-    top_k: int | None,
-    canvas_length: int | None,
-    thinking_budget: int | None,
-    canvas_width: str | None = None,
-    stop_at_end: bool = False,
-    mode: str | None = None,
-    verify: str | None = None,
-    verify_threshold: float | None = None,
-    canvas: str | None = None,
-    begin: str | None = None,
-) -> dict[str, Any]:
-    """Options of a request; what was not given is left to the checkpoint's defaults.
-
-    Raises:
-        OptionError: a canvas that is no list of token ids.
-    """
-    return {
-        "seed": seed,
-        "max_new_tokens": max_new_tokens,
-        "max_denoising_steps": max_denoising_steps,
-        "entropy_bound": entropy_bound,
-        "t_min": t_min,
-        "t_max": t_max,
-        "stability_threshold": stability_threshold,
-        "confidence_threshold": confidence_threshold,
-        "stop": tuple(stop) if stop else None,
-        "ignore_eos": ignore_eos or None,
-        "start_canvas": None if start_canvas is None else _token_ids("--start-canvas", start_canvas),
-        "canvas": None if canvas is None else _token_ids("--canvas", canvas, free="_"),
-        "temperature": temperature,
-        "top_p": top_p,
-        "top_k": top_k,
-        "canvas_length": canvas_length,
-        "thinking_budget": thinking_budget,
-        "canvas_width": canvas_width,
-        "stop_at_end": stop_at_end or None,
-        "mode": mode,
-        "verify": read_rounds(verify),
-        "verify_threshold": verify_threshold,
-        **({} if begin is None else {"begin": begin}),
-    }

@@ -59,7 +59,8 @@ def legend() -> Text:
     return text
 
 
-def status(frame: DenoisingFrame, tokens: int, seconds: float) -> Text:
+def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Text:
+    """Where the canvas stands, in as many lines of `width` columns as it takes."""
     mean = sum(frame.entropy) / len(frame.entropy)
     parts = [
         f"canvas {frame.canvas + 1}",
@@ -68,31 +69,43 @@ def status(frame: DenoisingFrame, tokens: int, seconds: float) -> Text:
         f"entropy {mean:.3f}",
         f"{tokens / seconds if seconds > 0 else 0:.0f} tok/s",
     ]
-    return Text(" \N{MIDDLE DOT} ".join(parts), HIDDEN)
+    return Text(flow(parts, width), HIDDEN)
 
 
-def summary(result: GenerationResult) -> str:
-    """One line about a finished request."""
-    steps = sum(result.denoising_steps)
-    return " \N{MIDDLE DOT} ".join(
-        (
-            f"{result.completion_tokens} tokens",
-            f"{result.canvases} canvas{'es' if result.canvases != 1 else ''}",
-            f"{steps} steps",
-            f"{result.tokens_per_forward:.1f} tokens/forward",
-            f"{result.tokens_per_second:.0f} tok/s",
-            f"{result.seconds:.2f} s",
-            f"seed {result.seed}",
-            result.finish_reason,
-        )
-    )
+def figures(result: GenerationResult) -> list[str]:
+    """A finished request in a few words each."""
+    return [
+        f"{result.completion_tokens} tokens",
+        f"{result.canvases} canvas{'es' if result.canvases != 1 else ''}",
+        f"{sum(result.denoising_steps)} steps",
+        f"{result.tokens_per_forward:.1f} tokens/forward",
+        f"{result.tokens_per_second:.0f} tok/s",
+        f"{result.seconds:.2f} s",
+        f"seed {result.seed}",
+        result.finish_reason,
+    ]
 
 
-def show_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
-    """Draw events as they come; leaves the final text on the screen and a dim summary below it."""
+def flow(parts: Iterable[str], width: int) -> str:
+    """Parts with dots between them; a line of `width` columns ends between two parts."""
+    lines: list[str] = []
+    for part in parts:
+        longer = f"{lines[-1]} \N{MIDDLE DOT} {part}" if lines else part
+        if lines and len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
+    """Draw events as they come; nothing of it stays on the screen.
+
+    Raises:
+        GessoError: the request failed.
+    """
     written = Text()
     tokens, started, drawn = 0, time.monotonic(), 0.0
-    result: GenerationResult | None = None
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="visible") as live:
         for event in events:
             if isinstance(event, DenoisingFrame):
@@ -102,7 +115,7 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 canvas = draw_canvas(event, special)
                 done = tokens + sum(token not in special for token in event.tokens)
                 body = Text.assemble(written, canvas)
-                foot = Group(Text(), status(event, done, now - started), legend())
+                foot = Group(Text(), status(event, done, now - started, console.width - 1), legend())
                 room = console.height - 1 - len(console.render_lines(foot))
                 live.update(Group(_tail(body, console, room), foot), refresh=True)
                 drawn = now
@@ -111,14 +124,26 @@ def show_live(events: Iterable[Event], console: Console, special: frozenset[int]
                 written.append(printable(event.text))
                 tokens += len(event.tokens)
             elif isinstance(event, Finished):
-                result = event.result
+                return event.result
             else:
                 raise GessoError(event.message)
-    assert result is not None
+    raise GessoError("the request never finished")
+
+
+def show_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
+    """Draw events as they come; leaves the final text on the screen and a dim summary below it.
+
+    What a cancelled request has committed is left dim, and marked: it may end anywhere.
+    """
+    result = draw_live(events, console, special)
+    cancelled = result.finish_reason == "cancelled"
     if result.reasoning:
         console.print(Text(printable(result.reasoning.strip()) + "\n", "italic dim"))
-    console.print(Text(printable(result.text)))
-    console.print(Text(summary(result), HIDDEN))
+    if result.text or not cancelled:
+        console.print(Text(printable(result.text), HIDDEN if cancelled else ""))
+    if cancelled:
+        console.print(Text(f"[cancelled{': the answer ends here, unfinished' if result.text else ''}]", "bold yellow"))
+    console.print(Text(flow(figures(result), console.width), HIDDEN))
     return result
 
 

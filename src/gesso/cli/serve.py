@@ -7,81 +7,125 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.generation import STRATEGIES
+from gesso.load_options import LoadOptions
+from gesso.options import keyword
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-Adapters = Annotated[
-    list[str] | None,
-    typer.Option("--adapter", help="NAME=DIR: a LoRA adapter, asked for as MODEL:NAME; may be repeated."),
+_SERVER, _LIMITS, _DEFAULTS, _MODEL = (
+    {"rich_help_panel": panel} for panel in ("Server", "Limits", "Defaults of requests", "Model")
+)
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Address to listen at; others than loopback let others in.", **_SERVER)
 ]
-KvMemory = Annotated[
-    str | None, typer.Option(help="Memory for caches and stored prefixes, such as 4GiB; by the device without it.")
+Port = Annotated[int, typer.Option(metavar="N", help="0 takes a free one.", **_SERVER)]
+ServedName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The model's id for clients; --model without it.", **_SERVER)
 ]
 ApiKeys = Annotated[
     list[str] | None,
     typer.Option(
-        "--api-key", envvar="GESSO_API_KEY", help="Ask for this key; may be repeated (spaces in the variable)."
+        "--api-key",
+        metavar="KEY",
+        envvar="GESSO_API_KEY",
+        help="Ask for this key. May be repeated (spaces in the variable).",
+        **_SERVER,
     ),
 ]
 Origins = Annotated[
-    list[str] | None, typer.Option("--cors-origin", help="Let pages of this origin call, * for all; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--cors-origin", metavar="URL", help="Let pages of this origin call, * for all. May be repeated.", **_SERVER
+    ),
 ]
-ServedName = Annotated[str | None, typer.Option(help="The model's id for clients; --model without it.")]
-LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.")]
+Drain = Annotated[float, typer.Option(metavar="X", help="Seconds for running requests after Ctrl-C.", **_SERVER)]
+LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.", **_SERVER)]
+Running = Annotated[int, typer.Option(metavar="N", help="Requests that run at once.", **_LIMITS)]
+Waiting = Annotated[int, typer.Option(metavar="N", help="Requests in the queue; one more gets 429.", **_LIMITS)]
+MaxModelLen = Annotated[
+    int | None, typer.Option(metavar="N", help="Tokens of a prompt and its answer; the model's without it.", **_LIMITS)
+]
+KvMemory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory for caches and stored prefixes, such as 4GiB; by the device without it.",
+        **_LIMITS,
+    ),
+]
 Utilization = Annotated[
-    float | None, typer.Option(help="CUDA: share of the GPU's memory for weights and caches, instead of --kv-memory.")
+    float | None,
+    typer.Option(
+        metavar="X",
+        help="CUDA: share of the GPU's memory for weights and caches, instead of --kv-memory.",
+        **_LIMITS,
+    ),
 ]
+PrefillChunk = Annotated[int | None, typer.Option(metavar="N", help="Prompt tokens encoded at a time.", **_LIMITS)]
 Chunked = Annotated[
-    bool | None, typer.Option("--enable-chunked-prefill/--no-enable-chunked-prefill", help="Always on; cannot be off.")
+    bool | None,
+    typer.Option("--enable-chunked-prefill/--no-enable-chunked-prefill", help="Always on; cannot be off.", **_LIMITS),
 ]
-DiffusionConfig = Annotated[str | None, typer.Option(help='JSON: {"canvas_length": N} for requests that name none.')]
+Timeout = Annotated[
+    float | None, typer.Option(metavar="X", help="Seconds a request may take; for ever without it.", **_LIMITS)
+]
+DiffusionConfig = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help='{"canvas_length": N} for requests that name none.', **_DEFAULTS),
+]
 HfOverrides = Annotated[
-    str | None, typer.Option(help='JSON: sampler settings, as in {"diffusion_entropy_bound": 0.1}.')
+    str | None,
+    typer.Option(metavar="JSON", help='Sampler settings, as in {"diffusion_t_min": 0.3}.', **_DEFAULTS),
+]
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        metavar="NAME=DIR",
+        help="A LoRA adapter, asked for as MODEL:NAME. May be repeated.",
+        **_MODEL,
+    ),
 ]
 
 UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-SAMPLER = (
-    "max_denoising_steps",
-    "entropy_bound",
-    "t_min",
-    "t_max",
-    "stability_threshold",
-    "confidence_threshold",
-)
 
 
+@opt.takes(load=("model", "device", "dtype", "cuda_graphs", "offline"))
 def serve(
-    model: opt.Model = "mini",
-    host: Annotated[str, typer.Option(help="Address to listen at; others than loopback let others in.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
-    adapter: Adapters = None,
+    load: LoadOptions,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     served_model_name: ServedName = None,
     api_key: ApiKeys = None,
     cors_origin: Origins = None,
-    max_num_seqs: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
-    max_waiting: Annotated[int, typer.Option(help="Requests in the queue; one more gets 429.")] = 64,
-    max_model_len: Annotated[int | None, typer.Option(help="Tokens of a prompt and its answer; the model's.")] = None,
+    drain_seconds: Drain = 10.0,
+    log_prompts: LogPrompts = False,
+    max_num_seqs: Running = 8,
+    max_waiting: Waiting = 64,
+    max_model_len: MaxModelLen = None,
     kv_memory: KvMemory = None,
     gpu_memory_utilization: Utilization = None,
-    prefill_chunk: Annotated[int | None, typer.Option(help="Prompt tokens encoded at a time.")] = None,
+    prefill_chunk: PrefillChunk = None,
     enable_chunked_prefill: Chunked = None,
+    request_timeout: Timeout = None,
     diffusion_config: DiffusionConfig = None,
     hf_overrides: HfOverrides = None,
-    request_timeout: Annotated[float | None, typer.Option(help="Seconds a request may take; for ever.")] = None,
-    drain_seconds: Annotated[float, typer.Option(help="Seconds for running requests after Ctrl-C.")] = 10.0,
-    log_prompts: LogPrompts = False,
-    device: opt.Device = "auto",
-    dtype: opt.Dtype = "auto",
-    offline: opt.Offline = False,
+    adapter: Adapters = None,
 ) -> int:
     """Serve a model over OpenAI's HTTP interface."""
     from gesso.errors import OptionError
 
     if enable_chunked_prefill is False:
-        raise OptionError("--no-enable-chunked-prefill is not supported: prompts are always encoded in chunks")
+        raise OptionError(
+            "--no-enable-chunked-prefill is not supported: prompts are always encoded in chunks",
+            option="enable_chunked_prefill",
+        )
     if kv_memory is not None and gpu_memory_utilization is not None:
-        raise OptionError("--kv-memory and --gpu-memory-utilization both bound the caches: give one of them")
+        raise OptionError(
+            "--kv-memory and --gpu-memory-utilization both bound the caches: give one of them", option="kv_memory"
+        )
     bound = None if kv_memory is None else size_in_bytes(kv_memory)
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
@@ -93,12 +137,11 @@ def serve(
         if (error.name or "").startswith("gesso"):
             raise
         raise OptionError(f'{error.name} is missing; the server needs pip install "gesso[server]"') from None
-    from gesso.api import load
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
 
     settings = Settings(
-        served_model_name=served_model_name if served_model_name is not None else model,
+        served_model_name=served_model_name if served_model_name is not None else load.model,
         api_keys=tuple(api_key or ()),
         cors_origins=tuple(cors_origin or ()),
         drain_seconds=drain_seconds,
@@ -113,11 +156,13 @@ def serve(
         request_timeout=request_timeout,
     )
     with listen(host, port) as listener:
-        engine = load(model, device, dtype, offline=offline)
+        engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
             longest = engine.model.config.canvas_length
-            raise OptionError(f"--diffusion-config: canvas_length must be at most the model's {longest}")
+            raise OptionError(
+                f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
+            )
         if gpu_memory_utilization is not None:
             import dataclasses
 
@@ -150,7 +195,7 @@ def size_in_bytes(text: str) -> int:
     unit = UNITS.get(found[2].upper()) if found else None
     size = int(float(found[1]) * unit) if found and unit else 0
     if size < 1:
-        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}")
+        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}", option="kv_memory")
     return size
 
 
@@ -166,9 +211,12 @@ def adapter_folders(given: list[str]) -> dict[str, Path]:
     for text in given:
         name, equals, folder = text.partition("=")
         if not equals or not folder or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-            raise OptionError(f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}")
+            raise OptionError(
+                f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}",
+                option="adapter",
+            )
         if name in folders:
-            raise OptionError(f"--adapter: {name} is given twice")
+            raise OptionError(f"--adapter: {name} is given twice", option="adapter")
         folders[name] = Path(folder)
     return folders
 
@@ -181,9 +229,9 @@ def _json_object(option: str, text: str | None) -> dict[str, Any]:
     try:
         parsed = json.loads(text) if text is not None else {}
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{option} is no JSON: {error}") from None
+        raise OptionError(f"{option} is no JSON: {error}", option=keyword(option)) from None
     if not isinstance(parsed, dict):
-        raise OptionError(f"{option} must be a JSON object, got {text!r}")
+        raise OptionError(f"{option} must be a JSON object, got {text!r}", option=keyword(option))
     return parsed
 
 
@@ -194,7 +242,9 @@ def _canvas_override(text: str | None) -> dict[str, Any]:
     given = _json_object("--diffusion-config", text)
     for name in given:
         if name != "canvas_length":
-            raise OptionError(f"--diffusion-config: {name} has no meaning here; known: canvas_length")
+            raise OptionError(
+                f"--diffusion-config: {name} has no meaning here; known: canvas_length", option="diffusion_config"
+            )
     return given
 
 
@@ -203,14 +253,18 @@ def _sampler_overrides(text: str | None) -> dict[str, Any]:
     from gesso.errors import OptionError
 
     given = _json_object("--hf-overrides", text)
-    sampler = given.pop("diffusion_sampler", "entropy_bound")
-    if sampler != "entropy_bound":
-        raise OptionError(f"--hf-overrides: diffusion_sampler must be 'entropy_bound', got {sampler!r}")
+    taken = {f"diffusion_{name}": name for name in ("sampler", "max_denoising_steps", *opt.strategy_options())}
+    for role, registry in STRATEGIES.items():
+        chosen, names = given.get(f"diffusion_{role}", registry.default), registry.names
+        if chosen not in names:
+            known = repr(names[0]) if len(names) == 1 else f"one of {', '.join(map(repr, names))}"
+            message = f"--hf-overrides: diffusion_{role} must be {known}, got {chosen!r}"
+            raise OptionError(message, option="hf_overrides")
     for name in given:
-        if name.removeprefix("diffusion_") not in SAMPLER or not name.startswith("diffusion_"):
-            known = ", ".join(f"diffusion_{setting}" for setting in ("sampler", *SAMPLER))
-            raise OptionError(f"--hf-overrides: {name} has no meaning here; known: {known}")
-    return {name.removeprefix("diffusion_"): value for name, value in given.items()}
+        if name not in taken:
+            message = f"--hf-overrides: {name} has no meaning here; known: {', '.join(taken)}"
+            raise OptionError(message, option="hf_overrides")
+    return {taken[name]: value for name, value in given.items()}
 
 
 def _share_of_gpu(engine: "Engine", share: float) -> int:
@@ -220,7 +274,12 @@ def _share_of_gpu(engine: "Engine", share: float) -> int:
 
     device = engine.model.device
     if device.type != "cuda":
-        raise OptionError(f"--gpu-memory-utilization has no meaning on {device.type}; use --kv-memory")
+        raise OptionError(
+            f"--gpu-memory-utilization has no meaning on {device.type}; use --kv-memory",
+            option="gpu_memory_utilization",
+        )
     if not 0 < share <= 1:
-        raise OptionError(f"--gpu-memory-utilization must be above 0 and at most 1, got {share}")
+        raise OptionError(
+            f"--gpu-memory-utilization must be above 0 and at most 1, got {share}", option="gpu_memory_utilization"
+        )
     return default_kv_memory(device, share)

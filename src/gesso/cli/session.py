@@ -1,20 +1,16 @@
-"""What `generate` and `chat` share: Ctrl-C, the three ways to show a result, and traces."""
+"""What `generate`, `chat` and `replay` share: the three ways to show a result."""
 
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 from rich.console import Console
 
 from gesso.cli.render import show_live, write_plain
-from gesso.engine.events import Event, Failed, Finished, event_to_dict
+from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
-from gesso.errors import GessoError, OptionError
-
-TRACE_VERSION = 1
+from gesso.errors import GessoError
 
 
 def present(events: Iterable[Event], *, live: bool, as_json: bool, special: frozenset[int]) -> GenerationResult:
@@ -44,29 +40,6 @@ def result_to_dict(result: GenerationResult) -> dict[str, object]:
         "tokens_per_second": round(result.tokens_per_second, 2),
     }
     return {**dataclasses.asdict(result), **derived}
-
-
-def recorded(
-    events: Iterable[Event], path: Path, *, model: str, prompt: str, special: frozenset[int]
-) -> Iterator[Event]:
-    """Pass events on and write them to `path`, one JSON object a line, with the seconds since the start.
-
-    Raises:
-        OptionError: the file cannot be written.
-    """
-    try:
-        file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"--trace {path}: {error.strerror}") from None
-    with file:
-        header = {"gesso_trace": TRACE_VERSION, "model": model, "prompt": prompt, "special": sorted(special)}
-        file.write(json.dumps(header, ensure_ascii=False) + "\n")
-        started = time.monotonic()
-        for event in events:
-            line = {"seconds": round(time.monotonic() - started, 4), **event_to_dict(event)}
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            yield event
 
 
 def note(message: str) -> None:

@@ -101,7 +101,7 @@ def tool_calls(
         try:
             arguments = schema_expression({"type": "object", **_object(schema)}, CallForm())
         except OptionError as error:
-            raise OptionError(f"tools: the parameters of {name}: {error}") from None
+            raise OptionError(f"tools: the parameters of {name}: {error}", option="tools") from None
         options.append(sequence(Text(f"call:{name}"), arguments))
     made = repeat(sequence(_CALL, union(options), _CALL_END), *calls)
     return sequence(_INSIDE, made) if text_first else made

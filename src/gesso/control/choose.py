@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from gesso.control.job import Job
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
@@ -22,7 +23,7 @@ MOST_OPTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the given answers. Log-probabilities are in nats; shares are among the given answers."""
+    """Holds the scores of one given answer: log-probabilities in nats, shares normalised over the given answers."""
 
     text: str
     tokens: int
@@ -36,7 +37,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ChooseResult:
-    """The answers in the order they were given."""
+    """Holds the scores of all answers, in the order in which they were given."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int
@@ -47,14 +48,21 @@ class ChooseResult:
 
     @property
     def best(self) -> Choice:
-        """The likeliest by the causal pass, which sees each answer whole."""
+        """Returns the answer that the causal pass, which sees each answer whole, finds likeliest."""
         return max(self.choices, key=lambda choice: choice.causal_logprob)
+
+    def _repr_html_(self) -> str:
+        """The answers, the likeliest first, for a notebook."""
+        ranked = sorted(self.choices, key=lambda choice: -choice.causal_logprob)
+        rows = [(choice.text, f"{choice.denoising:.1%}", f"{choice.causal:.1%}") for choice in ranked]
+        told = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
+        return html.block([html.table(("answer", "denoising", "causal"), rows), told])
 
 
 def choose(
     engine: Engine, prompt: Prompt, options: Sequence[str], *, adapter: str | None = None, **settings: Any
 ) -> Job[ChooseResult]:
-    """Probabilities of the answers `options` to a prompt.
+    """Scores the answers `options` to a prompt.
 
     Args:
         settings: `seed`, `raw`, `canvas_length`; see `Request`.
@@ -63,15 +71,17 @@ def choose(
         OptionError: fewer than two answers, the same one twice, an empty one, or one that a canvas cannot hold.
     """
     _check(options)
-    width = settings.get("canvas_length") or engine.model.config.canvas_length
+    width = settings.get("canvas_length") or engine.config.canvas_length
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
         if len(answer) > width:
-            raise OptionError(f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}")
+            raise OptionError(
+                f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}", option="options"
+            )
     one_step = {**settings, "max_denoising_steps": 1, "max_new_tokens": width}
     requests = [Request(prompt, {**one_step, "probe": answers}, adapter)]
     for answer in answers:
-        pinned = (*answer, *(engine.filling for _ in range(width - len(answer))))
+        pinned = (*answer, *(engine.pad_fill for _ in range(width - len(answer))))
         requests.append(Request(prompt, {**one_step, "canvas": pinned, "logprobs": 0}, adapter))
     probe, *read = yield requests
     causal = [sum(token.logprob for token in result.logprobs) for result in read]
@@ -89,14 +99,16 @@ def choose(
 
 def _check(options: Sequence[str]) -> None:
     if isinstance(options, str) or not all(isinstance(option, str) for option in options):
-        raise OptionError("options must be a list of strings")
+        raise OptionError("options must be a list of strings", option="options")
     if not 2 <= len(options) <= MOST_OPTIONS:
-        raise OptionError(f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}")
+        raise OptionError(
+            f"options: give two answers at least and {MOST_OPTIONS} at most, got {len(options)}", option="options"
+        )
     if "" in options:
-        raise OptionError("options: an answer is empty")
+        raise OptionError("options: an answer is empty", option="options")
     twice = next((option for option in options if list(options).count(option) > 1), None)
     if twice is not None:
-        raise OptionError(f"options: {twice!r} is given twice")
+        raise OptionError(f"options: {twice!r} is given twice", option="options")
 
 
 def _shares(logprobs: Sequence[float]) -> list[tuple[float, float]]:

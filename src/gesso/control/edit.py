@@ -1,4 +1,4 @@
-"""Change a part of a text as told, and nothing else.
+"""Edits: change a part of a text as an instruction says, and nothing else.
 
 The model is asked for the part alone, and its answer is put between what stood before and after: so nothing else can
 change. The canvas starts from the current text, of which `strength` says how much noise takes the place of: a small
@@ -15,6 +15,7 @@ from typing import Any
 
 from gesso.control.job import Job
 from gesso.control.selection import Everything, Parts, Passage, Selection
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
@@ -31,12 +32,15 @@ CONTEXT = 512
 DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
 _OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
+_STYLES = {"+": "color: #2e7d32", "-": "color: #c62828", "@": "color: #808080", "\\": "color: #808080"}
+"""Of the lines of a diff in a notebook, by their first character."""
 _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
 @dataclass(frozen=True, slots=True)
 class EditResult:
-    """An edited text. `text` is `before`, `replacement` and `after`; `selected` stood where `replacement` stands."""
+    """Holds an edited text: `text` is `before`, `replacement` and `after`; `selected` stood where `replacement`
+    stands."""
 
     text: str
     before: str
@@ -56,18 +60,25 @@ class EditResult:
 
     @property
     def denoising_steps(self) -> int:
-        """Of all canvases."""
+        """Counts the denoising steps of all canvases."""
         return sum(self.answer.denoising_steps)
 
     @property
     def seconds(self) -> float:
-        """Wall clock of the request."""
+        """Tells the wall-clock time of the request, in seconds."""
         return self.answer.seconds
 
     @property
     def prompt_tokens(self) -> int:
-        """Of the instruction, the selection and what was read around it."""
+        """Counts the tokens of the instruction, the selection and what was read around it."""
         return self.answer.prompt_tokens
+
+    def _repr_html_(self) -> str:
+        """The diff and how it was made, for a notebook."""
+        lines = [(line, _STYLES.get(line[:1], "")) for line in split_lines(self.diff)]
+        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
+        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(told)]
+        return html.block(parts if self.left_out is None else [html.warning(self.left_out), *parts])
 
 
 def edit(
@@ -82,7 +93,7 @@ def edit(
     adapter: str | None = None,
     **options: Any,
 ) -> Job[EditResult]:
-    """A text of which the selection is changed as the instruction says.
+    """Changes the selected part of a text as the instruction says.
 
     Args:
         selection: what may change; None is all of it.
@@ -101,15 +112,13 @@ def edit(
     parts = (selection or Everything()).of(text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
-    config = engine.defaults.override(canvas_length=options.get("canvas_length"))
-    width = config.canvas_length or engine.model.config.canvas_length
+    config = engine.defaults.override(canvas_length=options.get("canvas_length"), stopping=options.get("stopping"))
+    width = config.canvas_length or engine.config.canvas_length
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:
-        # What starts from a text need not be seen twice to be stable, and it is as often right when it is less sure.
-        started["stability_threshold"] = 0
-        started["confidence_threshold"] = max(config.confidence_threshold, SURE_ENOUGH)
+        started |= config.stopping_options.for_given_text(sure=SURE_ENOUGH)
     prompt = edit_prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))
     (answer,) = yield [Request(prompt, {"max_new_tokens": room, **started, **_given(options)}, adapter)]
     left_out = _fault(answer)
@@ -128,7 +137,7 @@ def edit(
 
 
 def unified_diff(old: str, new: str, name: str = "text") -> str:
-    """How `old` became `new`, as `patch` reads it; empty where they are equal."""
+    """Writes how `old` became `new`, as `patch` reads it; empty where they are equal."""
     if old == new:
         return ""
     before, after = split_lines(old), split_lines(new)
@@ -150,7 +159,7 @@ def unified_diff(old: str, new: str, name: str = "text") -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines with their ends, as `patch` counts them: LF alone ends one."""
+    """Splits a text into lines with their ends, as `patch` counts them: LF alone ends one."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -168,12 +177,12 @@ def _moved(line: str, skipped: int) -> str:
 
 def _check(instruction: str, context: int, options: dict[str, Any]) -> None:
     if not isinstance(instruction, str) or not instruction.strip():
-        raise OptionError("instruction is empty")
+        raise OptionError("instruction is empty", option="instruction")
     if not isinstance(context, int) or isinstance(context, bool) or context < 0:
-        raise OptionError(f"context must be an integer of at least 0, got {context!r}")
+        raise OptionError(f"context must be an integer of at least 0, got {context!r}", option="context")
     for option in _OWN:
         if option in options:
-            raise OptionError(f"{option}: an edit decides it itself")
+            raise OptionError(f"{option}: an edit decides it itself", option=option)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
@@ -183,13 +192,15 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 def _tokens(tokenizer: Tokenizer, text: str) -> list[int]:
     """The tokens of the selection, which the model must be able to write."""
     if not text:
-        raise OptionError("text: there is nothing to edit in what is selected")
+        raise OptionError("text: there is nothing to edit in what is selected", option="text")
     tokens = tokenizer.encode(text)
     special = next((token for token in tokens if token in tokenizer.special_ids), None)
     if special is not None:
-        raise OptionError(f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model")
+        raise OptionError(
+            f"text: the selection holds {tokenizer.piece(special)}, which has a meaning to the model", option="text"
+        )
     if tokenizer.decode(tokens) != text:
-        raise OptionError("text: the selection cannot be written exactly in the model's tokens")
+        raise OptionError("text: the selection cannot be written exactly in the model's tokens", option="text")
     return tokens
 
 

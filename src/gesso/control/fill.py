@@ -2,7 +2,7 @@
 
 The answer is the document. In the canvas all but the hole is pinned, so nothing there depends on what the model thinks;
 the result is put together from the original texts and the holes. What is too far left for the canvas stands before it
-in the prompt, as an answer that was begun; what is too far right is told in the user's message.
+in the prompt, as an answer that was begun; what is too far right stands in the user's message.
 
 How long a hole is, nobody knows. Several widths are denoised as one batch, then those between the best and its
 neighbours. Each canvas that comes out is read by the causal pass of the same weights, and the likeliest one wins: see
@@ -24,10 +24,11 @@ from typing import Any
 from gesso.control.holes import Document, Hole, parse_document
 from gesso.control.job import Job
 from gesso.control.window import Tokens, Window, Windows, between, check_exact, lead_of, spread
-from gesso.diffusion.logits_processing import LARGEST_BIAS
+from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
+from gesso.generation import LARGEST_BIAS, STRATEGIES
 from gesso.text.tokenizer import Tokenizer
 
 INSTRUCTION = "Fill in what is missing."
@@ -36,15 +37,20 @@ USUAL_WIDTH = 4
 """Tokens that a later hole gets while an earlier one is filled."""
 CANDIDATE_STEPS = 16
 """Denoising steps of a candidate, where nobody says how many: one that fits settles in a few, and most do not fit."""
-SETTINGS = (
-    "seed", "canvas_length", "max_denoising_steps", "entropy_bound", "t_min", "t_max", "stability_threshold",
-    "confidence_threshold", "temperature", "top_k", "top_p", "max_new_tokens",
+OWN_SETTINGS = (
+    "seed", "canvas_length", "max_denoising_steps", "temperature", "top_k", "top_p", "max_new_tokens", *STRATEGIES
 )  # fmt: skip
+
+
+def fill_settings() -> tuple[str, ...]:
+    """The options of `GenerationConfig` that a fill takes: these, and those of its sampler, schedule and stopping
+    rule."""
+    return OWN_SETTINGS + tuple(name for registry in STRATEGIES.values() for name in registry.options())
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a hole may hold."""
+    """Is one text that a hole may hold."""
 
     text: str
     score: float
@@ -56,7 +62,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FilledHole:
-    """A hole with the best of its candidates, and the next best texts."""
+    """Holds a filled hole: the best of its candidates, and the next best texts."""
 
     name: str
     text: str
@@ -71,7 +77,7 @@ class FilledHole:
 
 @dataclass(frozen=True, slots=True)
 class FillResult:
-    """A document without holes."""
+    """Holds a document without holes."""
 
     text: str
     holes: tuple[FilledHole, ...]
@@ -83,6 +89,14 @@ class FillResult:
     truncated: bool
     """Whether text too far from a hole was left out of what the model saw."""
     seconds: float
+
+    def _repr_html_(self) -> str:
+        """The text, its holes and how they were found, for a notebook."""
+        rows = [(hole.text, hole.name, f"{hole.score:.2f}", str(hole.width)) for hole in self.holes]
+        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.seed}"]
+        told += ["text far from a hole was left out"] if self.truncated else []
+        heads = ("hole", "name", "nats a token", "tokens")
+        return html.block([html.pre(self.text), html.table(heads, rows), html.line(told)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +118,16 @@ def fill(
     adapter: str | None = None,
     **settings: Any,
 ) -> Job[FillResult]:
-    """Fill the holes of `document`.
+    """Fills the holes of `document`.
 
     Args:
         document: as `gesso.control.holes` reads it.
         instruction: what the user asks for.
-        alternatives: how many other texts are told of each hole at most.
+        alternatives: how many other texts are reported of each hole at most.
         raw: without the chat template; there is no place for an instruction, hints and what is far right then.
         max_length: tokens that prompt and canvas may have, where that is less than the model's limit.
-        settings: those of `SETTINGS`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a length
-            of its own may have.
+        settings: those of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a
+            length of its own may have.
 
     Raises:
         TextError: a malformed document, one that the tokenizer changes, or no text was found.
@@ -121,14 +135,14 @@ def fill(
     """
     started = time.monotonic()
     if isinstance(alternatives, bool) or not isinstance(alternatives, int) or alternatives < 0:
-        raise OptionError(f"alternatives must be an integer of at least 0, got {alternatives!r}")
+        raise OptionError(f"alternatives must be an integer of at least 0, got {alternatives!r}", option="alternatives")
     if not isinstance(instruction, str):
-        raise OptionError(f"instruction must be a string, got {instruction!r}")
+        raise OptionError(f"instruction must be a string, got {instruction!r}", option="instruction")
     if isinstance(document, str):
         document = parse_document(document)
     names = [hole.name for hole in document.holes if hole.name]
     if raw and (instruction or names):
-        raise OptionError("raw leaves no place for an instruction or for hints")
+        raise OptionError("raw leaves no place for an instruction or for hints", option="raw")
     message = instruction or INSTRUCTION
     if names:
         message += f"\n\nMissing, in this order: {'; '.join(names)}."
@@ -159,15 +173,17 @@ class _Filler:
         settings: dict[str, Any],
     ) -> None:
         for name in settings:
-            if name not in SETTINGS:
-                raise OptionError(f"{name} does not go with a fill, which takes {', '.join(SETTINGS)}")
+            if name not in (known := fill_settings()):
+                raise OptionError(f"{name} does not go with a fill, which takes {', '.join(known)}", option=name)
         config = engine.defaults.override(**settings)
-        shape = engine.model.config
+        shape = engine.config
         check_exact(document, engine.tokenizer)
         self._document, self._engine, self._adapter = document, engine, adapter
         self._canvas = config.canvas_length or shape.canvas_length
         if self._canvas > shape.canvas_length:
-            raise OptionError(f"canvas_length {self._canvas} is more than the model's {shape.canvas_length}")
+            raise OptionError(
+                f"canvas_length {self._canvas} is more than the model's {shape.canvas_length}", option="canvas_length"
+            )
         self._widest = self._canvas - self._canvas // 4
         self._budget = config.max_new_tokens
         self.seed = secrets.randbits(31) if config.seed is None else config.seed
@@ -190,7 +206,7 @@ class _Filler:
                 )
 
     def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fill one hole after the other."""
+        """Fills one hole after the other."""
         texts, holes = self._document.texts, self._document.holes
         done: list[int] = []
         filled = []
@@ -249,7 +265,7 @@ class _Filler:
         """One round; those candidates that are text."""
         start = len(window.near)
         results = yield [
-            self._request(window, window.pins(width, self._canvas, self._engine.filling), self._canvas, banned)
+            self._request(window, window.pins(width, self._canvas, self._engine.pad_fill), self._canvas, banned)
             for width in widths
         ]
         given = [place for place, token in enumerate(window.after[: window.scored]) if token is not None]

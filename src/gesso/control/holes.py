@@ -25,7 +25,7 @@ _LENGTH = re.compile(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?")
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """What is to be found."""
+    """Is a place in a document whose text is to be found."""
 
     name: str = ""
     """A hint; empty for none."""
@@ -36,18 +36,18 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text and holes by turns: one text more than there are holes, some of them empty."""
+    """Holds texts and holes by turns: one text more than there are holes, some of them empty."""
 
     texts: tuple[str, ...]
     holes: tuple[Hole, ...]
 
     def filled(self, contents: Sequence[str]) -> str:
-        """The document with these in its holes."""
+        """Returns the document with these texts in its holes."""
         return "".join(chain.from_iterable(zip_longest(self.texts, contents, fillvalue="")))
 
 
 def parse_document(source: str) -> Document:
-    """Read a document.
+    """Reads a document.
 
     Raises:
         TextError: it has no hole, too many, or a malformed one; the message has the line.
@@ -75,7 +75,7 @@ def parse_document(source: str) -> Document:
 
 
 def escape(text: str) -> str:
-    """`text` as it is written in a document, with no hole in it."""
+    """Writes `text` as it stands in a document, with no hole in it."""
     return text.replace("{{", "{{{{")
 
 

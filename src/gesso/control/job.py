@@ -19,7 +19,7 @@ MOST_REQUESTS = 8
 
 
 def run_job(engine: Engine, job: Job[T]) -> T:
-    """Run a job to its end.
+    """Runs a job to its end.
 
     Raises:
         UserError: what the job or one of its requests is refused for.

@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class Parts(NamedTuple):
-    """A text in three parts: joined, they are the text."""
+    """Holds a text in three parts: joined, they are the text."""
 
     before: str
     selected: str
@@ -26,10 +26,10 @@ class Parts(NamedTuple):
 
 
 class Selection(Protocol):
-    """A way to say which part of a text is meant."""
+    """Says which part of a text is meant."""
 
     def of(self, text: str) -> Parts:
-        """Cut a text.
+        """Cuts a text.
 
         Raises:
             OptionError: the text has no such part.
@@ -38,7 +38,7 @@ class Selection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """The whole text."""
+    """Selects the whole text."""
 
     def of(self, text: str) -> Parts:
         return Parts("", text, "")
@@ -46,7 +46,7 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines `first` to `last`, counted from 1, both included, without the end of the last one.
+    """Selects lines `first` to `last`, counted from 1, both included, without the end of the last one.
 
     A line ends with LF, CRLF or CR; the end of the text ends a line too, unless there is nothing left for it.
     """
@@ -56,20 +56,22 @@ class Lines:
 
     def __post_init__(self) -> None:
         if self.first < 1:
-            raise OptionError(f"lines are counted from 1, got {self.first}")
+            raise OptionError(f"lines are counted from 1, got {self.first}", option="lines")
         if self.last < self.first:
-            raise OptionError(f"lines must be in order, got {self.first}-{self.last}")
+            raise OptionError(f"lines must be in order, got {self.first}-{self.last}", option="lines")
 
     @classmethod
     def parse(cls, written: str) -> "Lines":
-        """The lines that `10-24` means, or `10`, which is one line.
+        """Reads the lines that `10-24` means, or `10`, which is one line.
 
         Raises:
             OptionError: it means none.
         """
         found = _LINES.fullmatch(written)
         if found is None:
-            raise OptionError(f"lines must be a line such as 10 or a range such as 10-24, got {written!r}")
+            raise OptionError(
+                f"lines must be a line such as 10 or a range such as 10-24, got {written!r}", option="lines"
+            )
         return cls(int(found[1]), int(found[2] or found[1]))
 
     def of(self, text: str) -> Parts:
@@ -77,7 +79,7 @@ class Lines:
         if (ends[-1][1] if ends else 0) < len(text):
             ends.append((len(text), len(text)))
         if self.last > len(ends):
-            raise OptionError(f"lines: the text has {len(ends)}, so there is no line {self.last}")
+            raise OptionError(f"lines: the text has {len(ends)}, so there is no line {self.last}", option="lines")
         start = ends[self.first - 2][1] if self.first > 1 else 0
         end = ends[self.last - 1][0]
         return Parts(text[:start], text[start:end], text[end:])
@@ -85,31 +87,33 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The one place where this text stands."""
+    """Selects the one place where this text stands."""
 
     text: str
 
     def __post_init__(self) -> None:
         if not self.text:
-            raise OptionError("match is empty")
+            raise OptionError("match is empty", option="match")
 
     def of(self, text: str) -> Parts:
         # Places may overlap: `aa` stands in `aaa` twice.
         places = [found.start() for found in re.finditer(f"(?={re.escape(self.text)})", text)]
         if len(places) != 1:
-            raise OptionError(f"match must occur exactly once in the text, it occurs {len(places)} times")
+            raise OptionError(
+                f"match must occur exactly once in the text, it occurs {len(places)} times", option="match"
+            )
         end = places[0] + len(self.text)
         return Parts(text[: places[0]], self.text, text[end:])
 
 
 def selection_of(lines: str | None, match: str | None) -> Selection:
-    """The selection that one of them means; without both, everything.
+    """Returns the selection that one of them means; without both, everything.
 
     Raises:
         OptionError: both are given, or one means nothing.
     """
     if lines is not None and match is not None:
-        raise OptionError("match and lines contradict each other: give one of them")
+        raise OptionError("match and lines contradict each other: give one of them", option="match")
     if lines is not None:
         return Lines.parse(lines)
     return Everything() if match is None else Match(match)
@@ -117,7 +121,7 @@ def selection_of(lines: str | None, match: str | None) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What of a selected part is shown, and what is put back: `restore(text)` is the part itself."""
+    """Holds what of a selected part is shown, and what is put back: `restore(text)` is the part itself."""
 
     text: str
     """Its lines end with LF, unless they end in different ways."""
@@ -129,7 +133,7 @@ class Passage:
 
     @classmethod
     def of(cls, parts: Parts) -> "Passage":
-        """The passage of a selection. Its `text` is empty where the selection is white."""
+        """Makes the passage of a selection. Its `text` is empty where the selection is white."""
         rest = parts.selected.rstrip()
         tail = parts.selected[len(rest) :]
         found = re.match(f"{_BYTE_ORDER_MARK}?{_WHITE_LINES}", rest)
@@ -144,7 +148,7 @@ class Passage:
         return cls(_without(text, margin), lead, tail, margin, line_end)
 
     def restore(self, answer: str) -> str:
-        """The part with `answer` in the place of `text`. White lines around the answer do not count."""
+        """Returns the part with `answer` in the place of `text`. White lines around the answer do not count."""
         lines = re.sub(rf"\A{_WHITE_LINES}", "", answer.rstrip())
         return self.lead + _with(lines, self.margin).replace("\n", self.line_end) + self.tail
 

@@ -19,7 +19,7 @@ Tokens = Sequence[int | None]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The same for all candidates of a hole."""
+    """Holds what all candidates of a hole share."""
 
     prompt: tuple[int, ...]
     near: tuple[int, ...]
@@ -29,14 +29,14 @@ class Window:
     scored: int
     """How many of them are in the canvas at every width."""
 
-    def pins(self, width: int, canvas: int, filling: int) -> list[int | None]:
-        """A canvas with a hole of `width`."""
+    def pins(self, width: int, canvas: int, pad_fill: int) -> list[int | None]:
+        """Pins a canvas that has a hole of `width`."""
         pins = [*self.near, *(None for _ in range(width)), *self.after][:canvas]
-        return pins + [filling] * (canvas - len(pins))
+        return pins + [pad_fill] * (canvas - len(pins))
 
 
 class Windows:
-    """Makes them for one document."""
+    """Makes the windows of one document."""
 
     def __init__(self, engine: Engine, message: str | None, canvas: int, limit: int) -> None:
         """
@@ -53,7 +53,7 @@ class Windows:
         """Whether some text was left out."""
 
     def around(self, before: Sequence[int], after: Tokens, widest: int, canvases: int = 1) -> Window:
-        """The window of a hole of up to `widest` tokens.
+        """Makes the window of a hole of up to `widest` tokens.
 
         Of the room that the hole leaves in its canvas, a quarter is for the text before it, which can stand in the
         prompt as well; the rest is for the text after it, and what is left then for the text before it again.
@@ -79,7 +79,10 @@ class Windows:
         if near < 0:
             raise TextError("the prompt is empty: there is no text before the hole")
         if len(head) > space:
-            raise OptionError(f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}")
+            raise OptionError(
+                f"instruction: the prompt has {len(head)} tokens with it, there is room for {space}",
+                option="instruction",
+            )
         far = before[: len(before) - near]
         kept = far[max(0, len(far) - (space - len(head))) :]
         self.truncated |= len(kept) < len(far)
@@ -87,7 +90,7 @@ class Windows:
 
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""
-        engine, shape = self._engine, self._engine.model.config
+        engine, shape = self._engine, self._engine.config
         told = far[: space // 4]
         self.truncated |= len(told) + 1 < len(far)
         if text := self._write([token for token in told if token != engine.end_of_turn]).strip():
@@ -98,6 +101,7 @@ class Windows:
             engine.template,
             vocab_size=shape.vocab_size,
             image_token_ids=shape.image_token_ids,
+            max_tokens=self.limit,
         )
 
     def _write(self, tokens: Tokens) -> str:
@@ -108,7 +112,8 @@ class Windows:
 
 
 def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
-    """At most `count` widths from `least` to `most`, in equal ratios; small ones make up for those that coincide."""
+    """Picks at most `count` widths from `least` to `most`, in equal ratios; small ones make up for those that
+    coincide."""
     steps = max(1, count - 1)
     widths = {round(least * (most / least) ** (step / steps)) for step in range(count)}
     for width in range(least, most + 1):
@@ -118,20 +123,20 @@ def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
 
 
 def between(tried: Sequence[int], best: int) -> list[int]:
-    """Widths between the best one and its neighbours, the nearest of them."""
+    """Picks the widths between the best one and its neighbours."""
     low = max((width for width in tried if width < best), default=best)
     high = min((width for width in tried if width > best), default=best)
     return sorted({*range(low + 1, high)} - {best}, key=lambda width: abs(width - best))[:MOST_REQUESTS]
 
 
 def lead_of(text: str) -> str:
-    """The end of a text before a hole that a token of the hole may begin with: a single space or line break."""
+    """Returns the end of a text before a hole that a token of the hole may begin with: a single space or line break."""
     alone = text[-1:] in {" ", "\n"} and not text[-2:-1].isspace()
     return text[-1:] if alone else ""
 
 
 def check_exact(document: Document, tokenizer: Tokenizer) -> None:
-    """Refuse texts that the tokenizer does not give back as they are.
+    """Refuses texts that the tokenizer does not give back as they are.
 
     Raises:
         TextError: with the line.

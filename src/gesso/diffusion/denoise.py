@@ -1,9 +1,9 @@
 """The denoising of canvases, one step at a time.
 
-Life cycle of a `CanvasState`: it starts as uniform random tokens (or a given canvas); every `denoise_step` proposes
-a token per position, accepts some, re-noises the rest, and asks the stopping rule; when it is `finished` its
-`argmax_C`, never the sampled canvas, is what it says. Several states share a pass of the model; each has its own
-width, settings and random generator, so none of them depends on the others.
+Life cycle of a `CanvasState`: its sampler makes the first canvas (noise, or a given canvas); in every `denoise_step`
+the model proposes a token per position, the sampler makes the next canvas of it, and the stopping rule is asked; when
+it is `finished` its `argmax_C`, what the sampler puts out, is what it says. Several states share a pass of the model;
+each has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,19 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing, processed_pass
+from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing, processed_log_probs, processed_pass
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.sampler import Sampler
-from gesso.diffusion.schedule import Schedule
-from gesso.diffusion.stopping import StoppingRule
+from gesso.diffusion.samplers import SAMPLERS, Sampler
+from gesso.diffusion.schedules import SCHEDULES, Schedule
+from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
 from gesso.nn.vocabulary import Vocabulary
 
 Cache_contra = TypeVar("Cache_contra", contravariant=True)
 
 
 class Denoiser(Protocol[Cache_contra]):
-    """All that this room knows of a model."""
+    """All that this package knows of a model."""
 
     @property
     def device(self) -> torch.device: ...
@@ -40,13 +41,24 @@ class Denoiser(Protocol[Cache_contra]):
 
 @dataclass(frozen=True, slots=True)
 class DenoisingRules:
-    """How a canvas is denoised."""
+    """How a canvas is denoised: the default strategies where none are named."""
 
-    schedule: Schedule
-    sampler: Sampler
-    stopping: StoppingRule
     max_denoising_steps: int
+    """Steps that a canvas may take."""
+    schedule: Schedule = field(default_factory=lambda: SCHEDULES.make(SCHEDULES.default, None, {}))
+    sampler: Sampler = field(default_factory=lambda: SAMPLERS.make(SAMPLERS.default, None, {}))
+    stopping: StoppingRule = field(default_factory=lambda: STOPPING_RULES.make(STOPPING_RULES.default, None, {}))
     shaping: LogitsProcessing = field(default_factory=LogitsProcessing)
+    total_steps: int | None = None
+    """Steps of the schedule, of which only the last ones are taken; None is `max_denoising_steps`."""
+    end_tokens: tuple[int, ...] = ()
+    """Token ids that end the answer, where only what stands up to the first of them has to settle."""
+
+    def temperature(self, step: int) -> float:
+        """Temperature of step `step`, counted from 1."""
+        return self.schedule.temperature(
+            self.max_denoising_steps - step + 1, self.total_steps or self.max_denoising_steps
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +117,31 @@ class CanvasState:
             strength: share of the start canvas that noise takes the place of; None leaves it as it is.
         """
         self.rules = rules
-        self.vocab_size = vocab_size
         self.generator = generator
         self.pins = pins
         self.guide = guide
         self.probe = probe
-        self.canvas_C = self._pin(self._start(width, start_canvas, strength))
+        self.info = CanvasInfo(
+            width=width,
+            vocab_size=vocab_size,
+            steps=rules.max_denoising_steps,
+            total_steps=rules.total_steps or rules.max_denoising_steps,
+            start_C=None if start_canvas is None else torch.tensor(start_canvas),
+            strength=strength,
+            held_C=None if pins is None else pins.held_C,
+            end_tokens=rules.end_tokens,
+        )
+        first_C, self._sampler_state = rules.sampler.start(self.info, generator)
+        self._stopping_state = rules.stopping.start(self.info)
+        self.canvas_C = self._pin(first_C)
         self.argmax_C = self.canvas_C
+        """What the canvas says so far."""
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
         self.entropy_C = torch.full((width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
         self.converged = False
         self._uniform_C: Tensor | None = None
-        self._stopper = rules.stopping.start()
 
     @property
     def width(self) -> int:
@@ -131,18 +154,7 @@ class CanvasState:
     @property
     def temperature(self) -> float:
         """Of the next step."""
-        return self.rules.schedule.temperature(self.rules.max_denoising_steps - self.steps)
-
-    def _start(self, width: int, start_canvas: Sequence[int] | None, strength: float | None) -> Tensor:
-        if start_canvas is None:
-            return self._noise(width)
-        start_C = torch.tensor(start_canvas)
-        if strength is None:
-            return start_C
-        return torch.where(torch.rand(width, generator=self.generator) < strength, self._noise(width), start_C)
-
-    def _noise(self, width: int) -> Tensor:
-        return torch.randint(self.vocab_size, (width,), generator=self.generator)
+        return self.rules.temperature(self.steps + 1)
 
     def _pin(self, tokens_C: Tensor) -> Tensor:
         return tokens_C if self.pins is None else torch.where(self.pins.held_C, self.pins.tokens_C, tokens_C)
@@ -150,7 +162,7 @@ class CanvasState:
     @property
     def needs_logits(self) -> bool:
         """Whether a step needs the logits of the whole canvas."""
-        if self.guide is not None or self.rules.shaping.needs_logits:
+        if self.guide is not None or self.rules.shaping.needs_logits or self.rules.sampler.reads_log_probs:
             return True
         return self.pins is not None and bool(self.pins.never_C.any())
 
@@ -161,18 +173,24 @@ class CanvasState:
         return self._uniform_C
 
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
-        """Take one step's outcome: accept, re-noise, stop or go on."""
+        """Take one step's outcome: the sampler makes the next canvas of it, the stopping rule ends it or does not."""
+        info = StepInfo(self.info, self.steps + 1, self.temperature)
         self.steps += 1
         self._uniform_C = None
         if self.pins is not None:
             sure = torch.where(self.pins.held_C, 0.0, prediction.entropy_C)
-            prediction = Prediction(self._pin(prediction.sample_C), self._pin(prediction.argmax_C), sure)
-        self.argmax_C = prediction.argmax_C
+            sample, argmax = self._pin(prediction.sample_C), self._pin(prediction.argmax_C)
+            prediction = Prediction(sample, argmax, sure, prediction.log_probs)
+        sampler = self.rules.sampler
+        canvas_C, accepted_C, self._sampler_state = sampler.step(
+            info, self.canvas_C, prediction, self._sampler_state, self.generator
+        )
+        self.canvas_C = self._pin(canvas_C)
+        self.accepted_C = accepted_C if self.pins is None else accepted_C | self.pins.held_C
+        self.argmax_C = self._pin(sampler.output(info, self.canvas_C, prediction, self._sampler_state))
         self.entropy_C = prediction.entropy_C
-        self.accepted_C = self.rules.sampler.accept(prediction)
-        self.canvas_C = self._pin(torch.where(self.accepted_C, prediction.sample_C, self._noise(self.width)))
         self.self_conditioning_CD = self_conditioning_CD
-        self.converged = self._stopper.should_stop(prediction)
+        self.converged, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
 
 
 def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:
@@ -224,7 +242,10 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, shaping = state.draw_uniform(), state.rules.shaping
     outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
-    prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu())
+    log_probs = None
+    if state.rules.sampler.reads_log_probs:
+        log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, shaping, ban, state.guide)
+    prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu(), log_probs)
     state.advance(prediction, outcome.embedding_ND)
 
 

@@ -18,24 +18,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.errors import OptionError
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
 ROWS = 64
 """Positions whose logits are held at a time: 64 MiB of fp32 for 262,144 tokens."""
 NUCLEUS = 1024
 """Tokens that are ranked before all are."""
-LARGEST_BIAS = 1e6
-"""In size; scores are capped far below, and so much still survives a division by any temperature."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogitsProcessing:
-    """How a request bends its distributions.
-
-    Raises:
-        OptionError: a value is out of its range.
-    """
+    """How a request bends its distributions. Ranges are those of the options (`gesso.generation`), which are checked
+    there."""
 
     temperature: float = 1.0
     """Of the samples, times that of the schedule; 0 takes the likeliest token."""
@@ -45,19 +39,6 @@ class LogitsProcessing:
     """How many tokens are kept; 0 keeps all."""
     bias: tuple[tuple[int, float], ...] = ()
     """Token ids, and what is added to their logits."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 2:
-            raise OptionError(f"temperature must be between 0 and 2, not {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise OptionError(f"top_p must be above 0 and at most 1, not {self.top_p}")
-        if self.top_k < 0:
-            raise OptionError(f"top_k must be 0 (off) or more, not {self.top_k}")
-        for token, bias in self.bias:
-            if token < 0:
-                raise OptionError(f"logit_bias has the token id {token}, which is below 0")
-            if not abs(bias) <= LARGEST_BIAS:
-                raise OptionError(f"logit_bias of token {token} must be at most {LARGEST_BIAS:g} in size, not {bias}")
 
     @property
     def neutral(self) -> bool:
@@ -144,6 +125,36 @@ def processed_pass(
             for z_NV, part in zip(held, rows, strict=True)
         ]
     return VocabularyPass.cat(passes)
+
+
+@torch.no_grad()
+def processed_log_probs(
+    vocabulary: Vocabulary,
+    hidden_ND: Tensor,
+    temperature_N: Tensor,
+    shaping: LogitsProcessing,
+    ban: tuple[Tensor, Sequence[int]] | None = None,
+    guide: CanvasConstraint | None = None,
+) -> Callable[[slice], Tensor]:
+    """The distributions that `processed_pass` samples from at temperature 1 of `shaping`, on demand: a function from
+    some rows to their log-probabilities [R, V], fp32. A constraint is inferred here once."""
+    never_N, banned = ban if ban is not None else (torch.zeros_like(temperature_N, dtype=torch.bool), ())
+
+    def scores(rows: slice) -> Tensor:
+        return _scores(vocabulary, hidden_ND[rows], temperature_N[rows], never_N[rows], banned, shaping)
+
+    parts = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
+    posterior = None if guide is None else guide.infer([guide.summarise(scores(part), part) for part in parts])
+
+    @torch.no_grad()
+    def log_probs(rows: slice) -> Tensor:
+        z_RV = scores(rows)
+        if posterior is not None:
+            z_RV = posterior.apply(z_RV, rows)
+        _cut(z_RV, shaping)
+        return z_RV.log_softmax(dim=-1)
+
+    return log_probs
 
 
 def _scores(

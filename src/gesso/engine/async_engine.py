@@ -1,7 +1,11 @@
-"""The engine for ever: requests from any thread, one thread that steps the model.
+"""The engine for ever: requests from any thread, one thread that runs the model.
 
-`submit` checks a request in the caller's thread and puts it into the queue; the engine's thread runs the loop and calls
-each request's listener with its events. Cancelling, deadlines and closing take effect between two passes.
+`submit` checks a request in the caller's thread and puts it into the queue; the engine's thread runs the step loop and
+calls each request's listener with its events. Cancelling, deadlines and closing take effect between two passes. When
+there is nothing to do, the thread measures what `mode: auto` wants to know, pass by pass.
+
+An error that concerns one request ends that request. Any other is the end of the engine: `failure` says why, all that
+wait or run are told, and whoever submits afterwards is refused at once. It takes a new process to go on.
 """
 
 import logging
@@ -12,14 +16,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import BlockCommitted, Event, Failed, Finished
-from gesso.engine.memory import default_kv_memory
+from gesso.engine.limits import Limits, Stats
 from gesso.engine.prefix_store import PrefixStore
+from gesso.engine.progress import fail
 from gesso.engine.request_state import RequestState
-from gesso.errors import ClosingError, OptionError, QueueFullError
-from gesso.models.adapter_switch import AdapterSwitch
+from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
+
+__all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
 Listener = Callable[[Event], None]
@@ -27,84 +34,28 @@ _SMOOTHING = 0.2
 """Weight of the newest request in the running mean of how long one takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a service allows."""
-
-    max_num_seqs: int = 8
-    """Requests that run at once."""
-    max_waiting: int = 64
-    """Requests in the queue; one more is refused."""
-    kv_memory: int | None = None
-    """Bytes for caches of running requests and stored prefixes together; None: by the device."""
-    max_model_len: int | None = None
-    """Tokens of prompt and answer; None: the model's limit."""
-    prefill_chunk: int | None = None
-    """Prompt tokens encoded at a time, and the grain of stored prefixes; None: by the device."""
-    request_timeout: float | None = None
-    """Seconds from submission; None: for ever."""
-
-    def __post_init__(self) -> None:
-        for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise OptionError(f"{name} must be at least {least}, got {value}")
-        if self.prefill_chunk is not None and self.prefill_chunk < 16:
-            raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}")
-        if self.request_timeout is not None and not self.request_timeout > 0:
-            raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}")
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """A look at a service; counts are since its start."""
-
-    waiting: int
-    running: int
-    steps: int
-    """Denoising passes of the model."""
-    canvas_steps: int
-    """Canvases stepped, summed over passes."""
-    canvases: int
-    """Canvases finished."""
-    prompt_tokens: int
-    cached_tokens: int
-    """Of them, those that did not have to be encoded."""
-    completion_tokens: int
-    requests: Mapping[str, int]
-    """Finished requests by finish reason, and `timeout` and `crash`."""
-    cache_bytes: int
-    """Of running requests."""
-    prefix_bytes: int
-    """Of stored prefixes."""
-    kv_memory: int
-    """The bound on both."""
-    expected_seconds: float
-    """How long a request that came now would wait in the queue, by what the last ones took."""
-
-
 class RequestHandle:
-    """A submitted request."""
+    """A submitted request, as whoever submitted it holds it."""
 
-    def __init__(self, service: "AsyncEngine", sequence: RequestState) -> None:
+    def __init__(self, service: "AsyncEngine", request: RequestState) -> None:
         self._service = service
-        self._sequence = sequence
-        self.prompt_tokens = len(sequence.prompt_ids)
+        self._request = request
+        self.prompt_tokens = request.prompt_tokens
 
     @property
     def position(self) -> int:
         """Requests before it in the queue; 0 when it runs or is done."""
-        return self._service._position(self._sequence)
+        return self._service._position(self._request)
 
     def cancel(self) -> None:
         """End it before the next pass; `Finished` with reason `cancelled` follows if it was not finished yet."""
-        self._sequence.cancelled = True
+        self._request.cancelled = True
         self._service._wake()
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """What a service knows of a request beside its sequence."""
+    """What a service knows of a request beside its state."""
 
     listener: Listener
     submitted: float
@@ -124,16 +75,16 @@ class AsyncEngine:
         self.engine = engine
         self.limits = limits or Limits()
         self._chunk = self.limits.prefill_chunk or engine.chunk
-        self._kv_memory = self.limits.kv_memory or default_kv_memory(engine.model.device)
-        switch = AdapterSwitch(engine.model, adapters) if adapters else None
-        self.adapters: tuple[str, ...] = switch.names if switch else ()
-        self._loop = EngineCore(
-            engine.model,
+        self._kv_memory = self.limits.kv_memory or engine.runner.kv_memory(TABLE_BYTES)
+        if adapters:
+            engine.runner.load_adapters(adapters)
+        self.adapters: tuple[str, ...] = tuple(adapters or ())
+        self._core = EngineCore(
+            engine.runner,
             max_running=self.limits.max_num_seqs,
             chunk=self._chunk,
             kv_memory=self._kv_memory,
-            prefixes=PrefixStore(engine.model.config, self._chunk),
-            adapters=switch,
+            prefixes=PrefixStore(engine.runner),
             isolate=True,
         )
         self._entries: dict[RequestState, _Entry] = {}
@@ -141,6 +92,7 @@ class AsyncEngine:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = self._stopped = False
+        self._failure: str | None = None
         self._outcomes: Counter[str] = Counter()
         self._canvases = self._completion_tokens = 0
         self._mean_seconds = 1.0
@@ -148,12 +100,20 @@ class AsyncEngine:
     @property
     def ready(self) -> bool:
         """Whether requests are taken."""
-        return self._thread is not None and not self._closing
+        return self._thread is not None and not self._closing and self.failure is None
+
+    @property
+    def failure(self) -> str | None:
+        """Why no request can be run any more until the process is started anew; None where all is well."""
+        if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
+            return "the engine's thread is gone"
+        return self._failure
 
     def start(self) -> None:
         """Start the engine's thread."""
-        self._thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def submit(self, request: Request, listener: Listener) -> RequestHandle:
         """Check, tokenize and queue a request. `listener` gets its events in the engine's thread: it must not block.
@@ -162,34 +122,38 @@ class AsyncEngine:
             OptionError, TextError: the request is wrong, or can never fit the memory.
             QueueFullError: too many wait already.
             ClosingError: the service takes no more requests.
+            EngineDeadError: it has failed for good.
         """
+        self._check_alive()
         if request.adapter is not None and request.adapter not in self.adapters:
             known = ", ".join(self.adapters) or "none"
-            raise OptionError(f"no adapter {request.adapter!r}; known: {known}")
-        sequence = self.engine.start(request, self._chunk, self.limits.max_model_len)
-        if (need := self._loop.need(sequence)) > self._kv_memory:
+            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
+        state = self.engine.start(request, self._chunk, self.limits.max_model_len, measure=False)
+        if (need := self._core.need(state)) > self._kv_memory:
             raise OptionError(
                 f"the request needs {need:,} bytes of cache, the server has {self._kv_memory:,}: shorten the prompt "
-                "or max_new_tokens"
+                "or max_new_tokens",
+                option="max_new_tokens",
             )
         with self._changed:
+            self._check_alive()
             if not self.ready:
                 raise ClosingError("the server is shutting down")
-            waiting = len(self._loop.scheduler.waiting) + len(self._new)
-            free = self.limits.max_num_seqs - len(self._loop.scheduler.running)
+            waiting = len(self._core.scheduler.waiting) + len(self._new)
+            free = self.limits.max_num_seqs - len(self._core.scheduler.running)
             if waiting >= self.limits.max_waiting + free:
                 raise QueueFullError(f"{waiting} requests wait already", max(1.0, self._expected(waiting)))
-            self._entries[sequence] = _Entry(listener, time.monotonic())
-            self._new.append(sequence)
+            self._entries[state] = _Entry(listener, time.monotonic())
+            self._new.append(state)
             self._changed.notify()
-        return RequestHandle(self, sequence)
+        return RequestHandle(self, state)
 
     def stats(self) -> Stats:
         """How things stand."""
         with self._changed:
-            scheduler, counters = self._loop.scheduler, self._loop.counters
+            scheduler, counters = self._core.scheduler, self._core.counters
             waiting = len(scheduler.waiting) + len(self._new)
-            cache_bytes, prefix_bytes = self._loop.held_bytes
+            cache_bytes, prefix_bytes = self._core.held_bytes
             return Stats(
                 waiting=waiting,
                 running=len(scheduler.running),
@@ -204,6 +168,8 @@ class AsyncEngine:
                 prefix_bytes=prefix_bytes,
                 kv_memory=self._kv_memory,
                 expected_seconds=self._expected(waiting) if len(scheduler.running) >= self.limits.max_num_seqs else 0.0,
+                prefix_failures=counters.prefix_failures,
+                crashed_passes=counters.crashed_passes,
             )
 
     def close(self, drain_seconds: float = 0.0) -> None:
@@ -217,49 +183,61 @@ class AsyncEngine:
         while self._entries and self._thread.is_alive() and time.monotonic() < deadline:
             time.sleep(0.01)
         with self._changed:
-            for sequence in tuple(self._entries):  # the engine's thread takes out those that finish
-                sequence.cancelled = True
+            for state in tuple(self._entries):  # the engine's thread takes out those that finish
+                state.cancelled = True
             self._stopped = True
             self._changed.notify()
         self._thread.join()
 
+    def _check_alive(self) -> None:
+        if self.failure is not None:
+            raise EngineDeadError(f"the engine has failed: {self.failure}")
+
     def _expected(self, waiting: int) -> float:
         return self._mean_seconds * (waiting + 1) / self.limits.max_num_seqs
 
-    def _position(self, sequence: RequestState) -> int:
+    def _position(self, state: RequestState) -> int:
         with self._changed:
-            if sequence in self._new:
-                return len(self._loop.scheduler.waiting) + self._new.index(sequence)
-            return self._loop.scheduler.position(sequence)
+            if state in self._new:
+                return len(self._core.scheduler.waiting) + self._new.index(state)
+            return self._core.scheduler.position(state)
 
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify()
 
     def _run(self) -> None:
-        """The engine's thread: as long as there is something to do, one iteration after the other."""
+        """The engine's thread, from its beginning to its end."""
+        try:
+            self._iterate()
+        except BaseException as error:
+            LOG.exception("the engine has failed")
+            self._die(error)
+        finally:
+            self.engine.costs.stop()
+
+    def _iterate(self) -> None:
+        """As long as there is something to do, one iteration after the other; then costs are measured."""
         while True:
+            costs = self.engine.costs
             with self._changed:
-                while not (self._new or not self._loop.idle or self._stopped):
+                while not (self._new or not self._core.idle or self._stopped or costs.wanted):
                     self._changed.wait()
-                if self._stopped and not self._new and self._loop.idle:
+                if self._stopped and not self._new and self._core.idle:
                     return
                 while self._new:
-                    self._loop.scheduler.add(self._new.popleft())
+                    self._core.scheduler.add(self._new.popleft())
                 late = self._late()
-                for sequence in late:
-                    self._loop.remove(sequence)
-            for sequence in late:
+                for state in late:
+                    self._core.remove(state)
+            for state in late:
                 seconds = self.limits.request_timeout
-                self._tell(sequence, sequence.fail(Failed("timeout", f"not finished within {seconds:g} seconds")))
-            try:
-                happened = self._loop.step()
-            except Exception:
-                # Everything that concerns one request is isolated below; this is a fault of the loop itself.
-                LOG.exception("the step loop failed")
-                happened = self._give_up()
-            for sequence, events in happened:
-                self._tell(sequence, events)
+                self._tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
+            if self._core.idle:
+                costs.measure_pass()
+                continue
+            for state, events in self._core.step():
+                self._tell(state, events)
 
     def _late(self) -> list[RequestState]:
         """Requests past their deadline."""
@@ -267,30 +245,35 @@ class AsyncEngine:
         if timeout is None:
             return []
         now = time.monotonic()
-        return [sequence for sequence, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
+        return [state for state, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
 
-    def _give_up(self) -> list[tuple[RequestState, list[Event]]]:
-        """End every request."""
-        scheduler = self._loop.scheduler
-        happened = []
-        for sequence in (*scheduler.running, *scheduler.waiting):
-            self._loop.remove(sequence)
-            happened.append((sequence, sequence.fail(Failed("crash", "the engine failed"))))
-        return happened
+    def _die(self, error: BaseException) -> None:
+        """Take no more requests, and end all that are here. The device may be lost: nothing is asked of it."""
+        told = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
+        with self._changed:
+            self._failure = told
+            self._new.clear()
+            ended = tuple(self._entries)
+        for state in ended:
+            self._tell(state, fail(state, Failed("crash", f"the engine has failed: {told}")))
+        try:
+            self._core.close()
+        except Exception:
+            LOG.exception("the engine's caches could not be let go")
 
-    def _tell(self, sequence: RequestState, events: list[Event]) -> None:
-        entry = self._entries.get(sequence)
+    def _tell(self, state: RequestState, events: list[Event]) -> None:
+        entry = self._entries.get(state)
         if entry is None:
             return
         for event in events:
             self._count(event)
             if isinstance(event, Finished | Failed):
-                del self._entries[sequence]
+                del self._entries[state]
             try:
                 entry.listener(event)
             except Exception:
                 LOG.exception("a listener failed")
-                sequence.cancelled = True
+                state.cancelled = True
 
     def _count(self, event: Event) -> None:
         with self._changed:

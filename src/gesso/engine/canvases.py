@@ -6,9 +6,6 @@ import torch
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.logits_processing import LogitsProcessing
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
 from gesso.generation import NARROWEST, GenerationConfig
@@ -16,16 +13,16 @@ from gesso.text.tokenizer import Tokenizer
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """The published sampler, with a request's settings."""
+    """Return the sampler, schedule and stopping rule of a request, with the steps that it takes."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
-        schedule=LinearSchedule(config.t_min, config.t_max, steps),
-        sampler=EntropyBoundSampler(config.entropy_bound),
-        stopping=StableAndConfident(
-            config.stability_threshold, config.confidence_threshold, config.eos_token_ids if ends else ()
-        ),
         max_denoising_steps=left,
+        total_steps=steps,
+        schedule=config.schedule_options,
+        sampler=config.sampler_options,
+        stopping=config.stopping_options,
+        end_tokens=config.eos_token_ids if ends else (),
         shaping=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
@@ -45,7 +42,7 @@ class Canvases:
     ) -> None:
         self.rules = denoising_rules(config)
         self.probe = Probe(config.probe) if config.probe else None
-        """Told by the first canvas."""
+        """Read by the first canvas's first step."""
         self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)
         """Position of the answer; -1 where nothing is pinned."""
         self._config = config
@@ -54,12 +51,17 @@ class Canvases:
         self._constraint = constraint
         self._generator = torch.Generator().manual_seed(seed)
 
-    def make(self, number: int, written: int) -> CanvasState:
-        """Canvas `number`, counted from 0, when the answer has `written` tokens."""
+    def make(self, number: int, written: int, room: int) -> CanvasState:
+        """Return canvas `number`, counted from 0.
+
+        Args:
+            written: tokens of the answer before it.
+            room: positions that are left in the context; it is no wider than that.
+        """
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
-        width, pins = self._width(number, left), self._pins(offset)
-        start = (self._config.start_canvas or ())[offset : offset + self._canvas_length]
+        width, pins = min(self._width(number, left), room), self._pins(offset)
+        start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         return CanvasState(
             self.rules,
             self._vocab_size,
@@ -73,18 +75,18 @@ class Canvases:
         )
 
     def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
-        """The same canvas once more, from noise where `pins` leave it free."""
+        """Return the same canvas once more, from noise where `pins` leave it free."""
         guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
         return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
-        """Canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
+        """Return canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
         rules, tokens = self.rules, canvas.argmax_C.tolist()
         return DenoisingFrame(
             canvas=number,
             step=before + canvas.steps,
             max_denoising_steps=before + rules.max_denoising_steps,
-            temperature=rules.schedule.temperature(rules.max_denoising_steps - canvas.steps + 1),
+            temperature=rules.temperature(canvas.steps),
             tokens=tuple(tokens),
             accepted=tuple(canvas.accepted_C.tolist()),
             entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),
@@ -95,7 +97,7 @@ class Canvases:
         return None if self._constraint is None else self._constraint.guide(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:
-        """Of canvas `number`, when `left` tokens may still be written."""
+        """Return the width of canvas `number`, when `left` tokens may still be written."""
         if self._config.mode == "ar":
             return 1
         width = self._canvas_length
@@ -106,7 +108,7 @@ class Canvases:
         return width
 
     def _pins(self, offset: int) -> Pins | None:
-        """What the template says of the canvas that begins at position `offset` of the answer."""
+        """Return what the template says of the canvas that begins at position `offset` of the answer."""
         if self._config.canvas is None or offset > self.last_pin:
             return None
         template = self._config.canvas[offset : offset + self._canvas_length]

@@ -1,7 +1,6 @@
 """A constraint on a request's output, canvas by canvas."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from gesso.constraints.inference import Lattice, Posterior
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
+from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.constraints.tool_calls import tool_calls
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
@@ -58,14 +58,16 @@ def tool_expression(
     if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
         return None
     if choice not in ("auto", "required") and not isinstance(choice, Mapping):
-        raise OptionError(f"tool_choice must be auto, none, required or a function, got {choice!r}")
+        raise OptionError(
+            f"tool_choice must be auto, none, required or a function, got {choice!r}", option="tool_choice"
+        )
     functions = {_function(tool)["name"]: _function(tool) for tool in tools}
     if not functions:
-        raise OptionError("tool_choice needs tools")
+        raise OptionError("tool_choice needs tools", option="tool_choice")
     if isinstance(choice, Mapping):
         name = _function(choice)["name"]
         if name not in functions:
-            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}")
+            raise OptionError(f"tool_choice names {name!r}; there is {', '.join(functions)}", option="tool_choice")
         functions = {name: functions[name]}
     free = choice == "auto"
     # What is called of its own accord and is not strict may have any arguments.
@@ -80,14 +82,28 @@ def tool_expression(
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     function = tool.get("function")
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise OptionError("tools: a tool needs a function with a name")
+        raise OptionError("tools: a tool needs a function with a name", option="tools")
     return function
 
 
-@lru_cache(maxsize=64)
+TABLE_BYTES = 256 * 2**20
+"""Of the inference tables that are kept, on whatever device they are."""
+_tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(TABLE_BYTES)
+
+
 def lattice_of(automaton: TokenAutomaton, device: torch.device) -> Lattice:
-    """The tables of an automaton on a device; the last ones are kept."""
-    return Lattice(automaton, device)
+    """The inference tables of an automaton on a device; those used last are kept, up to `TABLE_BYTES`."""
+    if (lattice := _tables.get((automaton, device))) is None:
+        lattice = Lattice(automaton, device)
+        lattice.prepare()
+        # Its automaton is counted here as well: a lattice keeps it when the compiler lets it go.
+        _tables.put((automaton, device), lattice, held_bytes(lattice))
+    return lattice
+
+
+def table_stats() -> CacheStats:
+    """How many inference tables are kept in this process, and their bytes with those of their automata."""
+    return _tables.stats
 
 
 class OutputConstraint:

@@ -1,32 +1,34 @@
 """What an answer costs as canvases and token by token: how `mode: auto` chooses.
 
 As canvases it costs `canvases * steps * seconds of a step`, token by token `tokens * seconds of a token`. The seconds
-are measured on this model and device, alone, when they are first needed; steps of a canvas and tokens of an answer are
-running means of the answers so far, bounded by what the request itself allows. Both start with a guess: `STEPS`, and as
-many tokens as a canvas has. How long the prompt is, and who runs beside, is left out: it slows down both.
+are measured on this model and device, alone: by the thread that runs the model, when it has nothing else to do, one
+pass at a time, so that a request that comes meanwhile waits for one pass at most. Until they are known, a token is
+taken to cost what a step does. Steps of a canvas and tokens of an answer are running means of the answers so far,
+bounded by what the request itself allows. Both start with a guess: `STEPS`, and as many tokens as a canvas has. How
+long the prompt is, with its spans of embeddings, and who runs beside, is left out: it slows down both.
 """
 
+import logging
 import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Literal
 
-import torch
+from gesso.diffusion.denoise import CanvasState
+from gesso.engine.canvases import Canvases
+from gesso.generation import GenerationConfig
+from gesso.runner.protocol import CacheHandle, CanvasItem, PrefillBatch, PrefillItem, Runner
 
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step, take_step
-from gesso.diffusion.sampler import EntropyBoundSampler
-from gesso.diffusion.schedule import LinearSchedule
-from gesso.diffusion.stopping import StableAndConfident
-from gesso.models.diffusion_gemma import DiffusionGemma
+LOG = logging.getLogger(__name__)
 
 STEPS = 12.0
 """Of a canvas, before any was seen: what the published model needs on average."""
 WEIGHT = 0.1
 """Of the newest answer in a running mean."""
-PROMPT, RUNS = 32, 3
-"""Tokens before what is timed, and how often it is."""
+PROMPT, WARMUP, RUNS = 32, 3, 3
+"""Tokens before what is timed, passes that warm up (a CUDA graph is captured in the third), and passes that count."""
+_TOKEN = 0
+"""Stands for writing token by token where others stand for the width of a canvas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +40,37 @@ class Decision:
 
 
 class CostModel:
-    """Estimates for one model; threads may share it."""
+    """Estimates for one model. Threads may share it; one of them measures."""
 
-    def __init__(self, model: DiffusionGemma) -> None:
-        self._model = model
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._lock = Lock()
+        self._measuring = Lock()
         self._step_seconds: dict[int, float] = {}
         self._token_seconds: float | None = None
         self._steps = STEPS
         self._tokens: float | None = None
+        self._wanted: list[int] = []
+        self._unmeasurable: set[int] = set()
+        self._timing: _Timing | None = None
 
     def choose(self, width: int, most_tokens: int) -> Decision:
-        """For an answer of at most `most_tokens` on canvases of `width`."""
+        """Decide for an answer of at most `most_tokens` on canvases of `width`, by what is known now. What is not is
+        put on the list of what is to be measured."""
         with self._lock:
-            if self._token_seconds is None:
-                self._token_seconds = self._time_token()
-            if width not in self._step_seconds:
-                self._step_seconds[width] = self._time_step(width)
+            missing = self._missing(width)
+            self._wanted += [work for work in missing if work not in self._wanted and work not in self._unmeasurable]
             tokens = min(most_tokens, width if self._tokens is None else self._tokens)
             canvases = max(1, -(-round(tokens) // width))
-            as_canvas = canvases * self._steps * self._step_seconds[width]
-            as_tokens = tokens * self._token_seconds
-        mode: Literal["canvas", "ar"] = "ar" if as_tokens < as_canvas else "canvas"
-        reason = (
-            f"{tokens:.0f} tokens in {1e3 * as_tokens:.0f} ms, or {canvases} canvas{'es' * (canvases > 1)} "
-            f"of {width} in {self._steps:.1f} steps each in {1e3 * as_canvas:.0f} ms"
-        )
-        return Decision(mode, reason)
+            token = 1.0 if missing or self._token_seconds is None else self._token_seconds
+            step = 1.0 if missing else self._step_seconds[width]
+            as_canvas, as_tokens = canvases * self._steps * step, tokens * token
+        shape = f"{canvases} canvas{'es' * (canvases > 1)} of {width} in {self._steps:.1f} steps each"
+        if missing:
+            reason = f"not measured yet, a token taken to cost what a step does: {tokens:.0f} tokens, or {shape}"
+        else:
+            reason = f"{tokens:.0f} tokens in {1e3 * as_tokens:.0f} ms, or {shape} in {1e3 * as_canvas:.0f} ms"
+        return Decision("ar" if as_tokens < as_canvas else "canvas", reason)
 
     def learn(self, steps: list[int] | None, tokens: int) -> None:
         """An answer of `tokens` is finished; `steps` are those of its canvases, None where it was written by token."""
@@ -73,40 +79,91 @@ class CostModel:
             for count in steps or ():
                 self._steps += WEIGHT * (count - self._steps)
 
-    def _time_token(self) -> float:
-        model, state = self._model, self._state(1)
-        cache = model.new_cache(1, PROMPT + RUNS + 1, PROMPT)
+    @property
+    def wanted(self) -> bool:
+        """Whether there is something to measure."""
+        return bool(self._wanted)
 
-        def token() -> None:
-            hidden = model.encode_flat(torch.zeros(1, dtype=torch.long), [1], cache)
-            take_step(model.vocabulary, [state], [hidden])
-            state.steps = 0
+    def measure(self, width: int) -> None:
+        """Measure what a choice for canvases of `width` needs, here and now, unless it is known."""
+        self.choose(width, 1)
+        while self.wanted:
+            self.measure_pass()
 
-        with torch.inference_mode():
-            model.encode_flat(torch.zeros(PROMPT, dtype=torch.long), [PROMPT], cache)
-            return self._time(token)
+    def measure_pass(self) -> None:
+        """Go on with what is to be measured, by one pass of the model. What fails is not tried again."""
+        with self._measuring:
+            if not self._wanted:
+                return
+            work = self._wanted[0]
+            try:
+                self._timing = self._timing or _Timing(self._runner, work)
+                seconds = self._timing.run()
+            except Exception:
+                LOG.exception("the cost of a pass could not be measured")
+                self._unmeasurable.add(work)
+                self._drop()
+                return
+            if seconds is None:
+                return
+            with self._lock:
+                if work == _TOKEN:
+                    self._token_seconds = seconds
+                else:
+                    self._step_seconds[work] = seconds
+            self._drop()
 
-    def _time_step(self, width: int) -> float:
-        model, state = self._model, self._state(width)
-        cache = model.new_cache(1, PROMPT + width, max(PROMPT, width))
+    def stop(self) -> None:
+        """Measure no more: the runner is about to go."""
+        with self._measuring:
+            if self._wanted:
+                self._drop()
+            self._wanted.clear()
 
-        def step() -> None:
-            denoise_step(model, [state], cache)
-            state.steps = 0
+    def _missing(self, width: int) -> list[int]:
+        missing = [_TOKEN] if self._token_seconds is None else []
+        return missing if width in self._step_seconds else [*missing, width]
 
-        with torch.inference_mode():
-            model.encode_flat(torch.zeros(PROMPT, dtype=torch.long), [PROMPT], cache)
-            return self._time(step)
+    def _drop(self) -> None:
+        """The first of what is wanted is done with."""
+        del self._wanted[0]
+        timing, self._timing = self._timing, None
+        if timing is not None:
+            timing.close()
 
-    def _time(self, work: Callable[[], None]) -> float:
-        """Median seconds, after one run that warms up."""
-        times = []
-        for _ in range(RUNS + 1):
-            started = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - started)
-        return statistics.median(times[1:])
 
-    def _state(self, width: int) -> CanvasState:
-        rules = DenoisingRules(LinearSchedule(0.4, 0.8, 2), EntropyBoundSampler(0.1), StableAndConfident(1, 0.0), 2)
-        return CanvasState(rules, self._model.config.vocab_size, width, torch.Generator().manual_seed(0))
+class _Timing:
+    """Times one kind of work, pass by pass."""
+
+    def __init__(self, runner: Runner, work: int) -> None:
+        self._runner = runner
+        self._kind: Literal["step", "token"] = "token" if work == _TOKEN else "step"
+        self._width = max(1, work)
+        self._cache: CacheHandle | None = None
+        self._canvas = self._new_canvas()
+        self._seconds: list[float] = []
+
+    def run(self) -> float | None:
+        """Do one pass; returns the median of those that count, in seconds, once they are done."""
+        if self._cache is None:
+            reach = PROMPT + max(self._width, WARMUP + RUNS)
+            self._cache = self._runner.new_cache(reach, max(PROMPT, self._width))
+            prompt = PrefillItem(-1, self._cache, (0,) * PROMPT, keep=1)
+            self._runner.prefill(PrefillBatch(None, (prompt,)))
+            return None
+        if self._kind == "token":
+            self._canvas = self._new_canvas()
+        self._seconds.append(self._runner.measure(self._kind, CanvasItem(-1, self._cache, self._canvas)))
+        return statistics.median(self._seconds[WARMUP:]) if len(self._seconds) == WARMUP + RUNS else None
+
+    def close(self) -> None:
+        """Let the cache go."""
+        if self._cache is not None:
+            self._runner.release(self._cache)
+
+    def _new_canvas(self) -> CanvasState:
+        """A canvas that is never done before it was stepped often enough."""
+        mode: Literal["canvas", "ar"] = "ar" if self._kind == "token" else "canvas"
+        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, confidence_threshold=0.0, mode=mode)
+        canvases = Canvases(config, self._runner.config.vocab_size, self._width, 0, None)
+        return canvases.make(0, 0, self._width)

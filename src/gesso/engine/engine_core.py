@@ -6,7 +6,9 @@ settings and random generator, and its prompt is cut at the same places whoever 
 depend on its neighbours.
 
 Where a pass fails and errors are to be isolated, its requests are tried one by one, and those that fail alone are
-ended with `Failed`.
+ended with `Failed`, as is one that gets no cache. Stored prefixes are a help and no more: where they fail, requests run
+without. What is left, a device that is lost or a fault of the loop itself, comes out of `step` as `EngineDeadError` or
+as it is, and is the end of the loop.
 """
 
 import logging
@@ -15,17 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from gesso.diffusion.denoise import denoise_step
 from gesso.engine.events import Event, Failed
 from gesso.engine.prefix_store import PrefixStore
+from gesso.engine.progress import after_prefill, after_step, cancel, fail
 from gesso.engine.request_state import RequestState
 from gesso.engine.scheduler import Scheduler
-from gesso.errors import GessoError
-from gesso.models.adapter_switch import AdapterSwitch
-from gesso.models.cache import KVCache, cache_bytes
-from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.errors import EngineDeadError, GessoError
+from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem, Runner
 
 LOG = logging.getLogger(__name__)
 LEAST_PREFILL = 512
@@ -47,29 +46,30 @@ class Counters:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     crashed_passes: int = 0
+    prefix_failures: int = 0
+    """Copies of prefixes that could not be made or used."""
 
 
 class EngineCore:
-    """Waiting and running requests of one model. Not for several threads at once."""
+    """Waiting and running requests of one runner. Not for several threads at once."""
 
     def __init__(
         self,
-        model: DiffusionGemma,
+        runner: Runner,
         *,
         max_running: int,
         chunk: int,
         kv_memory: int | None = None,
         prefixes: PrefixStore | None = None,
-        adapters: AdapterSwitch | None = None,
         isolate: bool = False,
     ) -> None:
         """
         Args:
+            chunk: prompt tokens encoded at a time; an iteration reads no fewer, where there are so many.
             kv_memory: bound on the bytes of running caches and stored prefixes together.
             isolate: an error in a pass ends the requests that it concerns; without it, it is raised.
         """
-        self.model = model
-        self.chunk = chunk
+        self.runner = runner
         self.kv_memory = kv_memory
         self.counters = Counters()
         self.cache_bytes = 0
@@ -77,77 +77,124 @@ class EngineCore:
         """Running caches and stored prefixes after the last iteration, told together."""
         self.prefixes = prefixes
         self.scheduler: Scheduler[RequestState] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
-        self._adapters = adapters
         self._isolate = isolate
 
     @property
     def idle(self) -> bool:
+        """Whether no request is here."""
         return self.scheduler.idle
 
-    def need(self, sequence: RequestState) -> int:
-        """Bytes of its cache, and of what is kept beside it."""
-        config, dtype, max_write_len = self.model.config, self.model.dtype, self._max_write_len(sequence)
-        need = cache_bytes(config, dtype, sequence.max_seq_len, max_write_len)
-        if sequence.config.verify:  # a draft that is put off
-            need += cache_bytes(config, dtype, sequence.canvas_length, max_write_len)
+    def need(self, request: RequestState) -> int:
+        """Bytes of a request's cache, and of what is kept beside it."""
+        need = self.runner.cache_bytes(request.max_seq_len, request.max_write_len)
+        if request.config.verify:  # a candidate that is rolled back
+            need += self.runner.cache_bytes(request.canvas_length, request.max_write_len)
         return need
 
     @torch.inference_mode()
     def step(self) -> StepOutputs:
-        """One iteration; events of all the requests it concerned, each request's in order."""
+        """One iteration; events of all the requests it concerned, each request's in order.
+
+        Raises:
+            EngineDeadError: the device is lost.
+        """
         happened: StepOutputs = []
-        for sequence in [s for s in (*self.scheduler.running, *self.scheduler.waiting) if s.cancelled]:
-            happened.append((sequence, sequence.cancel()))
-            self.remove(sequence)
-        for sequence in self.scheduler.admit(self._fits):
-            self._begin(sequence)
+        for request in [r for r in (*self.scheduler.running, *self.scheduler.waiting) if r.cancelled]:
+            happened.append((request, cancel(request)))
+            self.remove(request)
+        for request in self.scheduler.admit(self._fits):
+            self._begin(request, happened)
         plan = self.scheduler.plan()
-        counts = {id(sequence): sequence.chunk for sequence in plan.encode}
-        for group in self._groups(plan.encode):
-            self._pass(group, lambda part: self._encode(part, counts), happened)
+        encode = [r for r in plan.encode if not r.finished]
+        for group in self._groups(encode):
+            self._pass(group, self._encode, happened)
         # What is written token by token has its next token to encode by now.
-        for group in self._groups([s for s in plan.denoise if not s.finished and not s.pending]):
-            steps = {id(sequence): sequence.canvas.steps for sequence in group}
+        for group in self._groups([r for r in plan.denoise if not r.finished and not r.pending]):
+            steps = {request.number: request.canvas.steps for request in group}
             self._pass(group, lambda part, steps=steps: self._denoise(part, steps), happened)  # type: ignore[misc]
-        for sequence, _ in happened:
-            if sequence.finished:
-                self.remove(sequence)
-        self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
+        for request, _ in happened:
+            if request.finished:
+                self.remove(request)
+        self._note_held()
         return happened
 
-    def _max_write_len(self, sequence: RequestState) -> int:
-        return max(min(self.chunk, len(sequence.prompt)), sequence.canvas_length)
+    def remove(self, request: RequestState) -> None:
+        """Let go of a request, wherever it is."""
+        self.cache_bytes -= request.reserved
+        request.reserved = 0
+        if request.cache is not None:
+            self.runner.release(request.cache)
+            request.cache = None
+        if request in self.scheduler.running or request in self.scheduler.waiting:
+            self.scheduler.remove(request)
+        self._note_held()
 
-    def _fits(self, sequence: RequestState) -> bool:
+    def close(self) -> None:
+        """Let go of every request that is still here, and of the stored prefixes."""
+        for request in (*self.scheduler.running, *self.scheduler.waiting):
+            self.remove(request)
+        if self.prefixes is not None:
+            self.prefixes.clear()
+        self._note_held()
+
+    def _note_held(self) -> None:
+        self.held_bytes = (self.cache_bytes, self.prefixes.bytes if self.prefixes is not None else 0)
+
+    def _fits(self, request: RequestState) -> bool:
         if self.kv_memory is None:
             return True
-        free = self.kv_memory - self.cache_bytes - self.need(sequence)
+        free = self.kv_memory - self.cache_bytes - self.need(request)
         if free >= 0 and self.prefixes is not None:
             self.prefixes.shrink(free)
         return free >= 0
 
-    def _begin(self, sequence: RequestState) -> None:
-        row = self.model.new_cache(1, sequence.max_seq_len, self._max_write_len(sequence)).rows[0]
-        self.cache_bytes += self.need(sequence)
-        sequence.begin(row)
-        self.counters.prompt_tokens += len(sequence.prompt)
-        if self.prefixes is not None:
-            sequence.skip(self.prefixes.restore(sequence.prompt, sequence.adapter, row))
-            self.counters.cached_tokens += sequence.cached_tokens
+    def _begin(self, request: RequestState, happened: StepOutputs) -> None:
+        """Give a request that leaves the queue its cache; its clock runs from here."""
+        request.output.start_clock()
+        try:
+            request.cache = self.runner.new_cache(request.max_seq_len, request.max_write_len)
+            restored = self._restore_prefix(request)
+        except Exception as error:
+            self._fail(request, error, "a request got no cache", happened)
+            return
+        request.reserved = self.need(request)
+        self.cache_bytes += request.reserved
+        request.length = restored
+        request.next_chunk = sum(chunk.end <= restored for chunk in request.chunks)
+        request.cached_tokens = min(restored, request.prompt_tokens)
+        self.counters.prompt_tokens += len(request.prompt)
+        self.counters.cached_tokens += request.cached_tokens
 
-    def remove(self, sequence: RequestState) -> None:
-        """Let go of a request, wherever it is."""
-        if sequence in self.scheduler.running:
-            self.cache_bytes -= self.need(sequence)
-            del sequence.cache
-        if sequence in self.scheduler.running or sequence in self.scheduler.waiting:
-            self.scheduler.remove(sequence)
+    def _restore_prefix(self, request: RequestState) -> int:
+        """Fill the cache with what is stored of the prompt; where that fails, take a fresh one."""
+        assert request.cache is not None
+        if self.prefixes is None:
+            return 0
+        try:
+            return self.prefixes.restore(request.chunks, request.adapter, request.cache)
+        except Exception:
+            LOG.exception("a stored prefix could not be used; the prompt is read from its beginning")
+            self.counters.prefix_failures += 1
+            self.runner.release(request.cache)
+            request.cache = self.runner.new_cache(request.max_seq_len, request.max_write_len)
+            return 0
 
-    def _groups(self, sequences: Sequence[RequestState]) -> list[list[RequestState]]:
+    def _keep_prefix(self, request: RequestState, number: int) -> None:
+        """Store a copy of a chunk that was just encoded, if there is room."""
+        if self.prefixes is None or request.cache is None:
+            return
+        room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
+        try:
+            self.prefixes.put(request.chunks, number, request.adapter, request.cache, room)
+        except Exception:
+            LOG.exception("a prefix could not be stored")
+            self.counters.prefix_failures += 1
+
+    def _groups(self, requests: Sequence[RequestState]) -> list[list[RequestState]]:
         """Requests that share their weights."""
         groups: dict[str | None, list[RequestState]] = {}
-        for sequence in sequences:
-            groups.setdefault(sequence.adapter, []).append(sequence)
+        for request in requests:
+            groups.setdefault(request.adapter, []).append(request)
         return list(groups.values())
 
     def _pass(
@@ -155,53 +202,56 @@ class EngineCore:
     ) -> None:
         """Do the work for all of them, or else for each by itself; then conclude what it means for each."""
         try:
-            if self._adapters is not None:
-                self._adapters.activate(group[0].adapter)
-            conclusions = work(group)
+            callbacks = work(group)
         except Exception as error:
             if not self._isolate:
                 raise
-            LOG.exception("a pass over %d requests failed", len(group))
             self.counters.crashed_passes += 1
             if len(group) == 1:
-                happened.append((group[0], group[0].fail(_crash(error))))
+                self._fail(group[0], error, "a pass over one request failed", happened)
                 return
-            for sequence in group:
-                self._pass([sequence], work, happened)
+            LOG.exception("a pass over %d requests failed", len(group))
+            self._check()
+            for request in group:
+                self._pass([request], work, happened)
             return
-        for sequence, conclude in conclusions:
+        for request, conclude in callbacks:
             try:
-                happened.append((sequence, conclude()))
+                happened.append((request, conclude()))
             except Exception as error:
-                if not self._isolate:
-                    raise
-                LOG.exception("a request failed on what a pass said of it")
-                happened.append((sequence, sequence.fail(_crash(error))))
+                self._fail(request, error, "a request failed on what a pass said of it", happened)
 
-    def _encode(self, group: list[RequestState], counts: dict[int, int]) -> Callbacks:
-        tokens = [sequence.next_tokens(counts[id(sequence)]) for sequence in group]
-        sizes = [len(part) for part in tokens]
-        cache = KVCache([sequence.cache for sequence in group])
-        flat = torch.tensor([token for part in tokens for token in part])
-        hidden = self.model.encode_flat(flat, sizes, cache).split(sizes)
-        return [(s, partial(self._take_encoded, s, part)) for s, part in zip(group, hidden, strict=True)]
+    def _fail(self, request: RequestState, error: Exception, what: str, happened: StepOutputs) -> None:
+        """End a request with the error that is being handled, which concerns no other unless the device is lost."""
+        if not self._isolate:
+            raise error
+        LOG.exception(what)
+        self._check()
+        told = str(error) if isinstance(error, GessoError) else type(error).__name__
+        happened.append((request, fail(request, Failed("crash", f"the model failed on this request ({told})"))))
 
-    def _take_encoded(self, sequence: RequestState, hidden_TD: Tensor) -> list[Event]:
-        if self.prefixes is not None and sequence.cache.length <= len(sequence.prompt):
-            room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
-            self.prefixes.put(sequence.prompt, sequence.adapter, sequence.cache, room)
-        return sequence.take_encoded(hidden_TD, self.model.vocabulary)
+    def _check(self) -> None:
+        try:
+            self.runner.check()
+        except Exception as error:
+            raise EngineDeadError(f"the device is lost: {type(error).__name__}") from error
+
+    def _encode(self, group: list[RequestState]) -> Callbacks:
+        items = [request.prefill_item() for request in group]
+        self.runner.prefill(PrefillBatch(group[0].adapter, tuple(items)))
+        return [(r, partial(self._after_prefill, r, item)) for r, item in zip(group, items, strict=True)]
+
+    def _after_prefill(self, request: RequestState, item: PrefillItem) -> list[Event]:
+        if request.reads_prompt:
+            self._keep_prefix(request, request.next_chunk)
+        return after_prefill(request, item, self.runner)
 
     def _denoise(self, group: list[RequestState], steps: dict[int, int]) -> Callbacks:
         # A pass that failed half-way is done again: whoever took the step already takes no second one.
-        todo = [sequence for sequence in group if sequence.canvas.steps == steps[id(sequence)]]
+        todo = [request for request in group if request.canvas.steps == steps[request.number]]
         if todo:
-            denoise_step(self.model, [s.canvas for s in todo], KVCache([s.cache for s in todo]))
+            items = [CanvasItem(r.number, r.cache, r.canvas) for r in todo if r.cache is not None]
+            self.runner.denoise(CanvasBatch(group[0].adapter, tuple(items)))
             self.counters.steps += 1
             self.counters.canvas_steps += len(todo)
-        return [(sequence, sequence.advance) for sequence in group]
-
-
-def _crash(error: Exception) -> Failed:
-    told = str(error) if isinstance(error, GessoError) else type(error).__name__
-    return Failed("crash", f"the model failed on this request ({told})")
+        return [(request, partial(after_step, request, self.runner)) for request in group]

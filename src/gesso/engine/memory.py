@@ -1,20 +1,11 @@
 """How much memory a service may hold keys and values in, where nobody says."""
 
-import os
-
 import torch
 
-MOST_CPU, CPU_SHARE = 4 * 2**30, 0.25
-"""Bytes at most, and of the machine's memory, on a CPU."""
-WORKING = 2**30
-"""Bytes left to the passes themselves on a GPU."""
-UTILISATION = 0.9
-"""Of a GPU's memory that a service uses in all."""
+from gesso.engine.constraint import TABLE_BYTES
+from gesso.runner.memory import UTILISATION, cache_memory
 
 
 def default_kv_memory(device: torch.device, utilisation: float = UTILISATION) -> int:
-    """Bytes for keys and values, once the weights are loaded."""
-    if device.type == "cuda":
-        _, total = torch.cuda.mem_get_info(device)
-        return max(2**28, int(utilisation * total) - torch.cuda.memory_allocated(device) - WORKING)
-    return int(min(MOST_CPU, CPU_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    """Bytes for keys and values on a device, once the weights are loaded; constraints' tables come on top."""
+    return cache_memory(device, TABLE_BYTES, utilisation)

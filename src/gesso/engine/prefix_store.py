@@ -1,8 +1,9 @@
 """Keys and values of prompts that were read before, for requests that begin alike.
 
-Prompts are encoded in chunks whose borders lie at multiples of the chunk length, whoever else is running, so that a
-chunk's keys and values depend on the tokens up to its end alone. A copy of every whole chunk is kept in a tree of
-chunks; a request starts from copies of the longest chain that begins its prompt.
+Prompts are encoded in chunks whose borders depend on the prompt up to them alone (see `PromptInput.chunks`), whoever
+else is running, so that a chunk's keys and values depend on the tokens and the embeddings up to its end alone. A copy
+of every whole chunk is kept in a tree of chunks; a request starts from copies of the longest chain that begins its
+prompt. Chunks are compared by ids and by the content hashes of their spans, so no two contents share a prefix.
 
 A full layer needs the whole chain, a sliding layer only the chunks in sight of its end: the two are let go apart, the
 least recently used first. A chunk is never older than those that follow it, so a chain shrinks from its end.
@@ -11,71 +12,72 @@ least recently used first. A chunk is never older than those that follow it, so 
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from torch import Tensor
-
-from gesso.config import ModelConfig
-from gesso.models.cache import SequenceCache
-
-Part = Literal["full", "sliding"]
+from gesso.runner.prompt_input import ChunkKey, PromptChunk
+from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy, Runner
 
 
 @dataclass(eq=False, slots=True)
-class _Chunk:
-    """A node of the tree; `full` and `sliding` hold one tensor [2, G, chunk, K] for each such layer."""
+class _Node:
+    """A chunk in the tree, with copies of its keys and values."""
 
-    parent: "_Chunk | None" = None
-    tokens: tuple[int, ...] = ()
-    children: "dict[tuple[int, ...], _Chunk]" = field(default_factory=dict)
-    full: list[Tensor] = field(default_factory=list)
-    sliding: list[Tensor] | None = None
+    parent: "_Node | None" = None
+    key: ChunkKey = field(default_factory=lambda: ChunkKey(()))
+    children: "dict[ChunkKey, _Node]" = field(default_factory=dict)
+    full: PrefixCopy | None = None
+    sliding: PrefixCopy | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the chunk."""
+        return len(self.key.ids)
 
 
 class PrefixStore:
-    """A bounded store. Not for several threads at once."""
+    """A bounded store of copies that a runner makes. Not for several threads at once."""
 
-    def __init__(self, config: ModelConfig, chunk: int) -> None:
-        self.chunk = chunk
+    def __init__(self, runner: Runner) -> None:
         self.bytes = 0
-        self._sliding = [layer.is_sliding for layer in config.layers]
-        self._sight = max(1, -(-(config.sliding_window - 1) // chunk))
-        self._roots: dict[str | None, _Chunk] = {}
-        self._used: OrderedDict[tuple[_Chunk, Part], int] = OrderedDict()
+        self._runner = runner
+        self._window = runner.config.sliding_window
+        self._roots: dict[str | None, _Node] = {}
+        self._used: OrderedDict[tuple[_Node, LayerKind], int] = OrderedDict()
 
-    def restore(self, ids: Sequence[int], adapter: str | None, row: SequenceCache) -> int:
-        """Fill an empty row with what is stored of the prompt `ids`, its last token excepted; returns the tokens."""
-        chain = self._match(ids, adapter)
+    def restore(self, chunks: Sequence[PromptChunk], adapter: str | None, cache: CacheHandle) -> int:
+        """Fill an empty cache with what is stored of a prompt, its last token excepted; returns the tokens.
+
+        An error of the runner comes out as it is; the cache is of no more use then.
+        """
+        chain = self._match(chunks, adapter)
         if not chain:
             return 0
-        fulls = iter(zip(*(chunk.full for chunk in chain), strict=True))
-        slidings = iter(zip(*(chunk.sliding or [] for chunk in chain[-self._sight :]), strict=True))
-        for layer, sliding in zip(row.layers, self._sliding, strict=True):
-            layer.restore(next(slidings if sliding else fulls), row.max_seq_len, row.max_write_len)
-        row.length = len(chain) * self.chunk
-        return row.length
+        tokens = sum(node.tokens for node in chain)
+        full = [node.full for node in chain if node.full is not None]
+        sliding = [node.sliding for node in chain[self._in_sight(chain) :] if node.sliding is not None]
+        self._runner.restore_prefix(cache, tokens, full, sliding)
+        return tokens
 
-    def put(self, ids: Sequence[int], adapter: str | None, row: SequenceCache, room: int) -> None:
-        """Keep the chunk that ends at the row's length, which was just encoded. `room` bounds the bytes of the store
-        after it; where it cannot be made, nothing is kept."""
-        end = row.length
-        if end % self.chunk or not end:
+    def put(
+        self, chunks: Sequence[PromptChunk], number: int, adapter: str | None, cache: CacheHandle, room: int
+    ) -> None:
+        """Keep chunk `number` of a prompt, which was just encoded. `room` bounds the bytes of the store after it; where
+        it cannot be made, nothing is kept."""
+        chunk = chunks[number]
+        if not chunk.whole:
             return
-        parent = self._roots.setdefault(adapter, _Chunk())
-        for start in range(0, end - self.chunk, self.chunk):
-            known = parent.children.get(tuple(ids[start : start + self.chunk]))
+        parent = self._roots.setdefault(adapter, _Node())
+        for before in chunks[:number]:
+            known = parent.children.get(before.key)
             if known is None:
                 return
             parent = known
-        tokens = tuple(ids[end - self.chunk : end])
-        node = parent.children.get(tokens)
+        node = parent.children.get(chunk.key)
         if node is not None and node.sliding is not None:
             self._touch(node, node)
             return
-        layers = list(zip(row.layers, self._sliding, strict=True))
-        sizes = [(layer.kv[:, :, :1].nbytes * self.chunk, slides) for layer, slides in layers]
-        full_bytes = sum(size for size, slides in sizes if not slides)
-        sliding_bytes = sum(size for size, slides in sizes if slides)
+        length = chunk.end - chunk.start
+        full_bytes = self._runner.prefix_bytes(length, "full")
+        sliding_bytes = self._runner.prefix_bytes(length, "sliding")
         missing = sliding_bytes + (full_bytes if node is None else 0)
         if missing > room:
             return
@@ -84,57 +86,64 @@ class PrefixStore:
         if node is None:
             if parent.parent is not None and (parent, "full") not in self._used:
                 return
-            node = _Chunk(parent, tokens, full=[layer.newest(self.chunk) for layer, slides in layers if not slides])
-            parent.children[tokens] = node
+            node = _Node(parent, chunk.key, full=self._runner.copy_prefix(cache, length, "full"))
+            parent.children[chunk.key] = node
             self._keep(node, "full", full_bytes)
         if (node, "full") not in self._used:
             return
-        node.sliding = [layer.newest(self.chunk) for layer, slides in layers if slides]
+        node.sliding = self._runner.copy_prefix(cache, length, "sliding")
         self._keep(node, "sliding", sliding_bytes)
         self._touch(node, node)
 
     def shrink(self, room: int) -> None:
         """Let go of the least recently used until at most `room` bytes are held."""
         while self.bytes > room and self._used:
-            (chunk, part), size = self._used.popitem(last=False)
+            (node, kind), size = self._used.popitem(last=False)
             self.bytes -= size
-            if part == "sliding":
-                chunk.sliding = None
+            if kind == "sliding":
+                node.sliding = None
                 continue
-            chunk.full = []
-            self.bytes -= self._used.pop((chunk, "sliding"), 0)
-            chunk.sliding = None
-            assert chunk.parent is not None
-            assert not chunk.children
-            del chunk.parent.children[chunk.tokens]
+            node.full = None
+            self.bytes -= self._used.pop((node, "sliding"), 0)
+            node.sliding = None
+            assert node.parent is not None
+            assert not node.children
+            del node.parent.children[node.key]
 
     def clear(self) -> None:
         """Let go of everything."""
         self.shrink(0)
 
-    def _match(self, ids: Sequence[int], adapter: str | None) -> list[_Chunk]:
-        """The longest chain that begins `ids` and can be continued: all sliding layers have what is in sight."""
-        chain: list[_Chunk] = []
+    def _match(self, chunks: Sequence[PromptChunk], adapter: str | None) -> list[_Node]:
+        """The longest chain that begins a prompt and can be continued: sliding layers have all that is in sight."""
+        chain: list[_Node] = []
         node = self._roots.get(adapter)
-        for start in range(0, len(ids) - self.chunk, self.chunk):
-            node = node and node.children.get(tuple(ids[start : start + self.chunk]))
+        for chunk in chunks[:-1]:  # the last one holds the last token, which is encoded by each request itself
+            node = None if node is None else node.children.get(chunk.key)
             if node is None:
                 break
             chain.append(node)
-        while chain and any(chunk.sliding is None for chunk in chain[-self._sight :]):
+        while chain and any(node.sliding is None for node in chain[self._in_sight(chain) :]):
             chain.pop()
         if chain:
-            self._touch(chain[-1], chain[max(0, len(chain) - self._sight)])
+            self._touch(chain[-1], chain[self._in_sight(chain)])
         return chain
 
-    def _keep(self, chunk: _Chunk, part: Part, size: int) -> None:
-        self._used[chunk, part] = size
+    def _in_sight(self, chain: Sequence[_Node]) -> int:
+        """The place in the chain of the first chunk that a sliding layer sees from its end."""
+        place, seen = len(chain) - 1, 0
+        while place > 0 and (seen := seen + chain[place].tokens) < self._window - 1:
+            place -= 1
+        return place
+
+    def _keep(self, node: _Node, kind: LayerKind, size: int) -> None:
+        self._used[node, kind] = size
         self.bytes += size
 
-    def _touch(self, last: _Chunk, first_in_sight: _Chunk) -> None:
+    def _touch(self, last: _Node, first_in_sight: _Node) -> None:
         """The chain that ends at `last` was used: from its end to its root, so that none is older than what follows
         it; sliding layers back to `first_in_sight` only."""
-        node: _Chunk | None = last
+        node: _Node | None = last
         in_sight = True
         while node is not None and node.parent is not None:
             if in_sight and (node, "sliding") in self._used:

@@ -20,37 +20,32 @@ def prompt_ids(
     raw: bool = False,
     thinking: bool = False,
     tools: Sequence[Mapping[str, Any]] = (),
+    max_tokens: int | None = None,
 ) -> list[int]:
-    """Token ids of a prompt.
+    """Return the token ids of a prompt.
 
     A string is a user message (as it stands with `raw`); a list of mappings is a conversation; a list of ints is
     taken as it is.
 
+    Args:
+        max_tokens: positions that there are; a text that cannot fit them is refused before it is tokenized.
+
     Raises:
-        TextError: an empty or misshapen prompt, an image, ids outside the vocabulary, or no chat template.
+        TextError: an empty, blank or misshapen prompt, one that is too long, an image, ids outside the vocabulary, or
+            no chat template.
         OptionError: `thinking` or `tools` for a prompt that the chat template does not see.
     """
-    if isinstance(prompt, str):
-        if not prompt:
-            raise TextError("the prompt is empty")
-        messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": prompt}]
-        ids = tokenizer.encode(prompt) if raw else _render(messages, tokenizer, template, thinking, tools)
-    elif not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
-        raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
-    elif all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
+    text = _text(prompt, template, raw=raw, thinking=thinking, tools=tools)
+    if text is None:
         ids = [int(part) for part in prompt if isinstance(part, int)]
-    elif all(isinstance(part, Mapping) for part in prompt):
-        if raw:
-            raise TextError("raw takes a string or token ids, not chat messages")
-        messages = [part for part in prompt if isinstance(part, Mapping)]
-        ids = _render(messages, tokenizer, template, thinking, tools)
     else:
-        raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
+        ids = encode_text(tokenizer, text, "the prompt", max_tokens)
     if not ids:
         raise TextError("the prompt is empty: it has no tokens")
     if (thinking or tools) and (raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))):
-        name = "thinking needs" if thinking else "tools need"
-        raise OptionError(f"{name} the chat template: it goes with a string or chat messages, without raw")
+        name, needs = ("thinking", "needs") if thinking else ("tools", "need")
+        message = f"{name} {needs} the chat template: it goes with a string or chat messages, without raw"
+        raise OptionError(message, option=name)
     for token in ids:
         if not 0 <= token < vocab_size:
             raise TextError(f"token id {token} is outside the vocabulary of {vocab_size}")
@@ -59,13 +54,66 @@ def prompt_ids(
     return ids
 
 
+def _text(
+    prompt: Prompt,
+    template: ChatTemplate | None,
+    *,
+    raw: bool,
+    thinking: bool,
+    tools: Sequence[Mapping[str, Any]],
+) -> str | None:
+    """The text that a prompt stands for; None where it is token ids."""
+    if isinstance(prompt, str):
+        if not prompt:
+            raise TextError("the prompt is empty")
+        if raw:
+            return prompt
+        if prompt.isspace():
+            raise TextError("the prompt is blank: it holds nothing but white space")
+        return _render([{"role": "user", "content": prompt}], template, thinking, tools)
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
+        raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
+    if all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
+        return None
+    if not all(isinstance(part, Mapping) for part in prompt):
+        raise TextError("the prompt mixes kinds: it must be chat messages only or token ids only")
+    if raw:
+        raise TextError("raw takes a string or token ids, not chat messages")
+    return _render([part for part in prompt if isinstance(part, Mapping)], template, thinking, tools)
+
+
+def encode_text(
+    tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None, *, option: str | None = None
+) -> list[int]:
+    """Tokenize a text, unless its characters alone say that it has more than `max_tokens`.
+
+    Args:
+        name: what an error calls the text.
+        max_tokens: None takes a text of any length.
+        option: the option that the text is of, where it is not the prompt.
+
+    Raises:
+        TextError: the text is too long, or no valid Unicode.
+    """
+    if (
+        max_tokens is not None
+        and len(text) > max_tokens
+        and len(text) > (most := max_tokens * tokenizer.max_characters)
+    ):
+        raise TextError(
+            f"{name} is too long: it has {len(text):,} characters, and no more than {most:,} can fit the "
+            f"{max_tokens:,} tokens that there is room for",
+            option=option,
+        )
+    return tokenizer.encode(text)
+
+
 def _render(
     messages: Sequence[Mapping[str, Any]],
-    tokenizer: Tokenizer,
     template: ChatTemplate | None,
     thinking: bool,
     tools: Sequence[Mapping[str, Any]],
-) -> list[int]:
+) -> str:
     if template is None:
         raise TextError("this checkpoint has no chat template; pass the prompt as it is with raw")
     for message in messages:
@@ -74,4 +122,4 @@ def _render(
             kind = part.get("type") if isinstance(part, Mapping) else None
             if kind != "text":
                 raise TextError(f"a message holds a part of type {kind!r}; only text is supported yet")
-    return tokenizer.encode(template.render(messages, thinking=thinking, tools=tools or None))
+    return template.render(messages, thinking=thinking, tools=tools or None)

@@ -13,20 +13,20 @@ def within_budget(
     config: GenerationConfig,
     special: Mapping[str, int],
     constraint: OutputConstraint | None = None,
-    begin: Sequence[int] = (),
+    response_prefix: Sequence[int] = (),
 ) -> list[int]:
-    """The block, cut where a thought uses up its budget and closed there.
+    """Cut a block where a thought uses up its budget, and close the thought there.
 
     Under a constraint it is the next place where a thought may be closed: not within its header or a character.
 
     Args:
-        parser: has read what is before the block, but for `begin`, which is never cut.
+        parser: has read what is before the block, but for `response_prefix`, which is never cut.
     """
     budget = config.thinking_budget
     if budget is None:
         return block
     thinking, spent = parser.thinking, parser.thought_tokens
-    for place, token in enumerate((*begin, *block), start=-len(begin)):
+    for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
         if token in config.eos_token_ids or token == special[CHANNEL_END]:
             thinking = False
         elif thinking:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from gesso.display import html
 from gesso.text.tool_calls import ToolCall
 
 FinishReason = Literal["stop", "length", "cancelled"]
@@ -74,3 +75,24 @@ class GenerationResult:
     def tokens_per_second(self) -> float:
         """Tokens generated per second, prefill included."""
         return self.completion_tokens / self.seconds if self.seconds > 0 else 0.0
+
+    def _repr_html_(self) -> str:
+        """The answer and how it came about, for a notebook."""
+        parts = []
+        if self.reasoning:
+            parts.append(html.folded("reasoning", html.pre(self.reasoning)))
+        parts.append(html.pre(self.text))
+        parts += [html.pre(f"{call.name}({call.arguments})") for call in self.tool_calls]
+        parts += [html.warning(text) for text in self.warnings]
+        if self.finish_reason == "cancelled":
+            parts.append(html.warning("cancelled: the answer ends here, unfinished"))
+        figures = [
+            html.count(self.completion_tokens, "token"),
+            html.count(self.canvases, "canvas", "canvases"),
+            html.count(sum(self.denoising_steps), "step"),
+            f"{self.tokens_per_forward:.1f} tokens/forward",
+            f"{self.seconds:.2f} s",
+            f"seed {self.seed}",
+            self.finish_reason,
+        ]
+        return html.block([*parts, html.line(figures)])

@@ -1,20 +1,22 @@
-"""A request's settings against the model that it is for."""
+"""Checks a request's settings against the model that it is for, and makes a prediction into a start canvas."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from gesso.config import ModelConfig
 from gesso.errors import OptionError
-from gesso.generation import GenerationConfig
+from gesso.generation import STRATEGIES, GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 LEAST_CANVAS = 4
+_SHAPE = ("canvas_length", "mode", "canvas_width")
 PREDICTION_STRENGTH = 0.3
 """Noise in a predicted answer, where nobody says how much."""
 
 
 def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mapping[str, int]) -> None:
-    """
+    """Check what a model bounds.
+
     Args:
         shape: of the model that the settings are for.
         special: its tokenizer's special tokens.
@@ -24,33 +26,45 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
     """
     width = config.canvas_length or shape.canvas_length
     if width > shape.canvas_length:
-        raise OptionError(f"canvas_length {width} is more than the model's {shape.canvas_length}")
+        raise OptionError(
+            f"canvas_length {width} is more than the model's {shape.canvas_length}", option="canvas_length"
+        )
     if width < LEAST_CANVAS and width < shape.canvas_length:
-        raise OptionError(f"canvas_length must be at least {LEAST_CANVAS}, got {width}")
+        raise OptionError(f"canvas_length must be at least {LEAST_CANVAS}, got {width}", option="canvas_length")
     start = config.start_canvas
     if start is not None and len(start) % width:
-        raise OptionError(f"start_canvas has {len(start)} tokens, no whole number of canvases of {width}")
+        raise OptionError(
+            f"start_canvas has {len(start)} tokens, no whole number of canvases of {width}", option="start_canvas"
+        )
     if start is not None and not all(0 <= token < shape.vocab_size for token in start):
-        raise OptionError(f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}")
+        raise OptionError(
+            f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}", option="start_canvas"
+        )
     for part in config.canvas or ():
         if part is not None and part >= shape.vocab_size:
-            raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}")
+            raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}", option="canvas")
     for sequence in config.probe or ():
         if len(sequence) > width:
-            raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}")
+            raise OptionError(f"probe has a sequence of {len(sequence)} tokens, the canvas {width}", option="probe")
         if max(sequence) >= shape.vocab_size:
-            raise OptionError(f"probe has token id {max(sequence)}, the vocabulary has {shape.vocab_size}")
+            raise OptionError(
+                f"probe has token id {max(sequence)}, the vocabulary has {shape.vocab_size}", option="probe"
+            )
     for token in config.logit_bias:
         if token >= shape.vocab_size:
-            raise OptionError(f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}")
+            raise OptionError(
+                f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}", option="logit_bias"
+            )
     if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
-        raise OptionError("thinking_budget: this checkpoint has no tokens that open and close a thought")
+        raise OptionError(
+            "thinking_budget: this checkpoint has no tokens that open and close a thought", option="thinking_budget"
+        )
 
 
 def start_predicted(
     options: Mapping[str, Any], others: Mapping[str, Any], defaults: GenerationConfig, shape: ModelConfig
 ) -> tuple[dict[str, Any], int]:
-    """Options of a request whose canvases start from a predicted answer, and the width of the canvases.
+    """Make the options of a request whose canvases start from a predicted answer; also tells the canvases' width.
 
     Args:
         others: options that a prediction does not go with, by name.
@@ -60,14 +74,12 @@ def start_predicted(
     """
     for name, value in others.items():
         if value:
-            raise OptionError(f"prediction does not go with {name}")
-    shaping = {name: options.get(name) for name in ("canvas_length", "mode", "canvas_width")}
-    settings = defaults.override(**shaping)
+            raise OptionError(f"prediction does not go with {name}", option="prediction")
+    settings = defaults.override(**{name: options.get(name) for name in (*_SHAPE, *STRATEGIES)})
     if settings.mode == "ar" or settings.canvas_width != "full":
         what = "mode ar" if settings.mode == "ar" else f"canvas_width {settings.canvas_width}"
-        raise OptionError(f"prediction starts whole canvases, which {what} does not have")
+        raise OptionError(f"prediction starts whole canvases, which {what} does not have", option="prediction")
     started = {"strength": PREDICTION_STRENGTH, **{name: value for name, value in options.items() if value is not None}}
     if started["strength"] != 1:
-        # What starts from a text need not be seen twice to be stable.
-        started.setdefault("stability_threshold", 0)
+        started = {**settings.stopping_options.for_given_text(sure=0.0), **started}
     return started, settings.canvas_length or shape.canvas_length

@@ -1,116 +1,168 @@
-"""What the causal pass over a canvas says of it, and self-verification, which acts on that before it is committed.
+"""Self-verification as a state machine: what the causal pass over a canvas says of it, acted on before it is committed.
 
-Life cycle of a draft: a finished canvas is encoded behind what is committed, as for a commit. The pass that does so
-also tells how likely it finds each token, given all before it. Where it disputes none, it was the commit. Otherwise the
-draft leaves the cache, its disputed positions are re-noised, the others pinned, and the canvas is denoised once more: a
-round. If nothing changed, the draft goes back into the cache as it was; else the new one is read, and so on.
+    DRAFTING ──submit──> READING ──judge──> REDENOISING ──submit──> READING | RESTORED
+        └──submit──> ACCEPTED <──judge──┘          └──submit──> ACCEPTED
+    any ──close──> DRAFTING, for the next canvas
+
+A finished canvas is submitted as a candidate block. One that is to be read is encoded behind what is committed, as for
+a commit; the pass that does so also tells how likely it finds each token, given all before it. Where the verifier
+rejects none of them, that pass was the commit. Otherwise the candidate leaves the cache, its rejected positions are
+re-noised, the others pinned, and the canvas is denoised once more: a round. If nothing changed, the candidate goes back
+into the cache as it was; else the new one is read, and so on. A request that wants log-probabilities has every block
+read, and none judged.
+
+The verifier says what is to be done; passes, rollbacks and restores are done by whoever asks it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import torch
-from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, Pins
-from gesso.engine.logprobs import token_logprobs
 from gesso.engine.result import TokenLogprob
 from gesso.generation import VERIFY_THRESHOLD, GenerationConfig
-from gesso.models.cache import SequenceCache
-from gesso.nn.vocabulary import Vocabulary
-from gesso.text.tokenizer import Tokenizer
+
+
+class VerifierState(Enum):
+    """Where the canvas at work stands."""
+
+    DRAFTING = auto()
+    """It is denoised for the first time."""
+    READING = auto()
+    """It is finished, and waits for the causal pass over it."""
+    REDENOISING = auto()
+    """Some of its tokens were rejected; it is denoised once more."""
+    RESTORED = auto()
+    """A round ended in the candidate that was rolled back."""
+    ACCEPTED = auto()
+    """It is part of the answer."""
+
+
+_TRANSITIONS = {
+    VerifierState.DRAFTING: {VerifierState.READING, VerifierState.ACCEPTED},
+    VerifierState.READING: {VerifierState.REDENOISING, VerifierState.ACCEPTED},
+    VerifierState.REDENOISING: {VerifierState.READING, VerifierState.RESTORED, VerifierState.ACCEPTED},
+    VerifierState.RESTORED: set(),
+    VerifierState.ACCEPTED: set(),
+}
+"""Where `submit` and `judge` may lead; `close` leads from everywhere to `DRAFTING`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A block as the causal pass over it left it."""
+class CandidateBlock:
+    """A finished canvas that the causal pass reads, or has read."""
 
-    tokens: list[int]
-    logprobs: list[TokenLogprob]
-    before_D: Tensor
-    """Hidden state of the token before it."""
-    last_D: Tensor
-    """Of its last token."""
+    tokens: tuple[int, ...]
+    judged: bool
+    """Whether its tokens may be rejected."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """Of its tokens, once it is read."""
 
 
 class Verifier:
-    """Reads and judges the canvases of one request, one after the other."""
+    """Judges the canvases of one request, one after the other."""
 
-    def __init__(self, config: GenerationConfig, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: GenerationConfig) -> None:
         self._config = config
-        self._tokenizer = tokenizer
         self._threshold = VERIFY_THRESHOLD if config.verify_threshold is None else config.verify_threshold
         self._ends = () if config.ignore_eos else config.eos_token_ids
         given = config.canvas or config.start_canvas or config.probe
         self._auto = config.verify == "auto"
-        self._most = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
-        """Rounds of a canvas."""
-        self._hidden_D: Tensor | None = None
-        self.disputed = 0
+        self._max_rounds = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
+        """Of each canvas."""
+        self.rejected_tokens = 0
         """Tokens re-noised so far."""
-        self.all_rounds: list[int] = []
+        self._all_rounds: list[int] = []
         """Of the canvases that are closed."""
-        self._begin()
+        self._open()
 
-    def _begin(self) -> None:
-        """The next canvas."""
-        self.rounds = 0
-        self.steps = 0
-        """Denoising steps of earlier rounds."""
-        self._draft: Draft | None = None
-        self._taken: list[Tensor] = []
-        self._passes = 0
+    def _open(self) -> None:
+        """Begin the next canvas."""
+        self.state = VerifierState.DRAFTING
+        self.candidate: CandidateBlock | None = None
+        self.earlier_steps = 0
+        """Denoising steps of rounds before the one at work."""
+        self._rounds = 0
+        self._judging_passes = 0
         self._stands = False
 
-    def _judges(self, block: Sequence[int]) -> bool:
-        over = len(block) >= self._config.max_new_tokens or not set(self._ends).isdisjoint(block)
-        if self._auto and not self.all_rounds and over:
+    @property
+    def reads_hidden(self) -> bool:
+        """Whether the request needs hidden states of the causal pass at all."""
+        return self._config.logprobs is not None or bool(self._max_rounds)
+
+    @property
+    def keep(self) -> int:
+        """Of how many tokens of the next causal pass, the last ones, the hidden states are needed."""
+        if not self.reads_hidden:
+            return 0
+        return len(self.candidate.tokens) if self.candidate and self.state is VerifierState.READING else 1
+
+    @property
+    def top(self) -> int:
+        """How many of the likeliest tokens the pass over the candidate has to tell at each place."""
+        assert self.candidate is not None
+        return max(self._config.logprobs or 0, 1 if self.candidate.judged else 0)
+
+    @property
+    def reported_rounds(self) -> tuple[int, ...]:
+        """Rounds of each canvas, where there might have been some."""
+        hidden = not self._max_rounds or (self._auto and len(self._all_rounds) == 1)
+        return () if hidden else tuple(self._all_rounds)
+
+    def submit(self, block: Sequence[int]) -> VerifierState:
+        """Take a finished canvas as the candidate: READING it is to be encoded and then judged, ACCEPTED it is to be
+        shown and then encoded, RESTORED it is to be put back into the cache and shown as it was read before."""
+        tokens = tuple(block)
+        if self.candidate is not None and self.candidate.tokens == tokens:
+            self._stands = True
+            return self._move(VerifierState.RESTORED)
+        judged = self._judges(tokens)
+        if not judged and self._config.logprobs is None:
+            return self._move(VerifierState.ACCEPTED)
+        self.candidate = CandidateBlock(tokens, judged)
+        return self._move(VerifierState.READING)
+
+    def _judges(self, tokens: Sequence[int]) -> bool:
+        over = len(tokens) >= self._config.max_new_tokens or not set(self._ends).isdisjoint(tokens)
+        if self._auto and not self._all_rounds and over:
             return False
-        return self.rounds < self._most
+        return self._rounds < self._max_rounds
 
-    def waits(self, block: Sequence[int]) -> bool:
-        """Whether the next block is shown only when it has been read."""
-        return self._judges(block) or self._config.logprobs is not None
-
-    def read(self, hidden_TD: Tensor, block: list[int] | None, vocabulary: Vocabulary) -> list[TokenLogprob]:
-        """Follow the causal pass: tokens are in the cache. Log-probabilities, where they are a block that waited."""
-        if self._config.logprobs is None and not self._most:
-            return []
-        before_D, self._hidden_D = self._hidden_D, hidden_TD[-1]
-        if block is None:
-            return []
-        assert before_D is not None
-        hidden_CD = torch.cat((before_D[None], hidden_TD[:-1]))
-        top = max(self._config.logprobs or 0, 1 if self._judges(block) else 0)
-        found = token_logprobs(vocabulary, hidden_CD, block, top, self._tokenizer)
-        self._draft = Draft(block, found, before_D, self._hidden_D)
-        return found
-
-    def asked(self, found: Sequence[TokenLogprob]) -> list[TokenLogprob]:
-        """Of what was read, what the request wants to be told."""
-        top = self._config.logprobs
-        return [] if top is None else [replace(entry, top=entry.top[:top]) for entry in found]
-
-    def judge(self, canvas: CanvasState, left: int) -> Pins | None:
-        """What a round over the `canvas` that was read holds fast; None where it stands.
+    def judge(self, found: Sequence[TokenLogprob], canvas: CanvasState, left: int) -> Pins | None:
+        """Decide on the candidate that was read: what a round over it holds fast, or None where it is accepted.
 
         Args:
+            found: log-probabilities of its tokens.
+            canvas: the canvas that it was.
             left: tokens that may still be written.
         """
-        assert self._draft is not None
-        if not self._judges(self._draft.tokens):
+        assert self.candidate is not None
+        self.candidate = replace(self.candidate, logprobs=tuple(found))
+        pins = self._rejections(canvas, left) if self.candidate.judged else None
+        if pins is None:
+            self._move(VerifierState.ACCEPTED)
             return None
-        self._passes += 1
-        block, own = self._draft.tokens, canvas.pins
+        self._rounds += 1
+        self.earlier_steps += canvas.steps
+        self._move(VerifierState.REDENOISING)
+        return pins
+
+    def _rejections(self, canvas: CanvasState, left: int) -> Pins | None:
+        assert self.candidate is not None
+        self._judging_passes += 1
+        block, own = self.candidate.tokens, canvas.pins
         argmax = canvas.argmax_C.tolist()
         end = next((place for place, token in enumerate(block) if token in self._ends), len(block))
         free_C = torch.zeros(canvas.width, dtype=torch.bool)
-        for place, found in enumerate(self._draft.logprobs[: min(end + 1, left)]):
+        for place, found in enumerate(self.candidate.logprobs[: min(end + 1, left)]):
             # The token that closes a thought when its budget is used up is nobody's choice.
             free_C[place] = block[place] == argmax[place] and found.top[0][2] - found.logprob > self._threshold
         fixed_C = torch.zeros_like(free_C) if own is None else own.held_C
         free_C &= ~fixed_C
-        self.disputed += int(free_C.sum())
+        self.rejected_tokens += int(free_C.sum())
         self._stands = not free_C.any()
         if self._stands:
             return None
@@ -123,37 +175,25 @@ class Verifier:
             banned=() if own is None else own.banned,
         )
 
-    def begin_round(self, cache: SequenceCache, steps: int) -> None:
-        """Take the draft out of the cache; it took `steps`."""
-        assert self._draft is not None
-        self._taken = cache.rollback(len(self._draft.tokens))
-        self._hidden_D = self._draft.before_D
-        self.rounds += 1
-        self.steps += steps
+    def reported(self, found: Sequence[TokenLogprob]) -> list[TokenLogprob]:
+        """Of what was read, what the request wants to be told."""
+        top = self._config.logprobs
+        return [] if top is None else [replace(entry, top=entry.top[:top]) for entry in found]
 
-    def settle(self, block: list[int], cache: SequenceCache) -> list[TokenLogprob] | None:
-        """Put the draft back where a round has ended in the same tokens; what was read of it. None where none has."""
-        if self._draft is None or self._draft.tokens != block:
-            return None
-        cache.restore(self._taken)
-        self._hidden_D = self._draft.last_D
-        self._stands = True
-        return self._draft.logprobs
-
-    def passes(self, last: bool) -> int:
+    def extra_passes(self, last: bool) -> int:
         """Passes spent on the canvas at work, beside the steps of its last round and its commit.
 
         Args:
             last: without verification there would be no causal pass over it.
         """
-        return self.steps + self._passes - (self._stands and not last)
-
-    @property
-    def told(self) -> tuple[int, ...]:
-        """Rounds of each canvas, where there might have been some."""
-        return tuple(self.all_rounds) if self._most and not (self._auto and len(self.all_rounds) == 1) else ()
+        return self.earlier_steps + self._judging_passes - (self._stands and not last)
 
     def close(self) -> None:
-        """The canvas is done."""
-        self.all_rounds.append(self.rounds)
-        self._begin()
+        """Go on to the next canvas."""
+        self._all_rounds.append(self._rounds)
+        self._open()
+
+    def _move(self, to: VerifierState) -> VerifierState:
+        assert to in _TRANSITIONS[self.state], f"{self.state} does not lead to {to}"
+        self.state = to
+        return to

@@ -12,47 +12,58 @@ from gesso.nn.lora import LoraExperts, LoraLinear
 
 
 class AdapterSwitch:
-    """Reads adapters at start; `activate` puts the layers of one in the place of those they wrap.
+    """Reads adapters with `load`; `activate` puts the layers of one in the place of those they wrap.
 
     The base weights are held once, and an adapter's deltas stay beside them, unmerged.
     """
 
-    def __init__(self, model: DiffusionGemma, folders: Mapping[str, Path]) -> None:
-        """Read every adapter; none is active yet.
+    def __init__(self, model: DiffusionGemma) -> None:
+        self._model = model
+        self._layers: dict[str, dict[str, LoraLinear | LoraExperts]] = {}
+        self._active: str | None = None
+
+    def load(self, folders: Mapping[str, Path]) -> None:
+        """Read adapters; none is active afterwards. A name that is known already means the new one from here on.
 
         Raises:
             CheckpointError: an adapter is damaged or does not fit the model.
         """
-        self._model = model
-        self._layers: dict[str, dict[str, LoraLinear | LoraExperts]] = {}
-        self._active: str | None = None
+        self.activate(None)
         for name, folder in folders.items():
-            load_adapter(model, folder)
-            self._layers[name] = dict(adapted(model))
+            load_adapter(self._model, folder)
+            self._layers[name] = dict(adapted(self._model))
             self._take_off(name)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the adapters, in the order they were read."""
         return tuple(self._layers)
 
     def check(self, name: str | None) -> None:
-        """Raises OptionError where there is no adapter of that name."""
+        """Refuse a name that no adapter has.
+
+        Raises:
+            OptionError: the message says which there are.
+        """
         if name is not None and name not in self._layers:
             known = ", ".join(sorted(self._layers)) or "none"
-            raise OptionError(f"no adapter {name!r}; known: {known}")
+            raise OptionError(f"no adapter {name!r}; known: {known}", option="adapter")
 
-    def activate(self, name: str | None) -> None:
-        """Compute with the adapter `name`, or with the base weights alone."""
+    def activate(self, name: str | None) -> bool:
+        """Compute with the adapter `name`, or with the base weights alone; returns whether that is a change.
+
+        Raises:
+            OptionError: there is no such adapter.
+        """
         if name == self._active:
-            return
+            return False
         self.check(name)
         if self._active is not None:
             self._take_off(self._active)
         for place, layer in self._layers.get(name, {}).items() if name is not None else ():
             self._put(place, layer)
         self._active = name
-        if self._model.replays is not None:
-            self._model.replays.forget()
+        return True
 
     def _take_off(self, name: str) -> None:
         for place, layer in self._layers[name].items():

@@ -6,8 +6,12 @@ from typing import Any
 import torch
 
 from gesso.config import ModelConfig
+from gesso.generation import STRATEGIES, GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.models.vision_config import read_vision_config
+from gesso.models.vision_loading import has_vision
+from gesso.options import options_of
 
 
 def parameters(config: ModelConfig) -> tuple[int, int]:
@@ -24,6 +28,13 @@ def parameters(config: ModelConfig) -> tuple[int, int]:
 def folder_bytes(folder: Path) -> int:
     """Bytes of the weights in a folder."""
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def _vision(folder: Path, config: ModelConfig) -> str:
+    if not has_vision(folder):
+        return "described, without weights: text only" if config.vision_config else "none"
+    tower = read_vision_config(config.vision_config or {})
+    return f"{tower.num_hidden_layers} layers, {tower.hidden_size} wide"
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -46,10 +57,18 @@ def describe(folder: Path) -> dict[str, Any]:
         "context": config.max_position_embeddings,
         "canvas_length": config.canvas_length,
         "max_denoising_steps": defaults.max_denoising_steps,
-        "entropy_bound": defaults.entropy_bound,
-        "temperatures": f"{defaults.t_max} to {defaults.t_min}",
-        "stability_threshold": defaults.stability_threshold,
-        "confidence_threshold": defaults.confidence_threshold,
+        **_strategies(defaults),
         "bf16_bytes": 2 * total,
-        "vision": "described, not read" if config.vision_config else "none",
+        "vision": _vision(folder, config),
     }
+
+
+def _strategies(defaults: GenerationConfig) -> dict[str, Any]:
+    """The sampler, the schedule and the stopping rule with their options."""
+    facts: dict[str, Any] = {}
+    for role in STRATEGIES:
+        chosen = getattr(defaults, f"{role}_options")
+        facts |= {role: getattr(defaults, role)} | {name: getattr(chosen, name) for name in options_of(type(chosen))}
+    if {"t_min", "t_max"} <= facts.keys():
+        facts["temperatures"] = f"{facts['t_max']} to {facts['t_min']}"
+    return facts

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
-from gesso.models.replay import Replays
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
 from gesso.nn.mlp import MLP
@@ -90,8 +89,6 @@ class DiffusionGemma(nn.Module):
         self.ropes: dict[AttentionKind, RopeTable] = {
             layer.kind: RopeTable(config.rope(layer.kind), layer.head_dim) for layer in config.layers
         }
-        self.replays: Replays | None = None
-        """Plays denoising passes back instead of telling the device of every kernel; None runs them all."""
 
     @property
     def reference_parameter(self) -> Tensor:
@@ -116,7 +113,7 @@ class DiffusionGemma(nn.Module):
             max_write_len: the most tokens that will be written at once, where it is known: a chunk or a canvas.
         """
         if batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {batch_size}")
+            raise OptionError(f"batch_size must be at least 1, got {batch_size}", option="batch_size")
         return KVCache(
             [SequenceCache(self.config, self.dtype, self.device, max_seq_len, max_write_len) for _ in range(batch_size)]
         )
@@ -126,6 +123,12 @@ class DiffusionGemma(nn.Module):
         for i, (layer, block) in enumerate(zip(self.config.layers, self.layers, strict=True)):
             assert isinstance(block, Block)
             yield i, layer.kind, block
+
+    def fix_positions(self, positions: int) -> None:
+        """Make the tables of positions for so many, here and now. They are not replaced from here on, so that a CUDA
+        graph may keep their addresses; without this they grow as they are needed."""
+        for table in self.ropes.values():
+            table.fix(positions, self.device, self.dtype)
 
     def rope(self, positions_N: Tensor, longest: int) -> dict[AttentionKind, tuple[Tensor, Tensor]]:
         """cos and sin for each kind of layer; positions are below `longest`."""
@@ -159,15 +162,7 @@ class DiffusionGemma(nn.Module):
     ) -> Tensor:
         """One denoising pass of canvases of any widths, laid flat, up to the final norm [N, D]; what is committed in
         the cache stays as it is."""
-
-        def work(tokens_N: Tensor, self_conditioning_ND: Tensor | None) -> Tensor:
-            return self._layers(tokens_N, widths, cache, self_conditioning_ND, causal=False)
-
-        if self.replays is None or self_conditioning_ND is None:
-            return work(canvas_N, self_conditioning_ND)
-        return self.replays.run(
-            work, canvas_N.to(self.device), widths, cache, self_conditioning_ND, self.reference_parameter.data_ptr()
-        )
+        return self._layers(canvas_N, widths, cache, self_conditioning_ND, causal=False)
 
     def _layers(
         self,

@@ -66,11 +66,11 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps") from None
+        raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps", option="device") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise OptionError("device cuda: PyTorch finds no CUDA device here")
+        raise OptionError("device cuda: PyTorch finds no CUDA device here", option="device")
     if device.type == "mps" and not torch.backends.mps.is_available():
-        raise OptionError("device mps: PyTorch finds no Metal device here")
+        raise OptionError("device mps: PyTorch finds no Metal device here", option="device")
     return device
 
 
@@ -80,7 +80,7 @@ def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dt
         small = device.type == "cpu" and 4 * parameters <= CPU_FLOAT32_BYTES
         name = "float32" if small else "bfloat16"
     if name not in DTYPES:
-        raise OptionError(f"dtype {name!r} does not exist; known: auto, {', '.join(DTYPES)}")
+        raise OptionError(f"dtype {name!r} does not exist; known: auto, {', '.join(DTYPES)}", option="dtype")
     return DTYPES[name]
 
 

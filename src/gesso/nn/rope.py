@@ -4,8 +4,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.config import RopeConfig
+from gesso.errors import OptionError
+
+_ROWS = 2**14
+"""Positions whose angles are held at a time."""
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
@@ -14,33 +19,72 @@ def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
     `proportional` keeps the exponents over the whole head and sets the pairs past
     `partial_rotary_factor` to zero: they are not turned.
     """
-    rotated = int(rope.partial_rotary_factor * head_dim // 2) if rope.rope_type == "proportional" else head_dim // 2
-    exponents = torch.arange(0, 2 * rotated, 2, dtype=torch.float32) / head_dim
-    frequencies = torch.zeros(head_dim // 2)
-    frequencies[:rotated] = 1.0 / rope.rope_theta**exponents / rope.factor
+    turned = _turned_pairs(rope, head_dim)
+    exponents = torch.arange(0, 2 * turned, 2, dtype=torch.float32, device="cpu") / head_dim
+    frequencies = torch.zeros(head_dim // 2, device="cpu")
+    frequencies[:turned] = 1.0 / rope.rope_theta**exponents / rope.factor
     return frequencies
 
 
+def _turned_pairs(rope: RopeConfig, head_dim: int) -> int:
+    """Pairs of a head that have a frequency."""
+    return int(rope.partial_rotary_factor * head_dim // 2) if rope.rope_type == "proportional" else head_dim // 2
+
+
 class RopeTable:
-    """cos and sin of every position up to the longest asked for so far; grows by doubling."""
+    """cos and sin of positions; only the pairs that are turned are stored, one number for both of a pair.
+
+    Life cycle: a table grows by doubling up to the longest position asked for. `fix` makes it for so many positions at
+    once and for ever: what keeps its address, a CUDA graph say, may rely on it.
+    """
 
     def __init__(self, rope: RopeConfig, head_dim: int) -> None:
         self._rope, self._head_dim = rope, head_dim
+        self._turned = _turned_pairs(rope, head_dim)
         self._table: Tensor | None = None
+        self._fixed: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table as it is."""
+        return 0 if self._table is None else self._table.nbytes
+
+    def fix(self, positions: int, device: torch.device, dtype: torch.dtype) -> None:
+        """Make the table for positions below `positions`; it does not grow from here on."""
+        self._fixed = positions
+        if not self._serves(positions, device, dtype):
+            self._table = self._make(positions, device, dtype)
 
     def lookup(self, positions_N: Tensor, longest: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin, each [N, 1, K], for positions below `longest`, in `dtype`."""
-        table = self._table
-        if table is None or table.shape[1] < longest or table.device != positions_N.device or table.dtype != dtype:
+        """cos and sin, each [N, 1, K], for positions below `longest`, in `dtype`.
+
+        Raises:
+            OptionError: `longest` is past the positions that the table is fixed to.
+        """
+        if self._fixed is not None and longest > self._fixed:
+            raise OptionError(f"{longest} tokens are past the {self._fixed} that the tables of positions are made for")
+        if not self._serves(longest, positions_N.device, dtype):
             length = max(256, 1 << (longest - 1).bit_length())
-            angles = torch.arange(length, dtype=torch.float32)[:, None] * inverse_frequencies(
-                self._rope, self._head_dim
-            )
-            angles = torch.cat((angles, angles), dim=-1)
-            table = torch.stack((angles.cos(), angles.sin())).to(positions_N.device, dtype)
-            self._table = table
-        cos, sin = table[:, positions_N].unsqueeze(2)
-        return cos, sin
+            self._table = self._make(self._fixed or length, positions_N.device, dtype)
+        assert self._table is not None
+        cos_NR, sin_NR = self._table[:, positions_N]
+        if still := self._head_dim // 2 - self._turned:
+            cos_NR, sin_NR = F.pad(cos_NR, (0, still), value=1.0), F.pad(sin_NR, (0, still))
+        return torch.cat((cos_NR, cos_NR), dim=-1).unsqueeze(1), torch.cat((sin_NR, sin_NR), dim=-1).unsqueeze(1)
+
+    def _serves(self, longest: int, device: torch.device, dtype: torch.dtype) -> bool:
+        table = self._table
+        return table is not None and table.shape[1] >= longest and (table.device, table.dtype) == (device, dtype)
+
+    def _make(self, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The table [2, length, R], of angles in fp32 on the host, some rows at a time."""
+        frequencies_R = inverse_frequencies(self._rope, self._head_dim)[: self._turned]
+        table = torch.empty(2, length, self._turned, device=device, dtype=dtype)
+        for start in range(0, length, _ROWS):
+            positions = torch.arange(start, min(start + _ROWS, length), dtype=torch.float32, device="cpu")
+            angles = positions[:, None] * frequencies_R
+            table[:, start : start + _ROWS] = torch.stack((angles.cos(), angles.sin())).to(device, dtype)
+        return table
 
 
 def apply_rope(x_NHK: Tensor, cos_N1K: Tensor, sin_N1K: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ access = logging.getLogger("gesso.access")
 
 @dataclass(slots=True)
 class Record:
-    """What the log says of a request. Endpoints find it as `request.state.record`."""
+    """Holds what the access log says of one request. Endpoints find it as `request.state.record`."""
 
     request_id: str
     outcome: str = "answered"
@@ -34,14 +34,14 @@ class Record:
     """Only where prompts are to be logged."""
 
     def add(self, result: GenerationResult) -> None:
-        """Count a finished choice."""
+        """Adds a finished choice to the counts."""
         self.prompt_tokens += result.prompt_tokens
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
 
 
 class AccessLog:
-    """The outermost layer of the application."""
+    """Logs every request: the outermost layer of the application."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app

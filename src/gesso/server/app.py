@@ -31,7 +31,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
-    """The ASGI application over a service that is started. It does not close the service."""
+    """Builds the ASGI application over an engine that is started, which it does not close."""
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
     layers = [Middleware(AccessLog, metrics=metrics)]

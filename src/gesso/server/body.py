@@ -12,10 +12,10 @@ from gesso.server.errors import ApiError
 
 
 class JsonRequest(Request):
-    """A request whose body is strict JSON: no NaN, no half characters, no nesting past 200 levels."""
+    """Takes only strict JSON as its body: no NaN, no half characters, no nesting past 200 levels."""
 
     async def body(self) -> bytes:
-        """The whole body, never empty.
+        """Reads the whole body, which is never empty.
 
         Raises:
             ApiError: it is no JSON by its type, too large, or empty.
@@ -37,7 +37,7 @@ class JsonRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """The parsed body, an object.
+        """Parses the body, which is an object.
 
         Raises:
             ApiError: it is no JSON, or no object.
@@ -52,7 +52,7 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route whose handler meets a `JsonRequest`."""
+    """Gives its handler a `JsonRequest`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

@@ -36,7 +36,7 @@ from gesso.text.tool_calls import ToolCall as ParsedCall
 
 
 def chat_routes(context: Context) -> APIRouter:
-    """The endpoint over this service."""
+    """Makes the route of chat completions over this engine."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post(
@@ -46,7 +46,7 @@ def chat_routes(context: Context) -> APIRouter:
         tags=["completions"],
     )
     async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
-        """An answer to messages, whole or as a stream of chunks."""
+        """Answers messages, whole or as a stream of chunks."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         context.check_length(body.max_completion_tokens, "max_completion_tokens")
@@ -77,7 +77,7 @@ def chat_routes(context: Context) -> APIRouter:
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
-    """The options of choice `choice`: a given seed counts up."""
+    """Returns the options of choice number `choice`, whose seed is the given one plus that number."""
     return {**options, "seed": options["seed"] + choice} if "seed" in options else options
 
 
@@ -108,7 +108,7 @@ def _finish_reason(result: GenerationResult) -> Finish:
 
 
 def wire_call(call: ParsedCall, index: int | None = None) -> ToolCall:
-    """A call with a fresh id; `index` counts the calls of a streamed choice."""
+    """Returns a tool call as clients read it, with a fresh id; `index` counts the calls of a streamed choice."""
     number = {} if index is None else {"index": index}
     function = FunctionCall(name=call.name, arguments=call.arguments)
     return ToolCall(**number, id=f"call_{secrets.token_hex(12)}", type="function", function=function)

@@ -29,7 +29,7 @@ MAX_FRAMES = 32
 
 
 class Choices:
-    """Choices that are being generated."""
+    """Follows the choices of one HTTP request from the engine's thread to the event loop."""
 
     def __init__(self, metrics: Metrics, record: Record) -> None:
         self._record = record
@@ -46,7 +46,7 @@ class Choices:
     async def submit(
         cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request]
     ) -> "Choices":
-        """Queue all of them, or none.
+        """Queues all of them, or none.
 
         Raises:
             UserError: a bad request.
@@ -102,17 +102,18 @@ class Choices:
         self._arrived.set()
 
     def cancel(self) -> None:
-        """End all choices at once."""
+        """Cancels all choices."""
         for ticket in self.tickets:
             ticket.cancel()
 
     @property
     def position(self) -> int:
-        """Requests before the foremost choice in the queue."""
+        """Counts the requests before the foremost choice in the queue."""
         return min((ticket.position for ticket in self.tickets), default=0)
 
     async def events(self, patience: float | None = None) -> AsyncIterator[tuple[int, Event] | None]:
-        """Events with the number of their choice until all are finished; None after `patience` seconds without any.
+        """Yields events with the number of their choice until all are finished, and None after `patience` seconds
+        without any.
 
         Raises:
             ApiError: a choice failed, or was ended by the server's end.
@@ -138,7 +139,7 @@ class Choices:
             yield choice, event
 
     async def wait(self, receive: Receive) -> list[GenerationResult]:
-        """All results, in the order of the choices; a client that hangs up ends them.
+        """Returns all results in the order of the choices; they are cancelled when the client disconnects.
 
         Raises:
             ApiError: as `events`.
@@ -153,7 +154,7 @@ class Choices:
         return [self.results[number] for number in range(len(self.tickets))]
 
     async def watch(self, receive: Receive) -> None:
-        """Cancel when the client hangs up."""
+        """Cancels the choices when the client disconnects."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self._record.outcome = "client_disconnected"

@@ -13,11 +13,12 @@ from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
+from gesso.server.option_fields import field_of
 from gesso.server.schema import Strict, contradiction
 
 
 class ChooseRequest(Strict):
-    """A prompt, as messages or as a text without the chat template, and the answers to compare."""
+    """Scores given answers to a prompt, which is messages or a text without the chat template."""
 
     model: str
     messages: Messages | None = None
@@ -25,7 +26,7 @@ class ChooseRequest(Strict):
     options: Annotated[
         list[Annotated[str, StringConstraints(min_length=1)]], Field(min_length=2, max_length=MOST_OPTIONS)
     ]
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    seed: Annotated[int, field_of("seed")] | None = None
     user: str | None = None
 
     @model_validator(mode="after")
@@ -36,7 +37,8 @@ class ChooseRequest(Strict):
 
 
 class ChosenOption(BaseModel):
-    """Shares are among the given answers; log-probabilities are in nats."""
+    """Holds the scores of one answer: shares are probabilities normalised over the given answers, log-probabilities
+    are in nats."""
 
     text: str
     denoising: float
@@ -47,7 +49,7 @@ class ChosenOption(BaseModel):
 
 
 class Chosen(BaseModel):
-    """All answers, in the order they were given."""
+    """Holds the scores of all answers, in the order in which they were given."""
 
     object: Literal["choice"]
     id: str
@@ -62,12 +64,12 @@ class Chosen(BaseModel):
 
 
 def choose_routes(context: Context) -> APIRouter:
-    """The endpoint over this service."""
+    """Makes the route of option scoring over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["control"])
 
     @router.post("/v1/choose", response_model=None, responses={200: {"model": Chosen}})
     async def choose_one(body: ChooseRequest, http: HttpRequest) -> Response:
-        """How likely each of the given answers is, by a denoising pass and by the causal pass; uncalibrated."""
+        """Scores how likely each of the given answers is, by a denoising pass and by the causal pass; uncalibrated."""
         adapter = context.adapter(body.model)
         if context.settings.log_prompts:
             http.state.record.prompt = body.model_dump(include={"messages", "prompt", "options"}, exclude_none=True)

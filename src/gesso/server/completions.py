@@ -23,7 +23,7 @@ from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, co
 
 
 def completion_routes(context: Context) -> APIRouter:
-    """The endpoint over this service."""
+    """Makes the route of text completions over this engine."""
     router = APIRouter(route_class=JsonRoute)
 
     @router.post(
@@ -33,7 +33,8 @@ def completion_routes(context: Context) -> APIRouter:
         tags=["completions"],
     )
     async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
-        """What follows a text, or each of several, or stands between it and `suffix`; without the chat template."""
+        """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
+        template."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:

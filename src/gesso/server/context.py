@@ -53,7 +53,7 @@ class Context:
     @property
     def max_model_len(self) -> int:
         """Tokens that a prompt and its answer may have together."""
-        longest = self.service.engine.model.config.max_position_embeddings
+        longest = self.service.engine.runner.max_model_len
         return min(longest, self.service.limits.max_model_len or longest)
 
     @property

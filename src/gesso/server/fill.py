@@ -15,7 +15,7 @@ from gesso.control.job import Job
 from gesso.errors import OptionError, TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
-from gesso.server.errors import ApiError
+from gesso.server.errors import ApiError, said
 from gesso.server.fill_models import Extra, Filled, FilledPart, FillRequest, Infilled, InfillRequest, Timings
 from gesso.server.messages import sampling_options
 from gesso.server.requests import CompletionRequest
@@ -28,12 +28,12 @@ EXTRA_SHARE = 4
 
 
 def fill_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of infilling over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["control"])
 
     @router.post("/v1/fill", response_model=None, responses={200: {"model": Filled}})
     async def fill_text(body: FillRequest, http: HttpRequest) -> Response:
-        """A text with its holes filled; all around them comes back byte for byte."""
+        """Fills the holes of a text; all around them comes back byte for byte."""
         adapter = context.adapter(body.model)
         context.check_length(body.max_tokens, "max_tokens")
         if context.settings.log_prompts:
@@ -43,7 +43,7 @@ def fill_routes(context: Context) -> APIRouter:
             **body.model_dump(include={"seed", "temperature", "top_p", "top_k"}),
         }
         if body.diffusion is not None:
-            settings |= body.diffusion.model_dump(exclude={"draft_frames"})
+            settings |= body.diffusion.options()
         job = fill(
             context.service.engine,
             body.text,
@@ -68,7 +68,7 @@ def fill_routes(context: Context) -> APIRouter:
 
     @router.post("/infill", response_model=None, responses={200: {"model": Infilled}})
     async def infill(body: InfillRequest, http: HttpRequest) -> Response:
-        """What belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
+        """Fills in what belongs at the cursor of an editor, in the shape of llama.cpp's answer."""
         model = body.model or context.settings.served_model_name
         adapter = context.adapter(model)
         if context.settings.log_prompts:
@@ -100,7 +100,7 @@ def fill_routes(context: Context) -> APIRouter:
 
 
 async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
-    """A completion between its prompt and its suffix, as they are, without the chat template."""
+    """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
     settings = sampling_options(body)
     stop = settings.pop("stop", ())
@@ -137,8 +137,8 @@ async def _run(context: Context, job: Job[FillResult], http: HttpRequest, param:
     except TextError as error:
         raise ApiError(400, str(error), param=param) from None
     except OptionError as error:
-        if str(error).startswith("instruction"):
-            raise ApiError(400, str(error), param="instruction" if param == "text" else param) from None
+        if error.option == "instruction":
+            raise ApiError(400, said(error), param="instruction" if param == "text" else param) from None
         raise
 
 

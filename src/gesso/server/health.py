@@ -13,14 +13,20 @@ def health_routes(context: Context) -> APIRouter:
     """The endpoints over this service."""
     router = APIRouter(tags=["health"])
 
+    def check_engine() -> None:
+        if (failure := context.service.failure) is not None:
+            raise ApiError(503, f"the engine has failed: {failure}", code="engine_failed")
+
     @router.get("/health")
     async def health() -> Status:
-        """Whether the server answers."""
+        """Whether the server answers: 503 once its engine has failed for good, and it has to be started anew."""
+        check_engine()
         return Status(status="ok")
 
     @router.get("/ready")
     async def ready() -> Status:
-        """Whether it takes requests: 503 before the model runs and from the signal to stop."""
+        """Whether it takes requests: 503 before the model runs, from the signal to stop, and once the engine failed."""
+        check_engine()
         if not context.service.ready:
             raise ApiError(503, "the server takes no requests", code="not_ready")
         return Status(status="ready")

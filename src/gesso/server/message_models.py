@@ -52,8 +52,8 @@ class ToolCall(Strict):
 
 
 class AssistantMessage(Strict):
-    """An earlier answer, as this server gave it. Thoughts are taken and left out of the prompt, as the model's chat
-    format has it."""
+    """Repeats an earlier answer, as this server gave it. Its reasoning is taken and left out of the prompt, as the
+    model's chat format has it."""
 
     role: Literal["assistant"]
     content: Content | None = None

@@ -6,13 +6,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gesso.constraints.compile import automata_stats
 from gesso.engine.async_engine import AsyncEngine
+from gesso.engine.constraint import table_stats
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counts of the service, read when asked for, and what is observed on the way."""
+    """Collects the engine's counts when it is asked, and what is observed on the way."""
 
     def __init__(self, service: AsyncEngine) -> None:
         self._registry = CollectorRegistry()
@@ -34,7 +36,7 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """All of them in Prometheus's text format."""
+        """Writes all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
@@ -43,7 +45,8 @@ class _ServiceCollector(Collector):
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        stats = self._service.stats()
+        stats, automata, tables = self._service.stats(), automata_stats(), table_stats()
+        evictions = automata.evictions + tables.evictions
         share = stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0
         per_forward = stats.completion_tokens / stats.canvas_steps if stats.canvas_steps else 0.0
         gauges = {
@@ -54,6 +57,9 @@ class _ServiceCollector(Collector):
             "cache_bytes": ("Memory of running requests' caches.", stats.cache_bytes),
             "prefix_bytes": ("Memory of stored prefixes.", stats.prefix_bytes),
             "kv_memory_bytes": ("The bound on both.", stats.kv_memory),
+            "constraint_bytes": ("Memory of compiled constraints, on the host.", automata.bytes),
+            "constraint_table_bytes": ("Memory of their inference tables, on the model's device.", tables.bytes),
+            "engine_up": ("1 until the engine has failed for good.", int(self._service.failure is None)),
             "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
         }
         counters = {
@@ -63,6 +69,11 @@ class _ServiceCollector(Collector):
             "prompt_tokens": ("Tokens of prompts.", stats.prompt_tokens),
             "cached_tokens": ("Tokens of prompts that came from the prefix store.", stats.cached_tokens),
             "completion_tokens": ("Tokens generated.", stats.completion_tokens),
+            "crashed_passes": ("Passes of the model that failed.", stats.crashed_passes),
+            "prefix_failures": ("Stored prefixes that could not be copied or used.", stats.prefix_failures),
+            "constraint_hits": ("Constraints and vocabulary trees found compiled.", automata.hits),
+            "constraint_misses": ("Constraints and vocabulary trees that were compiled.", automata.misses),
+            "constraint_evictions": ("Constraints and tables let go for want of room.", evictions),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"gesso_{name}", text, value=value)

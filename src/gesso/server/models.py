@@ -7,7 +7,7 @@ from gesso.server.responses import ModelCard, ModelList
 
 
 def model_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of models over this engine."""
     router = APIRouter(tags=["models"])
     name = context.settings.served_model_name
 
@@ -25,12 +25,12 @@ def model_routes(context: Context) -> APIRouter:
 
     @router.get("/v1/models")
     async def models() -> ModelList:
-        """All models that a request may name."""
+        """Lists the models that a request may name."""
         return ModelList(object="list", data=[card(model) for model in context.models])
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> ModelCard:
-        """One of them."""
+        """Describes one model."""
         context.adapter(model)
         return card(model)
 

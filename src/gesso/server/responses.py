@@ -27,7 +27,7 @@ class Usage(BaseModel):
 
 
 class DiffusionReport(BaseModel):
-    """How a choice was denoised."""
+    """Reports how a choice was denoised."""
 
     seed: int
     denoising_steps: list[int]
@@ -114,7 +114,7 @@ class ChunkChoice(BaseModel):
 
 
 class Draft(BaseModel):
-    """One canvas after one denoising step; the lists are of equal length."""
+    """Shows one canvas after one denoising step; the lists are of equal length."""
 
     canvas: int
     step: int
@@ -156,7 +156,7 @@ class TextChoice(BaseModel):
 
 
 class TextCompletion(BaseModel):
-    """Also the chunks of its stream."""
+    """Answers a text completion, whole or as a chunk of its stream."""
 
     id: str
     object: Literal["text_completion"]

@@ -27,29 +27,29 @@ LAST_WORDS = 5
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one.
+    """Opens a listening socket; port 0 takes a free one.
 
     Raises:
         OptionError: the address is not this machine's, or taken.
     """
     if not 0 <= port < 2**16:
-        raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}")
+        raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}", option="port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise OptionError(f"cannot listen at {host} port {port}: {reason}") from None
+        raise OptionError(f"cannot listen at {host} port {port}: {reason}", option="host") from None
 
 
 def address(listener: socket.socket) -> str:
-    """Where clients find the server."""
+    """Tells the address at which clients find the server."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """uvicorn, with a closing time before its end. Without signals, `stop` begins it."""
+    """Runs uvicorn with a draining time before its end, which a signal or `stop` begins."""
 
     def __init__(self, app: FastAPI, service: AsyncEngine, drain_seconds: float) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
 
     def stop(self) -> None:
-        """Begin to close; returns at once."""
+        """Begins to drain and returns at once."""
         self._closing.start()
 
     def _close(self) -> None:
@@ -79,7 +79,7 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
-        """A signal. It is not handed on when all is done, as uvicorn would: the exit code is ours."""
+        """Handles a signal, which is not raised again at the end, as uvicorn would: the exit code is ours."""
         if self._closing.ident is None:
             self.stop()
             return
@@ -92,7 +92,7 @@ class Server(uvicorn.Server):
 def serve(
     service: AsyncEngine, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
 ) -> int:
-    """Answer requests until a signal comes; returns the exit code. `started` is told the address."""
+    """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
     _log_to_stderr()
     server = Server(create_app(service, settings), service, settings.drain_seconds)
     service.start()

@@ -43,17 +43,17 @@ class Only:
 
 
 def only(*allowed: Any, because: str) -> Only:
-    """For a field of which only these values, and null, are supported."""
+    """Annotates a field of which only these values, and null, are supported."""
     return Only(allowed, because)
 
 
 def refused(because: str) -> Only:
-    """For a field of OpenAI's that is known and not supported; null counts as left out."""
+    """Annotates a field of OpenAI's that is known and not supported; null counts as left out."""
     return Only((), because)
 
 
 def contradiction(field: str, message: str) -> PydanticCustomError:
-    """What a model's validator raises about two fields that do not go together; `field` is the one to mend."""
+    """Makes the error of two fields that contradict each other; `field` is the one to change."""
     return PydanticCustomError("refused", "{because}", {"because": message, "field": field})
 
 

@@ -1,4 +1,4 @@
-"""What the server is told at its start."""
+"""Settings that a server is started with."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from gesso.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of one server. Defaults are safe on a machine that others can reach."""
+    """Configures one server. Defaults are safe on a machine that others can reach."""
 
     served_model_name: str
     """The model's id; an adapter's is this with `:NAME` behind it."""
@@ -23,10 +23,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.served_model_name:
-            raise OptionError("the served model name must not be empty")
+            raise OptionError("the served model name must not be empty", option="served_model_name")
         if not all(key and key.isascii() and key.isprintable() and " " not in key for key in self.api_keys):
-            raise OptionError("an API key must be printable ASCII without spaces, and not empty")
+            raise OptionError("an API key must be printable ASCII without spaces, and not empty", option="api_key")
         if not 0 <= self.drain_seconds < float("inf"):
-            raise OptionError(f"drain seconds must be a number of at least 0, got {self.drain_seconds}")
+            raise OptionError(
+                f"drain seconds must be a number of at least 0, got {self.drain_seconds}", option="drain_seconds"
+            )
         if self.max_body_bytes < 1:
-            raise OptionError(f"the body limit must be at least 1 byte, got {self.max_body_bytes}")
+            raise OptionError(
+                f"the body limit must be at least 1 byte, got {self.max_body_bytes}", option="max_body_bytes"
+            )

@@ -22,18 +22,18 @@ KEEP_ALIVE_SECONDS = 10.0
 
 
 def data(chunk: BaseModel, event: str | None = None) -> bytes:
-    """A chunk as one event. ASCII only: some clients break lines at characters that are no line ends here."""
+    """Encodes a chunk as one event. ASCII only: some clients break lines at characters that are no line ends here."""
     name = f"event: {event}\n" if event else ""
     return f"{name}data: {chunk.model_dump_json(exclude_unset=True, ensure_ascii=True)}\n\n".encode()
 
 
 def comment(text: str) -> bytes:
-    """A line that every client skips."""
+    """Encodes a comment, which every client skips."""
     return f": {text}\n\n".encode()
 
 
 class EventStream(Response):
-    """A stream of chunks. The choices end with the client, whichever way it goes."""
+    """Streams chunks as server-sent events. The choices are cancelled when the client disconnects."""
 
     media_type = "text/event-stream"
 

@@ -3,7 +3,7 @@
 from anyio import to_thread
 from fastapi import APIRouter
 
-from gesso.engine.prompt import prompt_ids
+from gesso.engine.prompt import encode_text, prompt_ids
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -20,16 +20,17 @@ def token_routes(context: Context) -> APIRouter:
 
     def ids(body: TokenizeRequest) -> list[int]:
         if body.messages is None:
-            return engine.tokenizer.encode(body.prompt or "")
+            return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
         return prompt_ids(
             template_messages(body.messages),
             engine.tokenizer,
             engine.template,
-            vocab_size=engine.model.config.vocab_size,
-            image_token_ids=engine.model.config.image_token_ids,
+            vocab_size=engine.config.vocab_size,
+            image_token_ids=engine.config.image_token_ids,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
+            max_tokens=context.max_model_len,
         )
 
     @router.post("/v1/tokenize")
@@ -49,7 +50,7 @@ def token_routes(context: Context) -> APIRouter:
         """The text of tokens, special ones included."""
         if body.model is not None:
             context.adapter(body.model)
-        size = engine.model.config.vocab_size
+        size = engine.config.vocab_size
         for place, token in enumerate(body.tokens):
             if token >= size:
                 message = f"token id {token} is outside the vocabulary of {size}"

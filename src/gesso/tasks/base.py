@@ -25,6 +25,12 @@ class Example:
     answer: str
     source: str = ""
     """The text that the answer changes a little, where there is one."""
+    kind: str = ""
+    """What an evaluation may report it under, beside its task."""
+    history: tuple[str, ...] = ()
+    """Earlier turns of the conversation, the user's and the model's by turns."""
+    tools: tuple[str, ...] = ()
+    """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
 
 
 class Task(Protocol):
@@ -46,6 +52,10 @@ class Task(Protocol):
         It is drawn again until its prompt is held out and new. The training distribution unless a task says otherwise.
         """
         return self.sample(rng)
+
+    def split_key(self, example: Example) -> str:
+        """The text whose hash says which side of the split it is on: its prompt, unless a task says otherwise."""
+        return example.prompt
 
     def group(self, example: Example) -> str:  # noqa: ARG002
         """Name of the group under which an evaluation reports `example` apart; empty for none."""
@@ -82,7 +92,7 @@ def _stream(tasks: list[Task], weights: list[float], rng: random.Random) -> Iter
         task = rng.choices(tasks, weights)[0]
         example = task.sample(rng)
         # Drawing again from the same task keeps the weights exact whatever share of a task is held out.
-        while held_out(example.prompt):
+        while held_out(task.split_key(example)):
             example = task.sample(rng)
         yield example
 
@@ -99,8 +109,9 @@ def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
         if len(found) >= n:
             break
         example = task.sample_evaluation(rng, len(found))
-        if held_out(example.prompt):
-            found.setdefault(example.prompt, example)
+        key = task.split_key(example)
+        if held_out(key):
+            found.setdefault(key, example)
     if len(found) < n:
         raise ValueError(f"task {task.name!r} gave only {len(found)} of {n} distinct held-out prompts")
     return list(found.values())

@@ -10,16 +10,21 @@ from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
+from gesso.tasks.skills.catalogue import SKILLS
+from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
 from gesso.tasks.sudoku import SPARSE, Sudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
-TASKS: dict[str, Task] = {task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql())}
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *(s for s in SKILLS if s.name != "filling"))
+}
 
-TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE)}
-"""And those that differ in what training draws alone."""
+TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "filling": Filling()}
+"""And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 

@@ -1,4 +1,4 @@
-"""Tokens in, text out: token by token, with the answer, the thoughts and the tool calls kept apart.
+"""Tokens in, text out: token by token, with the answer, the reasoning and the tool calls kept apart.
 
 Nothing is shown that may still change: half of a character waits for its other bytes, text that may be the
 beginning of a stop string waits until it is known not to be, and a tool call waits for its end.
@@ -25,7 +25,7 @@ class IncrementalDecoder:
         self._context = self._shown = 0
 
     def feed(self, token: int) -> str:
-        """The text that `token` completes, perhaps none."""
+        """Returns the text that `token` completes, perhaps none."""
         self._ids.append(token)
         before = self._tokenizer.decode(self._ids[self._context : self._shown])
         after = self._tokenizer.decode(self._ids[self._context :])
@@ -35,7 +35,7 @@ class IncrementalDecoder:
         return after[len(before) :]
 
     def flush(self) -> str:
-        """What is still held back: a character that never became whole."""
+        """Returns what is still held back: a character that never became whole."""
         before = self._tokenizer.decode(self._ids[self._context : self._shown])
         after = self._tokenizer.decode(self._ids[self._context :])
         self._context = self._shown = len(self._ids)
@@ -51,7 +51,7 @@ class StopStrings:
         self.hit: str | None = None
 
     def feed(self, text: str) -> str:
-        """The text that is certainly before any stop string."""
+        """Returns the text that is certainly before any stop string."""
         self._held += text
         found = [(at, s) for s in self._stop if (at := self._held.find(s)) >= 0]
         if found:
@@ -75,7 +75,7 @@ class StopStrings:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What is new in the answer, in the thoughts and beside them."""
+    """Holds what one token added to the answer, to the reasoning and beside them."""
 
     text: str = ""
     reasoning: str = ""
@@ -92,7 +92,8 @@ class Delta:
 
 
 class OutputParser:
-    """One request's tokens to its answer, reasoning and tool calls. Stop strings are looked for in the answer alone.
+    """Parses one request's tokens into answer, reasoning and tool calls. Stop strings are looked for in the answer
+    alone.
 
     A tool call that cannot be read, or that the output ends in, is answer text as it stands, with a warning. White
     space after a call is answer text only if more of the answer follows before the next call.
@@ -122,20 +123,20 @@ class OutputParser:
         self.tool_calls: tuple[ToolCall, ...] = ()
         self.warnings: tuple[str, ...] = ()
         self.thought_tokens = 0
-        """Tokens of all thoughts so far: with their headers, without the tokens that open and close them."""
+        """Tokens of all reasoning so far: with their headers, without the tokens that open and close them."""
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string was found."""
+        """Tells whether a stop string was found."""
         return self._stop.hit is not None
 
     @property
     def thinking(self) -> bool:
-        """Whether the next token is part of a thought, or closes one."""
+        """Tells whether the next token is part of the reasoning, or closes it."""
         return self._thought is not None
 
     def feed(self, token: int) -> Delta:
-        """Take one token; returns what it adds."""
+        """Takes one token and returns what it adds."""
         if self._call:
             self._call.append(token)
             return self._add(self._take_call()) if token == self._call_close else Delta()
@@ -197,7 +198,7 @@ class OutputParser:
         return Delta(text, warnings=(f"malformed tool call: {why}",))
 
     def flush(self) -> Delta:
-        """What was held back, at the end of the output."""
+        """Returns what was held back, at the end of the output."""
         call = self._give_up_call("the output ends before it does") if self._call else Delta()
         reasoning = "" if self._thought is None else self._after_header(self._thought.flush())
         text = "" if self.stopped else self._after_space(self._answer.flush()) + self._stop.flush()

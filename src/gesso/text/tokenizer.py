@@ -1,7 +1,10 @@
 """A checkpoint's `tokenizer.json`, with the ids of the special tokens gesso looks for."""
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 
@@ -9,6 +12,8 @@ from gesso.errors import CheckpointError, TextError
 
 _PROBES = (*(256 * c for c in "ax 0.\n"), 128 * "a" + "!", 128 * "x" + "y", 128 * " " + "a", 64 * "0" + ".", 64 * "aB ")
 """Texts that are encoded once at load: expressions that take exponentially many steps mostly do so on runs."""
+UNBOUNDED = 256
+"""Characters that a token is taken to cover where nothing bounds them."""
 
 
 class Tokenizer:
@@ -54,6 +59,17 @@ class Tokenizer:
         """Number of tokens, special ones included."""
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
+    @functools.cached_property
+    def max_characters(self) -> int:
+        """Characters of a text that one of its tokens covers at most.
+
+        It is the length of the longest token, where the tokenizer maps every character to tokens. One that drops
+        characters, or takes many unknown ones for one token, may cover any number: it is taken to cover `UNBOUNDED`.
+        """
+        if not covers_all(self._tokenizer):
+            return UNBOUNDED
+        return max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)))
+
     def encode(self, text: str) -> list[int]:
         """Token ids of `text`.
 
@@ -86,6 +102,40 @@ def _is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException" and type(error).__module__.startswith("pyo3")
 
 
+def covers_all(tokenizer: tokenizers.Tokenizer) -> bool:
+    """Whether every character of a text makes tokens, and no token stands for more characters than it is long."""
+    model, added = tokenizer.model, tokenizer.get_added_tokens_decoder().values()
+    steps = [*_steps(tokenizer.normalizer), *_steps(tokenizer.pre_tokenizer)]
+    if isinstance(model, tokenizers.models.BPE):
+        falls_back = bool(model.byte_fallback)
+    else:  # the library tells of a Unigram model's in its JSON alone, at the end
+        falls_back = (
+            isinstance(model, tokenizers.models.Unigram) and b'"byte_fallback":true' in model.__getstate__()[-64:]
+        )
+    return (
+        (falls_back or any(step["type"] == "ByteLevel" for step in steps))
+        and all(_keeps_characters(step) for step in steps)
+        and not any(token.lstrip or token.rstrip for token in added)
+    )
+
+
+def _steps(part: Any) -> list[dict[str, Any]]:
+    """The steps of a normalizer or a pre-tokenizer, as its JSON says."""
+    if part is None:
+        return []
+    step = json.loads(part.__getstate__())
+    return list(step.get("normalizers") or step.get("pretokenizers") or [step])
+
+
+def _keeps_characters(step: Mapping[str, Any]) -> bool:
+    if step["type"] == "Replace":
+        pattern = step.get("pattern", {}).get("String")
+        return pattern is not None and len(step["content"]) >= len(pattern)
+    if step["type"] == "Split":
+        return str(step.get("behavior")) != "Removed"
+    return step["type"] in ("ByteLevel", "Metaspace", "Prepend", "Digits", "Lowercase", "NFD", "NFKD")
+
+
 class TokenIds(Tokenizer):
     """Stands in where a checkpoint has no tokenizer: prompts are ids, and texts are ids in angle brackets."""
 
@@ -97,6 +147,10 @@ class TokenIds(Tokenizer):
     @property
     def size(self) -> int:
         return 0
+
+    @functools.cached_property
+    def max_characters(self) -> int:
+        return UNBOUNDED
 
     def encode(self, text: str) -> list[int]:
         raise TextError(f"this checkpoint has no tokenizer.json to read {text[:20]!r} with; pass token ids")

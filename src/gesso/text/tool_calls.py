@@ -27,7 +27,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A function the model wants called."""
+    """Is a call of a function that the model asks for."""
 
     name: str
     arguments: str
@@ -35,7 +35,8 @@ class ToolCall:
 
 
 def parse_tool_call(text: str) -> ToolCall:
-    """The call in `text`, which is what stands between the call's two special tokens, other special tokens as text.
+    """Parses the call in `text`, which is what stands between the call's two special tokens, other special tokens as
+    text.
 
     Raises:
         TextError: what is wrong with it, and at which character (counted from 0).
@@ -67,21 +68,21 @@ class _Reader:
         self.at = found.end() if found else self.at
 
     def take(self, mark: str) -> bool:
-        """Step over `mark` if it is next."""
+        """Steps over `mark` if it is next."""
         self.skip_space()
         found = self.text.startswith(mark, self.at)
         self.at += len(mark) if found else 0
         return found
 
     def expect(self, *marks: str) -> str:
-        """Step over the one of `marks` that is next."""
+        """Steps over the one of `marks` that is next."""
         found = next((mark for mark in marks if self.take(mark)), None)
         if found is None:
             raise self.error(f"{' or '.join(map(repr, marks))} is missing")
         return found
 
     def match(self, pattern: re.Pattern[str], what: str) -> str:
-        """Step over what `pattern` finds here."""
+        """Steps over what `pattern` finds here."""
         self.skip_space()
         found = pattern.match(self.text, self.at)
         if found is None:
@@ -110,7 +111,7 @@ class _Reader:
         return number
 
     def string(self) -> str:
-        """What is before the next quote; the first one is behind."""
+        """Reads up to the next quote; the first one is behind."""
         end = self.text.find(QUOTE, self.at)
         if end < 0:
             self.at -= len(QUOTE)
@@ -119,7 +120,7 @@ class _Reader:
         return found
 
     def fields(self, depth: int) -> dict[str, Any]:
-        """An object whose brace is behind."""
+        """Reads an object whose brace is behind."""
         self.check(depth)
         found: dict[str, Any] = {}
         more = not self.take("}")
@@ -136,7 +137,7 @@ class _Reader:
         return found
 
     def items(self, depth: int) -> list[Any]:
-        """A list whose bracket is behind."""
+        """Reads a list whose bracket is behind."""
         self.check(depth)
         found: list[Any] = []
         more = not self.take("]")

@@ -122,6 +122,8 @@ class TrainConfig:
     """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
+    workers: int = 0
+    """Processes that make batches ahead of their steps; 0 makes each where it is trained on. The same result."""
     seed: int = 0
     checkpoint_every: int = 250
     keep_checkpoints: int = 2
@@ -141,7 +143,15 @@ class TrainConfig:
         for name in (*least_one, "evaluation_examples", "micro_batch_size", "own_draft_rounds"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
-        for name in ("learning_rate", "evaluate_every", "patience", "sample_every", "warmup_steps", "weight_decay"):
+        for name in (
+            "learning_rate",
+            "evaluate_every",
+            "patience",
+            "sample_every",
+            "warmup_steps",
+            "weight_decay",
+            "workers",
+        ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:

@@ -1,5 +1,7 @@
 """A model on held-out prompts of a task."""
 
+import itertools
+import json
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -73,6 +75,7 @@ class _Answer:
 
     case: Example
     result: GenerationResult
+    text: str
     right: bool
     counts: Mapping[str, tuple[int, int]]
 
@@ -111,16 +114,14 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    requests = [
-        Request(case.prompt, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)
-    ]
+    requests = [_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)]
     started = time.monotonic()
     results = engine.generate_batch(requests)
     seconds = time.monotonic() - started
-    answers = [
-        _Answer(case, result, task.grade(case, result.text), task.counts(case, result.text))
-        for case, result in zip(cases, results, strict=True)
-    ]
+    answers = []
+    for case, result in zip(cases, results, strict=True):
+        text = _text(result)
+        answers.append(_Answer(case, result, text, task.grade(case, text), task.counts(case, text)))
     names = dict.fromkeys(name for case in cases if (name := task.group(case)))
     flags = [flag for result in results for flag in result.converged]
     return TaskScore(
@@ -130,8 +131,26 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
         converged=sum(flags) / len(flags),
         seconds=seconds,
         groups={name: GroupScore(**_figures([a for a in answers if task.group(a.case) == name])) for name in names},
-        wrong=tuple((a.case.prompt, a.case.answer, a.result.text) for a in answers if not a.right),
+        wrong=tuple((a.case.prompt, a.case.answer, a.text) for a in answers if not a.right),
     )
+
+
+def _request(case: Example, options: dict[str, Any]) -> Request:
+    """The example's prompt, after what was said before it, with the functions that it declares."""
+    if case.tools:
+        options["tools"] = [json.loads(tool) for tool in case.tools]
+    turns = [*case.history, case.prompt]
+    roles = itertools.cycle(("user", "assistant"))
+    messages = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
+    return Request(messages if case.history else case.prompt, options)
+
+
+def _text(result: GenerationResult) -> str:
+    """The answer as a task grades it: a call of a function, where that is all there is, as a JSON object."""
+    if len(result.tool_calls) != 1 or result.text.strip():
+        return result.text
+    (call,) = result.tool_calls
+    return json.dumps({"name": call.name, "arguments": json.loads(call.arguments)})
 
 
 def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:

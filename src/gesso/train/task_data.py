@@ -57,7 +57,7 @@ class TaskData:
 
     def _draw(self, task: Task, rng: random.Random, *, evaluation: bool = False) -> Conversation:
         example = task.sample(rng)
-        while held_out(example.prompt) != evaluation:
+        while held_out(task.split_key(example)) != evaluation:
             example = task.sample(rng)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
         answer, source = (

@@ -19,6 +19,7 @@ from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.train.ahead import batches
 from gesso.train.batch import Batch, make_batch
 from gesso.train.checkpoint import (
     Progress,
@@ -44,7 +45,7 @@ from gesso.train.records import (
     TrainingCallback,
     forget_after,
 )
-from gesso.train.step import LossModule, learning_rate, start_model, step_batch
+from gesso.train.step import LossModule, learning_rate, start_model
 
 
 def train(
@@ -82,9 +83,13 @@ class _Run:
         self.recipe, self.out, self.group = recipe, out, group
         self.callback = callback if group.leads else TrainingCallback()
         if group.size > 1 and recipe.train.sample_every:
-            raise OptionError("samples on the way are made by one process only: leave out sample_every")
+            raise OptionError(
+                "samples on the way are made by one process only: leave out sample_every", option="sample_every"
+            )
         if group.size > 1 and recipe.train.optimizer == "muon":
-            raise OptionError("muon is for one process: it makes whole matrices orthogonal, and they lie in parts")
+            raise OptionError(
+                "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
+            )
         out.mkdir(parents=True, exist_ok=True)
         if group.leads:
             remove_leftovers(out)
@@ -132,8 +137,8 @@ class _Run:
             return self._outcome(path, "patience" if first < last else reason)
         self.callback.started(first, last, sum(p.numel() for _, p in trained(self.model)))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-        for step in range(first, last):
-            denoiser, encoder, norm, count = self._step(step)
+        for step, batch in enumerate(batches(self.recipe, first, last), start=first):
+            denoiser, encoder, norm, count = self._step(step, batch)
             totals += torch.tensor([denoiser, encoder, norm])
             tokens += count
             steps += 1
@@ -176,10 +181,9 @@ class _Run:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
         return Outcome(last, best if best.exists() else None, reason)
 
-    def _step(self, step: int) -> tuple[float, float, float, int]:
+    def _step(self, step: int, batch: Batch) -> tuple[float, float, float, int]:
         """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
         config, group = self.recipe.train, self.group
-        batch = step_batch(self.recipe, step)
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
@@ -222,7 +226,9 @@ class _Run:
         config = self.recipe.train
         conversations = self.recipe.data.evaluation(config.evaluation_examples)
         if not conversations:
-            raise OptionError("evaluate_every looks at held-out examples, and the data holds none out")
+            raise OptionError(
+                "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"
+            )
         generator = torch.Generator().manual_seed(config.seed)
         totals = torch.zeros(2)
         canvas_tokens = target_tokens = 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
 from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7
+from gesso.train.recipes.skills import skills, skills_gpu
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3
 
@@ -20,6 +21,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,
     "sql": sql,
+    "skills": skills,
+    "skills-gpu": skills_gpu,
 }
 
 
@@ -30,5 +33,5 @@ def load_recipe(name: str) -> Recipe:
         OptionError: there is none.
     """
     if name not in RECIPES:
-        raise OptionError(f"no recipe {name!r}; known: {', '.join(sorted(RECIPES))}")
+        raise OptionError(f"no recipe {name!r}; known: {', '.join(sorted(RECIPES))}", option="recipe")
     return RECIPES[name]()

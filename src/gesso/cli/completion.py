@@ -1,0 +1,111 @@
+"""What a shell is offered when somebody presses Tab: models, the words that options take, and files.
+
+typer writes the scripts (`gesso --install-completion`) and offers commands and options by itself. Its scripts fall back
+to file names where nothing is offered, which is what an argument that is a file needs.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gesso.generation import engine_options
+from gesso.options import Choice, StrategyName
+
+COMPLETE = "_GESSO_COMPLETE"
+"""The variable with which a shell asks for completions."""
+
+WORDS: dict[str, Sequence[str]] = {
+    "dense": ("int8", "int4", "none"),
+    "device": ("auto", "cpu", "cuda", "mps"),
+    "dtype": ("auto", "float32", "bfloat16", "float16"),
+    "embedding": ("int8", "int4", "none"),
+    "experts": ("int8", "int4", "none"),
+    "method": ("lora", "qlora", "full"),
+    "optimizer": ("adamw", "adamw8bit", "muon"),
+    "peer": ("transformers",),
+    "precision": ("auto", "float32", "bfloat16"),
+    "quantize": ("int8", "int4", "fp8"),
+    "quantize_embedding": ("int8", "int4"),
+    "to": ("int8", "int4"),
+    "verify": ("auto", "0", "1", "2"),
+}
+"""What options take, by the names of their parameters, where the table of options does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One word that is offered, as typer's scripts want it."""
+
+    value: str
+    help: str | None = None
+    type: str = "plain"
+
+
+def offer_values(command: Any) -> None:
+    """Let every parameter of a command, and of the commands below it, offer its values."""
+    for parameter in command.params:
+        names = _known(parameter.name)
+        own = parameter.shell_complete
+        parameter.shell_complete = partial(_plain, own) if names is None else partial(_offered, names)
+    for child in getattr(command, "commands", {}).values():
+        offer_values(child)
+
+
+def _offered(names: Callable[[], Sequence[str]], _context: Any, incomplete: str) -> list[Item]:
+    return [Item(name) for name in names() if name.startswith(incomplete)]
+
+
+def _plain(own: Callable[..., list[Any]], context: Any, incomplete: str) -> list[Any]:
+    """What a parameter offers of its own; of a path nothing, so that the shell offers files."""
+    return [item for item in own(context, incomplete) if item.type == "plain"]
+
+
+def _known(name: str) -> Callable[[], Sequence[str]] | None:
+    if name in ("model", "task"):
+        return {"model": model_names, "task": _tasks}[name]
+    if name in WORDS:
+        return lambda: WORDS[name]
+    row = engine_options().get(name)
+    kind = None if row is None else row.kind
+    return (lambda: kind.words) if isinstance(kind, Choice | StrategyName) else None
+
+
+def _tasks() -> Sequence[str]:
+    from gesso.tasks.registry import TASKS
+
+    return tuple(TASKS)
+
+
+def model_names() -> Sequence[str]:
+    """Models that are bundled, and those in the local Hugging Face cache that look like ours.
+
+    A look at the folders: huggingface_hub takes longer to import than anybody waits for a Tab.
+    """
+    from gesso.models.hub import bundled
+
+    names = bundled()
+    for folder in sorted(_hub_cache().glob("models--*--*")):
+        configs = folder.glob("snapshots/*/config.json")
+        if any(_is_ours(path) for path in configs):
+            names.append(folder.name.removeprefix("models--").replace("--", "/", 1))
+    return names
+
+
+def _hub_cache() -> Path:
+    """Where huggingface_hub keeps what it fetched."""
+    if found := os.environ.get("HF_HUB_CACHE"):
+        return Path(found).expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return Path(os.environ.get("HF_HOME") or cache / "huggingface").expanduser() / "hub"
+
+
+def _is_ours(config: Path) -> bool:
+    from gesso.models.hf_config import MODEL_TYPE
+
+    try:
+        return f'"{MODEL_TYPE}"' in config.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False

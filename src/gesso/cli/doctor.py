@@ -1,0 +1,242 @@
+"""`gesso doctor`: what this machine has, what it can do, and what is missing."""
+
+import os
+import time
+from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import torch
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line.")]
+
+PARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "server": (
+        "gesso serve, chat --server",
+        {p: p for p in ("fastapi", "uvicorn", "pydantic", "prometheus-client", "httpx", "httptools", "uvloop")},
+    ),
+    "train": ("--plot, --tensorboard, --optimizer adamw8bit", {p: p for p in ("matplotlib", "tensorboard", "torchao")}),
+    "transformers": ("gesso bench --peer transformers", {"transformers": "transformers"}),
+    "pynvml": ("joules in gesso bench, on CUDA", {"pynvml": "nvidia-ml-py"}),
+}
+"""Optional parts: what each is for, and its modules with the packages they come in. The first two are extras."""
+EXTRAS = ("server", "train")
+NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "typer", "rich")
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)  # fmt: skip
+"""Environment variables that change how gesso works."""
+MATMUL = {"cpu": 512, "mps": 2048, "cuda": 4096}
+"""Rows and columns of the matrices that are multiplied, by kind of device."""
+SECONDS = 0.1
+"""That a rate is measured for, and the call that exceeds it."""
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Show versions, devices, measured rates and caches, and how to install what is missing."""
+    import json
+
+    from gesso.cli.progress import working
+
+    with working("asking the machine"):
+        facts = examine()
+    if as_json:
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        _show(facts)
+
+
+def examine() -> dict[str, Any]:
+    """All that `gesso doctor` tells. Sizes are bytes, rates are per second."""
+    import platform
+
+    import torch
+
+    from gesso.bench.machine import describe_machine
+
+    machine = describe_machine(torch.device("cpu"))
+    return {
+        "versions": {"python": platform.python_version(), "gesso": version_of("gesso")}
+        | {package: version_of(package) for package in NEEDED}
+        | {"transformers": version_of("transformers")},
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": {
+            "name": machine["cpu"],
+            "cores": machine["cores"],
+            "threads": machine["threads"],
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+        },
+        "devices": [_device(torch.device(name)) for name in _devices()],
+        "caches": _caches(),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "missing": _missing(),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """The version of an installed package; None where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        if package != "gesso":
+            return None
+        from gesso import __version__
+
+        return __version__  # run from its sources
+
+
+def _devices() -> list[str]:
+    import torch
+
+    found = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    return found + (["mps"] if torch.backends.mps.is_available() else []) + ["cpu"]
+
+
+def _device(device: "torch.device") -> dict[str, Any]:
+    import torch
+
+    from gesso.bench.machine import free_bytes
+    from gesso.models.loading import DTYPES
+
+    name, total = device.type, None
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        name, total = f"{found.name}, compute capability {found.major}.{found.minor}", found.total_memory
+    elif device.type == "cpu" and hasattr(os, "sysconf"):
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    rates = {dtype_name: _operations(device, dtype) for dtype_name, dtype in DTYPES.items()}
+    return {
+        "device": str(device),
+        "name": name,
+        "memory": total,
+        "free": free_bytes(device),
+        "matmul_operations": rates,
+    }
+
+
+def _operations(device: "torch.device", dtype: "torch.dtype") -> float | None:
+    """Multiplications and additions a second of a product of square matrices; None where there is no such product."""
+    import torch
+
+    from gesso.bench.machine import synchronise
+
+    size = MATMUL[device.type]
+    try:
+        left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        torch.mm(left, right)
+        synchronise(device)
+        best, until = float("inf"), time.perf_counter() + SECONDS
+        while time.perf_counter() < until:
+            started = time.perf_counter()
+            torch.mm(left, right)
+            synchronise(device)
+            best = min(best, time.perf_counter() - started)
+    except (RuntimeError, TypeError):
+        return None
+    return 2 * size**3 / best
+
+
+def _caches() -> dict[str, Any]:
+    from huggingface_hub import constants, get_token
+
+    path = Path(constants.HF_HUB_CACHE)
+    return {"hub": str(path), "bytes": folder_size(path), "logged_in": get_token() is not None}
+
+
+def folder_size(path: Path) -> int:
+    """Bytes of the files below a folder, each counted once; 0 where there is none."""
+    size, seen = 0, set()
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                found = (Path(folder) / name).lstat()
+            except OSError:
+                continue
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
+                size += found.st_size
+    return size
+
+
+def _missing() -> list[dict[str, Any]]:
+    """Optional parts that are not whole, and the command that installs each."""
+    import torch
+
+    found = []
+    for part, (use, modules) in PARTS.items():
+        if part == "pynvml" and not torch.cuda.is_available():
+            continue
+        absent = [package for module, package in modules.items() if find_spec(module.replace("-", "_")) is None]
+        if os.name == "nt":
+            absent = [package for package in absent if package != "uvloop"]
+        if absent:
+            what = _requirement(part) if part in EXTRAS else " ".join(absent)
+            found.append({"part": part, "for": use, "packages": absent, "install": f"pip install {what}"})
+    return found
+
+
+def _requirement(extra: str) -> str:
+    """What pip calls an extra of this installation: of a folder where it was installed from one."""
+    import json
+    from urllib.parse import urlparse
+    from urllib.request import url2pathname
+
+    try:
+        source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        source = {}
+    if not str(source.get("url", "")).startswith("file:"):
+        return f'"gesso[{extra}]"'
+    editable = "-e " if source.get("dir_info", {}).get("editable") else ""
+    return f'{editable}"{url2pathname(urlparse(source["url"]).path)}[{extra}]"'
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+
+    def section(title: str, rows: dict[str, str]) -> None:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in rows.items():
+            table.add_row(Text(f"  {name}"), Text(value))
+        console.print(Text(title, "bold"))
+        console.print(table)
+
+    section("versions", {name: found or "not installed" for name, found in facts["versions"].items()})
+    cpu = facts["cpu"]
+    processor = f"{cpu['name']}, {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}"
+    section("machine", {"system": facts["system"], "processor": processor})
+    for device in facts["devices"]:
+        rates = device["matmul_operations"].items()
+        total = "" if device["memory"] is None else f" of {_size(device['memory'])}"
+        rows = {"memory": f"{_size(device['free'])}{total} free"}
+        rows |= {name: "no matmul" if rate is None else f"{_rate(rate)} matmul" for name, rate in rates}
+        section(f"device {device['device']}" + (f" ({device['name']})" if ":" in device["device"] else ""), rows)
+    caches = facts["caches"]
+    token = "a token is stored" if caches["logged_in"] else "no token; private and gated models need hf auth login"
+    section("Hugging Face", {"cache": f"{caches['hub']} ({_size(caches['bytes'])})", "login": token})
+    if facts["environment"]:
+        section("environment", facts["environment"])
+    if not facts["missing"]:
+        console.print("every optional part is installed")
+    for part in facts["missing"]:
+        console.print(Text.assemble(("missing: ", "bold yellow"), f"{', '.join(part['packages'])} ({part['for']})"))
+        console.print(Text(f"  {part['install']}"), soft_wrap=True)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
+
+
+def _rate(operations: float) -> str:
+    return f"{operations / 1e12:,.1f} TFLOP/s" if operations >= 1e12 else f"{operations / 1e9:,.1f} GFLOP/s"

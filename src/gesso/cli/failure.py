@@ -1,0 +1,68 @@
+"""How a command that cannot be done says so: one line on standard error, and JSON on standard output with `--json`."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gesso.errors import GessoError
+
+
+def fail(error: Exception, message: str, code: int, command: Any, arguments: Sequence[str]) -> int:
+    """Say what is wrong; returns the exit code.
+
+    A hint of the error stands on a second line. Where the command line asks for JSON, an object `error` with `message`,
+    `option`, `hint` and `type` is the output.
+
+    Args:
+        message: what people read; white space in it becomes single spaces.
+        command: all of `gesso`.
+        arguments: of the command line, which may be full of mistakes.
+    """
+    command, as_json = _asked(command, arguments)
+    message = " ".join(message.split())
+    hint = " ".join((getattr(error, "hint", None) or "").split()) or None
+    try:
+        if as_json:
+            kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
+            told = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
+            print(json.dumps({"error": told}))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        drop_output()
+    remark("gesso: " + message)
+    if hint:
+        remark("  " + hint)
+    return code
+
+
+def remark(line: str) -> None:
+    """Print a line for the person on standard error, if it is there."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr)
+
+
+def drop_output() -> None:
+    """Give the interpreter a standard output that it can close, where nobody takes what was written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, bool]:
+    """The command that is meant, and whether it has a `--json` and was given it."""
+    wanted = False
+    for argument in arguments:
+        if argument == "--":
+            break
+        wanted |= argument == "--json"
+        command = getattr(command, "commands", {}).get(argument, command)
+    return command, wanted and any("--json" in parameter.opts for parameter in command.params)
+
+
+def _option(error: Exception, command: Any) -> str | None:
+    """The option that is meant, as it is written on a command line; the name of an argument is left as it is."""
+    parameter = getattr(error, "param", None)
+    name = getattr(error, "option", None) or getattr(error, "option_name", None) or getattr(parameter, "name", None)
+    found = next((known for known in command.params if known.name == name), None)
+    return name if found is None or not found.opts[0].startswith("-") else str(found.opts[0])

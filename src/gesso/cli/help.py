@@ -1,0 +1,71 @@
+"""Help pages that fit: no description is cut short, options stand under the headings of their groups, and in a narrow
+terminal a description stands below its name. Plain text rather than boxes: quick to make, and no column is lost."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+NARROW = 70
+"""Columns below which names and descriptions have no room side by side."""
+NARROW_NAME = 4
+"""Columns that a name may have there before the description goes to the next line."""
+GROUPS = (
+    *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Canvases and tokens"),
+    *("Measuring", "Server", "Limits", "Defaults of requests", "Output", "Model"),
+)
+"""Headings in their order; others stand before them, and options without one at the end."""
+OTHER = "Options"
+_HelpFormatter: Any = typer.Context.formatter_class
+
+
+class HelpFormatter(_HelpFormatter):  # type: ignore[misc]
+    """Lays out a help page."""
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, col_max if self.width >= NARROW else NARROW_NAME, col_spacing)
+
+
+def _rank(group: str) -> int:
+    if group in GROUPS:
+        return GROUPS.index(group) + 2
+    return {"Arguments": 0, OTHER: len(GROUPS) + 2}.get(group, 1)
+
+
+class Context(typer.Context):
+    """The context of a command line, which knows how help is laid out."""
+
+    formatter_class = HelpFormatter
+
+
+class Command(TyperCommand):
+    """A command with such help."""
+
+    context_class = Context
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, and the options group by group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and parameter.param_type_name == "argument":
+                # The type that stands behind its name says nothing more.
+                groups.setdefault("Arguments", []).append((record[0].split(" <")[0], record[1]))
+            elif record is not None:
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or OTHER, []).append(record)
+        for group in sorted(groups, key=_rank):
+            with formatter.section(group):
+                formatter.write_dl(groups[group])
+
+
+class Group(TyperGroup):
+    """Commands with such help; each is listed with the whole first line of its description."""
+
+    context_class = Context
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
+        """List the commands."""
+        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)

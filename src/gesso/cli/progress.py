@@ -1,0 +1,70 @@
+"""What a person sees while a command works: on standard error, in a terminal only, and gone when the work is done."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from gesso.control.job import Job
+    from gesso.engine.engine import Engine, Request
+    from gesso.engine.result import GenerationResult
+
+T = TypeVar("T")
+
+
+def is_screen(stream: TextIO | None) -> bool:
+    """Whether `stream` is a terminal on which something can be drawn anew."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A line with a spinner while the work goes on; what is yielded changes its text."""
+    if not is_screen(sys.stderr):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True, highlight=False).status(escape(what)) as status:
+        yield lambda text: status.update(escape(text))
+
+
+def run_shown(engine: "Engine", job: "Job[T]") -> T:
+    """Run a job to its end, as `run_job` does, and show how far it is.
+
+    A round of one request is shown as its canvas, a round of several as a line with the steps so far.
+
+    Raises:
+        UserError: what the job or one of its requests is refused for.
+    """
+    from gesso.control.job import run_job
+
+    if not is_screen(sys.stderr):
+        return run_job(engine, job)
+    rounds = steps = 0
+    try:
+        requests = next(job)
+        while True:
+            rounds += 1
+            if len(requests) == 1:
+                results = [_drawn(engine, requests[0])]
+            else:
+                with working(f"round {rounds} \N{MIDDLE DOT} {len(requests)} candidates \N{MIDDLE DOT} {steps} steps"):
+                    results = engine.generate_batch(requests)
+            steps += sum(sum(result.denoising_steps) for result in results)
+            requests = job.send(results)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def _drawn(engine: "Engine", request: "Request") -> "GenerationResult":
+    from rich.console import Console
+
+    from gesso.cli.render import draw_live
+
+    stream = engine.stream(request.prompt, **request.options)
+    return draw_live(iter(stream), Console(stderr=True, highlight=False), engine.tokenizer.special_ids)

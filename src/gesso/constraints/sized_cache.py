@@ -1,0 +1,111 @@
+"""A cache bounded by the bytes of what it holds, and the count of those bytes."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """A look at one cache, or at several of one kind; counts are since their start."""
+
+    bytes: int = 0
+    """Held now."""
+    entries: int = 0
+    hits: int = 0
+    misses: int = 0
+    evictions: int = 0
+    """Values let go for want of room, those that were larger than the whole cache included."""
+
+    def __add__(self, other: "CacheStats") -> "CacheStats":
+        return CacheStats(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+class SizedCache(Generic[Key, Value]):
+    """Values by key, of which the least recently used are let go when their bytes exceed the bound.
+
+    A value larger than the whole bound is not kept. Several threads may use a cache at once.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._lock = Lock()
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._bytes = self._hits = self._misses = self._evictions = 0
+
+    def get(self, key: Key) -> Value | None:
+        """The value of `key`, which becomes the most recently used one; None where there is none."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                self._misses += 1
+                return None
+            self._hits += 1
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: Key, value: Value, size: int) -> None:
+        """Keep a value of `size` bytes, in the place of an earlier one of the same key."""
+        with self._lock:
+            if (earlier := self._entries.pop(key, None)) is not None:
+                self._bytes -= earlier[1]
+            self._entries[key] = value, size
+            self._bytes += size
+            if size > self.max_bytes:
+                self._entries.move_to_end(key, last=False)
+            while self._bytes > self.max_bytes:
+                _, (_, freed) = self._entries.popitem(last=False)
+                self._bytes -= freed
+                self._evictions += 1
+
+    @property
+    def stats(self) -> CacheStats:
+        """How things stand."""
+        with self._lock:
+            return CacheStats(self._bytes, len(self._entries), self._hits, self._misses, self._evictions)
+
+
+def held_bytes(*roots: object) -> int:
+    """Counts the bytes of all arrays, tensors and byte strings that objects hold, each of them once.
+
+    Attributes, sequences and mappings are followed to the end, of gesso's own objects only.
+    """
+    seen: set[int] = set()
+    total, waiting = 0, list(roots)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Tensor):
+            storage = value.untyped_storage()
+            mark, size = storage.data_ptr(), storage.nbytes()
+        elif isinstance(value, np.ndarray):
+            while isinstance(value.base, np.ndarray):
+                value = value.base
+            mark, size = value.__array_interface__["data"][0], value.nbytes
+        else:
+            mark, size = id(value), sys.getsizeof(value) if isinstance(value, bytes | str) else 0
+            waiting += _parts(value) if mark not in seen else ()
+        if mark not in seen:
+            seen.add(mark)
+            total += size
+    return total
+
+
+def _parts(value: object) -> list[object]:
+    """What an object refers to, where it is a container or one of gesso's."""
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    if not type(value).__module__.startswith("gesso."):
+        return []
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(value, name)]
+    return [*vars(value).values()] if hasattr(value, "__dict__") else [getattr(value, name) for name in slots]

@@ -1,0 +1,67 @@
+"""What a sampler, a schedule and a stopping rule are told of a canvas and of a denoising step."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class CanvasInfo:
+    """A canvas of C positions before its first step. Tensors are on the CPU."""
+
+    width: int
+    """C, in tokens."""
+    vocab_size: int
+    """K: noise is uniform over these ids."""
+    steps: int
+    """Denoising steps that the canvas may take."""
+    total_steps: int
+    """Steps of the schedule; more than `steps` where a given canvas leaves out the hottest ones."""
+    start_C: "Tensor | None" = None
+    """Token ids to start from, int64; None where the canvas starts from noise."""
+    strength: float | None = None
+    """Share of `start_C` that noise takes the place of; None leaves it as it is."""
+    held_C: "Tensor | None" = None
+    """Pinned positions, bool; None where there are none. They hold their tokens whatever a sampler puts there."""
+    end_tokens: tuple[int, ...] = ()
+    """Token ids that end the answer, where only what stands up to the first of them has to settle."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """One denoising step of a canvas."""
+
+    canvas: CanvasInfo
+    step: int
+    """Counted from 1."""
+    temperature: float
+    """At which the samples of this step were drawn."""
+
+    @property
+    def steps_left(self) -> int:
+        """Steps that may follow; 0 at the last one."""
+        return self.canvas.steps - self.step
+
+    @property
+    def time(self) -> float:
+        """Noise level before this step: 1 where the schedule begins; `time_after` is 0 at its end."""
+        return (self.steps_left + 1) / self.canvas.total_steps
+
+    @property
+    def time_after(self) -> float:
+        """Noise level that this step leads to."""
+        return self.steps_left / self.canvas.total_steps
+
+    @property
+    def width(self) -> int:
+        return self.canvas.width
+
+    @property
+    def vocab_size(self) -> int:
+        return self.canvas.vocab_size
+
+    @property
+    def held_C(self) -> "Tensor | None":
+        return self.canvas.held_C

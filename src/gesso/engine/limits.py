@@ -1,0 +1,66 @@
+"""What a service allows, and how it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gesso.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a service allows."""
+
+    max_num_seqs: int = 8
+    """Requests that run at once."""
+    max_waiting: int = 64
+    """Requests in the queue; one more is refused."""
+    kv_memory: int | None = None
+    """Bytes for caches of running requests and stored prefixes together; None: by the device."""
+    max_model_len: int | None = None
+    """Tokens of prompt and answer; None: the model's limit."""
+    prefill_chunk: int | None = None
+    """Prompt tokens encoded at a time, and the length of stored prefixes' parts; None: by the device."""
+    request_timeout: float | None = None
+    """Seconds from submission; None: for ever."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
+        if self.prefill_chunk is not None and self.prefill_chunk < 16:
+            raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}", option="prefill_chunk")
+        if self.request_timeout is not None and not self.request_timeout > 0:
+            raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}", option="request_timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A look at a service; counts are since its start."""
+
+    waiting: int
+    running: int
+    steps: int
+    """Denoising passes of the model."""
+    canvas_steps: int
+    """Canvases stepped, summed over passes."""
+    canvases: int
+    """Canvases finished."""
+    prompt_tokens: int
+    cached_tokens: int
+    """Of them, those that did not have to be encoded."""
+    completion_tokens: int
+    requests: Mapping[str, int]
+    """Finished requests by finish reason, and `timeout` and `crash`."""
+    cache_bytes: int
+    """Of running requests."""
+    prefix_bytes: int
+    """Of stored prefixes."""
+    kv_memory: int
+    """The bound on both."""
+    expected_seconds: float
+    """How long a request that came now would wait in the queue, by what the last ones took."""
+    prefix_failures: int = 0
+    """Stored prefixes that could not be copied or used; requests ran without."""
+    crashed_passes: int = 0
+    """Passes of the model that failed."""

@@ -1,0 +1,168 @@
+"""What a request has said so far: from blocks of tokens to text, events and the result."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from gesso.diffusion.denoise import Probe
+from gesso.engine.constraint import OutputConstraint
+from gesso.engine.events import BlockCommitted
+from gesso.engine.reasoning import within_budget
+from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
+from gesso.engine.verifier import Verifier
+from gesso.generation import GenerationConfig
+from gesso.text.output import Delta, OutputParser
+from gesso.text.tokenizer import Tokenizer
+
+
+class OutputAssembler:
+    """The output of one request: tokens, text, reasoning, calls and log-probabilities, and why it ended.
+
+    Life cycle: `add` takes the block of a finished canvas, as far as the answer goes; `close_canvas` notes what the
+    canvas took; `finish` ends the answer from outside; then `result` is the record of it all.
+    """
+
+    def __init__(
+        self,
+        config: GenerationConfig,
+        tokenizer: Tokenizer,
+        response_prefix: Sequence[int],
+        last_pin: int,
+        constraint: OutputConstraint | None,
+    ) -> None:
+        """
+        Args:
+            response_prefix: tokens that the answer is made to begin with; they are part of the output.
+            last_pin: position of the answer before which stop strings do not count; -1 where all count.
+            constraint: what the output has to satisfy.
+        """
+        self._config = config
+        self._special: Mapping[str, int] = tokenizer.special
+        self._parser = OutputParser(tokenizer, config.stop)
+        self._response_prefix = tuple(response_prefix)
+        self._last_pin = last_pin
+        self._constraint = constraint
+        self.tokens: list[int] = []
+        self.finish_reason: FinishReason | None = None
+        self.steps: list[int] = []
+        """Passes of the canvases that are closed."""
+        self._converged: list[bool] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._started = self._first_block = self._seconds = 0.0
+
+    def start_clock(self) -> None:
+        """Times are counted from here on."""
+        self._started = time.monotonic()
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is added any more."""
+        return self.finish_reason is not None
+
+    @property
+    def canvases(self) -> int:
+        """Canvases that are closed, which is the number of the one at work."""
+        return len(self.steps)
+
+    @property
+    def written(self) -> int:
+        """Tokens of the answer before the canvas at work."""
+        return max(len(self.tokens), len(self._response_prefix))
+
+    def in_budget(self, block: list[int]) -> list[int]:
+        """Cut the next block where a thought uses up its budget."""
+        prefix = () if self.canvases else self._response_prefix
+        return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)
+
+    def add(self, block: Sequence[int]) -> tuple[Delta, int]:
+        """Take a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
+        delta, count = Delta(), 0
+        if not self.canvases:
+            self._first_block = time.monotonic() - self._started
+            for token in self._response_prefix:
+                delta += self._take(token)
+        for token in block:
+            if self.finished:
+                break
+            delta += self._take(token)
+            count += 1
+        return delta, count
+
+    def _take(self, token: int) -> Delta:
+        self.tokens.append(token)
+        if token in self._config.eos_token_ids and not self._config.ignore_eos:
+            return self.finish("stop")
+        place = len(self.tokens) - len(self._response_prefix) - 1
+        self._parser.watches_stops = self._last_pin < 0 or place > self._last_pin
+        delta = self._parser.feed(token)
+        if self._parser.stopped:
+            return delta + self.finish("stop")
+        if len(self.tokens) >= self._config.max_new_tokens:
+            # What satisfies a constraint is complete, with its last token or without an end token.
+            return delta + self.finish("length" if self._constraint is None else "stop")
+        return delta
+
+    def finish(self, reason: FinishReason) -> Delta:
+        """End the answer and stop the clock; returns the text that was held back."""
+        self.finish_reason = reason
+        self._seconds = time.monotonic() - self._started if self._started else 0.0
+        return self._parser.flush()
+
+    def close_canvas(
+        self, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int, converged: bool
+    ) -> BlockCommitted:
+        """Note what a canvas took, and tell of its block.
+
+        Args:
+            tokens: of the block, those that count.
+            passes: spent on the canvas.
+        """
+        event = BlockCommitted(
+            canvas=self.canvases,
+            tokens=tuple(tokens),
+            text=delta.text,
+            reasoning=delta.reasoning,
+            denoising_steps=passes,
+            converged=converged,
+            tool_calls=delta.tool_calls,
+            logprobs=tuple(logprobs),
+        )
+        self._logprobs += logprobs
+        self.steps.append(passes)
+        self._converged.append(converged)
+        return event
+
+    def result(
+        self,
+        *,
+        prompt_tokens: int,
+        cached_tokens: int,
+        seed: int,
+        decision: str,
+        probe: Probe | None,
+        verifier: Verifier,
+    ) -> GenerationResult:
+        """The record of a finished request."""
+        assert self.finish_reason is not None
+        return GenerationResult(
+            text=self._parser.text,
+            reasoning=self._parser.reasoning,
+            token_ids=tuple(self.tokens),
+            finish_reason=self.finish_reason,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(self.tokens),
+            denoising_steps=tuple(self.steps),
+            converged=tuple(self._converged),
+            seed=seed,
+            seconds_to_first_block=self._first_block,
+            seconds=self._seconds,
+            tool_calls=self._parser.tool_calls,
+            warnings=self._parser.warnings,
+            logprobs=tuple(self._logprobs),
+            cached_tokens=cached_tokens,
+            mode="ar" if self._config.mode == "ar" else "canvas",
+            decision=decision,
+            probe_logprobs=probe.logprobs if probe else (),
+            reasoning_tokens=self._parser.thought_tokens,
+            verify_rounds=verifier.reported_rounds,
+            disputed_tokens=verifier.rejected_tokens,
+        )

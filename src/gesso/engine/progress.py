@@ -1,0 +1,145 @@
+"""How a request moves on: what a pass of the model means for it, as events.
+
+Life cycle: `pending` tokens, first the prompt, are encoded chunk by chunk (`after_prefill`); then the canvas is
+denoised (`after_step` after every step) until it is finished, its block goes to the output and is encoded in its turn.
+A request that wants log-probabilities shows a block only when it has been encoded: they are read from that pass. With
+verification the same pass judges the block (see `gesso.engine.verifier`), which may have to be denoised again.
+"""
+
+from collections.abc import Sequence
+
+from gesso.engine.events import Event, Failed, Finished
+from gesso.engine.request_state import RequestState
+from gesso.engine.result import TokenLogprob
+from gesso.engine.verifier import VerifierState
+from gesso.runner.protocol import CanvasBatch, CanvasItem, LogprobRead, PrefillItem, Runner
+from gesso.text.output import Delta
+
+
+def after_prefill(request: RequestState, item: PrefillItem, runner: Runner) -> list[Event]:
+    """Follow a causal pass: tokens are in the cache. Returns the events of a block that waited for it."""
+    request.length += len(item.tokens)
+    if request.reads_prompt:
+        request.next_chunk += 1
+    else:
+        request.block = ()
+    if request.pending:
+        return []
+    if request.config.mode == "ar":
+        return _write_token(request, runner)
+    if request.verifier.state is VerifierState.READING:
+        return _judge(request, runner)
+    return []
+
+
+def _judge(request: RequestState, runner: Runner) -> list[Event]:
+    """Read what the pass says of the candidate block; show it, or begin a round over it."""
+    verifier = request.verifier
+    assert verifier.candidate is not None
+    block = verifier.candidate.tokens
+    found = _logprobs(request, runner, block, verifier.top, encoded=True)
+    pins = verifier.judge(found, request.canvas, request.left)
+    if pins is None:
+        return _show(request, block, found)
+    assert request.cache is not None
+    runner.rollback(request.cache, len(block))
+    request.length -= len(block)
+    request.canvas = request.canvases.again(request.canvas, pins, request.output.written)
+    return []
+
+
+def _write_token(request: RequestState, runner: Runner) -> list[Event]:
+    """Take the next token as the causal pass has it: a canvas of one position, of which one step is taken."""
+    assert request.cache is not None
+    item = CanvasItem(request.number, request.cache, request.canvas)
+    runner.sample(CanvasBatch(request.adapter, (item,)))
+    request.canvas.converged = True
+    # The surest position of a canvas is always accepted, so what it holds is the sample.
+    block = tuple(request.output.in_budget(request.canvas.canvas_C.tolist()))
+    found: list[TokenLogprob] = []
+    if request.config.logprobs is not None:
+        found = _logprobs(request, runner, block, request.config.logprobs, encoded=False)
+    request.block = block
+    return _show(request, block, found)
+
+
+def after_step(request: RequestState, runner: Runner) -> list[Event]:
+    """Follow a denoising step of the request's canvas; returns what it means."""
+    events: list[Event] = []
+    verifier, canvas = request.verifier, request.canvas
+    if request.frames and not request.cancelled:
+        number, before = request.output.canvases, verifier.earlier_steps
+        events.append(request.canvases.frame(canvas, number, before, request.tokenizer))
+    if not canvas.finished:
+        return events
+    block = tuple(request.output.in_budget(canvas.argmax_C.tolist()))
+    state = verifier.submit(block)
+    if state is VerifierState.RESTORED:
+        assert request.cache is not None
+        assert verifier.candidate is not None
+        runner.restore(request.cache)
+        request.length += len(block)
+        return events + _show(request, block, verifier.candidate.logprobs)
+    request.block = block
+    return events if state is VerifierState.READING else events + _show(request, block, [])
+
+
+def cancel(request: RequestState) -> list[Event]:
+    """End a request with what is committed."""
+    if passes := _passes(request):
+        _close_canvas(request, Delta(), (), (), passes)
+    request.output.finish("cancelled")
+    return [Finished(request.result())]
+
+
+def fail(request: RequestState, event: Failed) -> list[Event]:
+    """End a request without a result."""
+    request.failed = True
+    return [event]
+
+
+def _show(request: RequestState, block: Sequence[int], logprobs: Sequence[TokenLogprob]) -> list[Event]:
+    """Put a finished canvas into the output; go on to the next one unless the request is finished."""
+    output = request.output
+    delta, count = output.add(block)
+    passes = _passes(request)
+    if output.finished and request.costs is not None:
+        steps = None if request.config.mode == "ar" else [*output.steps, passes]
+        request.costs.learn(steps, len(output.tokens))
+    event = _close_canvas(request, delta, block[:count], request.verifier.reported(logprobs)[:count], passes)
+    if output.finished:
+        return [event, Finished(request.result())]
+    if request.constraint is not None:
+        request.constraint.take(list(block))
+    request.canvas = request.next_canvas()
+    return [event]
+
+
+def _close_canvas(
+    request: RequestState, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int
+) -> Event:
+    event = request.output.close_canvas(delta, tokens, logprobs, passes, request.canvas.converged)
+    request.verifier.close()
+    return event
+
+
+def _passes(request: RequestState) -> int:
+    """Passes spent on the canvas at work."""
+    last = request.output.finished and request.config.logprobs is None
+    return request.canvas.steps + request.verifier.extra_passes(last)
+
+
+def _logprobs(
+    request: RequestState, runner: Runner, tokens: tuple[int, ...], top: int, *, encoded: bool
+) -> list[TokenLogprob]:
+    assert request.cache is not None
+    piece = request.tokenizer.piece
+    return [
+        TokenLogprob(
+            score.token,
+            piece(score.token),
+            score.logprob,
+            tuple((token, piece(token), value) for token, value in score.top),
+        )
+        for score in runner.logprobs(LogprobRead(request.cache, tokens, encoded, top))
+    ]

@@ -1,0 +1,219 @@
+"""A request on its way to a `RequestState`: parse, tokenise, constrain, choose the mode, build.
+
+Whatever can be wrong with a request is found here, before the first pass of the model.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.constraints import reasoning, tool_calls
+from gesso.constraints.compile import compile_constraint
+from gesso.constraints.expression import Expression
+from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
+from gesso.engine.cost import CostModel
+from gesso.engine.prompt import Prompt, encode_text, prompt_ids
+from gesso.engine.request_state import RequestState, answer_positions, new_request
+from gesso.engine.settings import check_settings, start_predicted
+from gesso.errors import OptionError, UserError
+from gesso.generation import GenerationConfig, RequestOptions, split_options
+from gesso.runner.prompt_input import PromptInput
+from gesso.runner.protocol import Runner
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+
+END_OF_TURN = "<turn|>"
+"""As the Gemma chat format writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The positions that a request has room for, and whose bound that is."""
+
+    limit: int
+    holder: str
+
+    @classmethod
+    def of(cls, runner: Runner, max_length: int | None) -> "Context":
+        """The model's limit, or a server's where that is less."""
+        if max_length is not None and max_length < runner.max_model_len:
+            return cls(max_length, "this server's")
+        return cls(runner.max_model_len, "the model's")
+
+
+class RequestBuilder:
+    """Makes the state of a request, by the model and the checkpoint's text side."""
+
+    def __init__(
+        self, runner: Runner, tokenizer: Tokenizer, template: ChatTemplate | None, defaults: GenerationConfig
+    ) -> None:
+        self._runner = runner
+        self._tokenizer = tokenizer
+        self._template = template
+        self._defaults = defaults
+
+    def build(
+        self,
+        prompt: Prompt,
+        options: Mapping[str, Any],
+        *,
+        chunk: int,
+        max_length: int | None,
+        costs: CostModel,
+        measure: bool,
+        adapter: str | None,
+        frames: bool,
+    ) -> RequestState:
+        """Check a request and make its state.
+
+        Args:
+            chunk: prompt tokens encoded at a time.
+            max_length: tokens that prompt and answer may have, where that is less than the model's limit.
+            measure: whether `mode: auto` may measure the model here and now.
+
+        Raises:
+            OptionError: an unknown option, an impossible value, or a prompt that does not fit.
+            TextError: a prompt that cannot be used.
+        """
+        shape, context = self._runner.config, Context.of(self._runner, max_length)
+        asked, given = split_options(options)
+        calls = tool_expression(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
+        generation = self._predicted(asked, given, context) if asked.prediction else given
+        config = self._defaults.override(**generation)
+        inputs = self._tokenise(prompt, asked, context)
+        check_settings(config, shape, self._tokenizer.special)
+        width = config.canvas_length or shape.canvas_length
+        prefix = self._encode("begin", asked.begin, context) if asked.begin else []
+        whole = len(inputs) + len(prefix)
+        config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
+        constraint = self._constrain(config, calls, asked)
+        config, decision = _choose_mode(config, width, constraint, costs, measure=measure)
+        if whole + answer_positions(config, width) > context.limit:
+            raise OptionError(
+                f"{len(inputs)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) are "
+                f"past {context.holder} {context.limit}",
+                option="max_new_tokens",
+            )
+        return new_request(
+            inputs,
+            config,
+            self._tokenizer,
+            shape.vocab_size,
+            width,
+            limit=context.limit,
+            response_prefix=prefix,
+            prefill_chunk=chunk,
+            adapter=adapter,
+            frames=frames,
+            constraint=constraint,
+            decision=decision,
+            costs=costs,
+        )
+
+    @property
+    def end_of_turn(self) -> int:
+        """The token that a finished answer ends with."""
+        ends = self._defaults.eos_token_ids
+        named = self._tokenizer.special.get(END_OF_TURN)
+        return named if named in ends else ends[0]
+
+    def pad_fill(self, config: GenerationConfig) -> int:
+        """The token that the rest of a canvas holds after the end of an answer."""
+        eos = self._runner.config.eos_token_id
+        return eos if eos in config.eos_token_ids else config.eos_token_ids[0]
+
+    def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
+        """The canvases of `width` that an answer of these tokens fills, its end and the pad fill behind it included."""
+        answer = [*tokens, self.end_of_turn]
+        return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
+
+    def _encode(self, name: str, text: str, context: Context) -> list[int]:
+        return encode_text(self._tokenizer, text, f"{name}: the text", context.limit, option=name)
+
+    def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
+        """The options of a request whose canvases start from a predicted answer."""
+        others = {
+            "thinking": asked.thinking,
+            "begin": asked.begin,
+            "start_canvas": given.get("start_canvas"),
+        }
+        options, width = start_predicted(given, others, self._defaults, self._runner.config)
+        tokens = self._encode("prediction", asked.prediction, context)
+        return {**options, "start_canvas": self.canvases_of(tokens, width)}
+
+    def _tokenise(self, prompt: Prompt, asked: RequestOptions, context: Context) -> PromptInput:
+        shape = self._runner.config
+        ids = prompt_ids(
+            prompt,
+            self._tokenizer,
+            self._template,
+            vocab_size=shape.vocab_size,
+            image_token_ids=shape.image_token_ids,
+            raw=asked.raw,
+            thinking=asked.thinking,
+            tools=asked.tools if asked.tool_choice != "none" else (),
+            max_tokens=context.limit,
+        )
+        return PromptInput(tuple(ids))
+
+    def _constrain(
+        self, config: GenerationConfig, calls: Expression | None, asked: RequestOptions
+    ) -> OutputConstraint | None:
+        """The constraint of a request, compiled, or found where the same was compiled before."""
+        name = config.constraint
+        if name is None and calls is None:
+            return None
+        if name is not None and calls is not None:
+            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
+        if asked.begin:
+            what = name or "tool_choice"
+            raise OptionError(f"begin does not go with {what}: the whole answer is constrained", option="begin")
+        name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
+        if missing := [token for token in special if token not in self._tokenizer.special]:
+            message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
+            raise OptionError(message, option=name)
+        ends, fill, vocab = config.eos_token_ids, self.pad_fill(config), self._runner.config.vocab_size
+        try:
+            expression = constraint_expression(config) if calls is None else calls
+            if asked.thinking and all(token in self._tokenizer.special for token in reasoning.SPECIAL):
+                expression = reasoning.after_reasoning(expression, len(special))
+                special = (*special, *reasoning.SPECIAL)
+            automaton = compile_constraint(expression, self._tokenizer, ends, fill, vocab, special)
+        except UserError as error:
+            raise OptionError(f"{name} cannot be used: {error}", option=name) from None
+        needed = automaton.shortest - 1
+        if needed > config.max_new_tokens:
+            raise OptionError(
+                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
+                option=name,
+            )
+        return OutputConstraint(lattice_of(automaton, self._runner.device))
+
+
+def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:
+    """The settings with `max_new_tokens` settled: where nobody asked for so many, as many canvases as there is room
+    for in `space` positions."""
+    pinned = len(config.canvas or ())
+    if not given:
+        room = space // width * width
+        config = config.override(max_new_tokens=max(width, pinned, min(config.max_new_tokens, room)))
+    if pinned > config.max_new_tokens:
+        message = f"canvas has {pinned} positions, max_new_tokens is {config.max_new_tokens}"
+        raise OptionError(message, option="canvas")
+    return config
+
+
+def _choose_mode(
+    config: GenerationConfig, width: int, constraint: OutputConstraint | None, costs: CostModel, *, measure: bool
+) -> tuple[GenerationConfig, str]:
+    """The settings with `mode: auto` settled, and why."""
+    if config.mode != "auto":
+        return config, ""
+    if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):
+        return config.override(mode="canvas"), "what it asks for needs a canvas"
+    longest = None if constraint is None else constraint.automaton.longest
+    most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)
+    if measure:
+        costs.measure(width)
+    decision = costs.choose(width, most)
+    return config.override(mode=decision.mode), decision.reason

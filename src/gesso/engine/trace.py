@@ -1,0 +1,174 @@
+"""A request that can be seen again: its events in a file, and on a page for notebooks.
+
+A trace is JSON lines: a header with the model, the prompt and the special tokens, then the events with the seconds
+since the start.
+"""
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gesso.display.replay import Frame, in_frame, lines_of, replay_page
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished, event_from_dict, event_to_dict
+from gesso.errors import DataError, OptionError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a trace file holds."""
+
+    model: str
+    prompt: str
+    special: frozenset[int]
+    """Ids of special tokens."""
+    events: tuple[tuple[float, Event], ...]
+    """Each with the seconds since the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A request whose canvases resolve again, as a notebook shows it; `save` writes the page to a file."""
+
+    events: tuple[Event, ...]
+    prompt: str = ""
+    special: frozenset[int] = frozenset()
+
+    @property
+    def html(self) -> str:
+        """The page: one self-contained HTML string."""
+        blocks = [(event.reasoning, event.text) for event in self.events if isinstance(event, BlockCommitted)]
+        return replay_page(self._frames(), blocks, prompt=self.prompt, answer=self._text(), summary=self._summary())
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file, for a browser."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return in_frame(self.html, lines_of(self._text() + self.prompt))
+
+    def _frames(self) -> list[Frame]:
+        frames, blocks = [], 0
+        for event in self.events:
+            if isinstance(event, DenoisingFrame):
+                pairs = zip(event.tokens, event.pieces, strict=True)
+                pieces = [None if token in self.special else piece for token, piece in pairs]
+                frames.append(Frame(blocks, pieces, event.entropy, event.accepted, _status(event)))
+            elif isinstance(event, BlockCommitted):
+                blocks += 1
+        return frames
+
+    def _text(self) -> str:
+        last = self.events[-1]
+        if isinstance(last, Finished):
+            return last.result.text
+        return "".join(event.text for event in self.events if isinstance(event, BlockCommitted))
+
+    def _summary(self) -> str:
+        last = self.events[-1]
+        if isinstance(last, Failed):
+            return last.message
+        return last.result.finish_reason if isinstance(last, Finished) else ""
+
+
+def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (), prompt: str = "") -> Replay:
+    """Make a request's events into an object that a notebook shows with a slider over the denoising steps.
+
+    Args:
+        source: a file that `gesso generate --trace` wrote, or events, such as a `Stream` yields them.
+        special: ids of special tokens, which are shown as dots; a file has its own.
+        prompt: shown above the canvas; a file has its own.
+
+    Raises:
+        DataError: the file is no trace.
+        OptionError: there is no denoising step among the events: ask for them with `drafts=True`.
+    """
+    if isinstance(source, str | Path):
+        trace = read_trace(Path(source))
+        found = Replay(tuple(event for _, event in trace.events), trace.prompt, trace.special)
+    else:
+        found = Replay(tuple(source), prompt, frozenset(special))
+    if not any(isinstance(event, DenoisingFrame) for event in found.events):
+        raise OptionError("there is no denoising step among the events", hint="stream with drafts=True")
+    return found
+
+
+def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, special: frozenset[int]) -> Iterator[Event]:
+    """Pass events on and write them to `path`, one JSON object a line.
+
+    Raises:
+        OptionError: the file cannot be written.
+    """
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"--trace {path}: {error.strerror}", option="trace") from None
+    with file:
+        header = {"gesso_trace": VERSION, "model": model, "prompt": prompt, "special": sorted(special)}
+        file.write(json.dumps(header, ensure_ascii=False) + "\n")
+        started = time.monotonic()
+        for event in events:
+            line = {"seconds": round(time.monotonic() - started, 4), **event_to_dict(event)}
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.flush()
+            yield event
+
+
+def read_trace(path: Path) -> Trace:
+    """Read what `record` wrote.
+
+    Raises:
+        DataError: the file is no trace, is cut short, or has a bad line, which is named by its number.
+    """
+    first, *rows = _rows(path)
+    special = first.get("special")
+    if first.get("gesso_trace") != VERSION or not isinstance(special, list):
+        raise DataError(f"{path} is no gesso trace of version {VERSION}")
+    events = []
+    for number, row in enumerate(rows, 2):
+        try:
+            seconds = float(row.pop("seconds"))
+            event = event_from_dict(row)
+        except KeyError:
+            raise DataError(f"{path}, line {number}: no seconds") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+        if not 0 <= seconds < float("inf"):
+            raise DataError(f"{path}, line {number}: seconds is {seconds}")
+        events.append((seconds, event))
+    if not events or not isinstance(events[-1][1], Finished):
+        raise DataError(f"{path} is cut short: its last line is not the end of a request")
+    ids = frozenset(token for token in special if isinstance(token, int))
+    return Trace(str(first.get("model", "")), str(first.get("prompt", "")), ids, tuple(events))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        # Not splitlines(): JSON leaves U+2028 and its like as they are, inside a line.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is no trace: it is not UTF-8 text") from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise DataError(f"{path}, line {number}: no JSON ({getattr(error, 'msg', 'nested too deeply')})") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}: no JSON object")
+        rows.append(row)
+    return rows
+
+
+def _status(frame: DenoisingFrame) -> str:
+    mean = sum(frame.entropy) / len(frame.entropy)
+    return (
+        f"canvas {frame.canvas + 1} \N{MIDDLE DOT} step {frame.step}/{frame.max_denoising_steps} \N{MIDDLE DOT} "
+        f"accepted {sum(frame.accepted)}/{len(frame.accepted)} \N{MIDDLE DOT} entropy {mean:.3f} nats"
+    )

@@ -1,0 +1,360 @@
+"""What a request may ask of generation: what a checkpoint's `generation_config.json` sets and a request overrides.
+
+Frozen, complete, hashable, changed with `override`, which refuses by name. How a canvas is denoised is three
+strategies, each with options of its own, which are declared in its own file: the sampler, the schedule and the stopping
+rule. Their options are set and read here by their plain names, such as `GenerationConfig(t_min=0.2).t_min`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from gesso.diffusion.samplers import SAMPLERS, Sampler
+from gesso.diffusion.schedules import SCHEDULES, Schedule
+from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
+from gesso.errors import OptionError
+from gesso.options import (
+    BiasMap,
+    IntegerOrWord,
+    JsonSchema,
+    Option,
+    PinnedTokens,
+    Registry,
+    Texts,
+    TokenIds,
+    TokenSequences,
+    checked,
+    option,
+    options_of,
+    unknown_option,
+)
+
+Mode = Literal["canvas", "ar", "auto"]
+Verify = int | Literal["auto"]
+CanvasWidths = Literal["full", "need", "auto"]
+NARROWEST = 8
+"""Tokens of the narrowest canvas that `canvas_width` chooses."""
+CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
+MOST_TEMPERATURE = 2.0
+MOST_LOGPROBS = 20
+MOST_ROUNDS = 8
+LARGEST_BIAS = 1e6
+"""In size; scores are capped far below, and so much still survives a division by any temperature."""
+VERIFY_THRESHOLD = 3.0
+"""Nats; see `GenerationConfig.verify_threshold`."""
+
+STRATEGIES: Mapping[str, Registry[Any]] = {"sampler": SAMPLERS, "schedule": SCHEDULES, "stopping": STOPPING_RULES}
+"""The roles that have several ways to be filled, by the name of the option that chooses one."""
+
+ANSWER, DENOISING, SAMPLING = "Answer", "Denoising", "Sampling"
+CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
+
+
+def _strategy(registry: Registry[Any], help: str, **declared: Any) -> Any:  # noqa: A002
+    """A field that chooses a strategy. Which there are is looked up when the table is read."""
+    return option(registry.default, help, kind=registry.kind, group=DENOISING, **declared)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationConfig:
+    """How one request is denoised. Defaults are the published ones; a checkpoint's
+    `generation_config.json` replaces them and a request overrides both.
+
+    Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule.
+
+    Raises:
+        OptionError: an option that does not exist or is not the chosen strategy's, or a value that is impossible.
+    """
+
+    max_new_tokens: int = option(
+        256,
+        "Most tokens of the answer.",
+        unit="tokens",
+        minimum=1,
+        field="max_tokens",
+        file="generation_config.json",
+        group=ANSWER,
+    )
+    max_denoising_steps: int = option(
+        48,
+        "Most denoising steps a canvas takes.",
+        unit="steps",
+        minimum=1,
+        file="generation_config.json",
+        group=DENOISING,
+    )
+    sampler: str = _strategy(
+        SAMPLERS,
+        "Which tokens of a step a canvas keeps, and what becomes of the others.",
+        file="generation_config.json",
+    )
+    sampler_options: Sampler = None  # type: ignore[assignment]
+    """The sampler itself, its options set."""
+    schedule: str = _strategy(SCHEDULES, "How the temperature falls from step to step.", file="gesso.json")
+    schedule_options: Schedule = None  # type: ignore[assignment]
+    stopping: str = _strategy(STOPPING_RULES, "When a canvas is done before its last step.", file="gesso.json")
+    stopping_options: StoppingRule = None  # type: ignore[assignment]
+    canvas_length: int | None = option(
+        None, "Tokens of a canvas.", unit="tokens", minimum=1, unset="the model's", group=DENOISING
+    )
+    canvas_width: CanvasWidths = option(
+        "full",
+        "Width of each canvas: full, need (no wider than what is left to write) or auto (starts with an eighth and "
+        f"doubles); never below {NARROWEST} tokens.",
+        group=DENOISING,
+    )
+    stop_at_end: bool = option(False, "Only what stands before the answer's end must settle.", group=DENOISING)
+    verify: Verify = option(
+        0,
+        "Rounds in which tokens that the causal pass disputes are redone before a canvas is committed; auto: one, past "
+        "canvas 1.",
+        unit="rounds",
+        kind=IntegerOrWord("auto", "rounds", 0, MOST_ROUNDS),
+        file="gesso.json",
+        group=DENOISING,
+    )
+    verify_threshold: float | None = option(
+        None,
+        "By how much the causal pass must find another token likelier to dispute one.",
+        unit="nats",
+        minimum=0,
+        unset=f"{VERIFY_THRESHOLD:g}",
+        group=DENOISING,
+    )
+    mode: Mode = option("canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", group=DENOISING)
+    temperature: float = option(
+        1.0,
+        "How boldly tokens are drawn; 1 as trained, 0 the likeliest. It scales the schedule's, at which it is measured "
+        "how sure a position is.",
+        minimum=0,
+        maximum=MOST_TEMPERATURE,
+        field="*",
+        group=SAMPLING,
+    )
+    top_k: int = option(
+        0, "Draw from so many likeliest tokens; 0 counts all.", unit="tokens", minimum=0, field="*", group=SAMPLING
+    )
+    top_p: float = option(
+        1.0, "Draw from the likeliest tokens of this probability in all.", above=0, maximum=1, field="*", group=SAMPLING
+    )
+    logit_bias: Mapping[int, float] = option(
+        {},
+        "Added to the logits of these token ids, in every pass.",
+        kind=BiasMap(LARGEST_BIAS),
+        field="*",
+        flag=None,
+        group=SAMPLING,
+    )
+    thinking_budget: int | None = option(
+        None,
+        "Most tokens of thoughts; the thought is closed then.",
+        unit="tokens",
+        minimum=0,
+        unset="it ends by itself",
+        field="*",
+        group=ANSWER,
+    )
+    logprobs: int | None = option(
+        None,
+        "Report every token's log-probability, by the causal pass of the same weights, beside so many of the "
+        "likeliest.",
+        unit="tokens",
+        minimum=0,
+        maximum=MOST_LOGPROBS,
+        field="*",
+        flag=None,
+        group=ANSWER,
+    )
+    probe: tuple[tuple[int, ...], ...] | None = option(
+        None,
+        "Token sequences of which the first pass over the first canvas tells the log-probability, each as if the "
+        "answer began with it; they do not change the answer.",
+        kind=TokenSequences(),
+        field=None,
+        flag=None,
+        group=TOKENS,
+    )
+    seed: int | None = option(
+        None,
+        "Reproduces a result; a fresh one is drawn and shown without it.",
+        minimum=0,
+        below=2**63,
+        unset="drawn",
+        field="*",
+        group=ANSWER,
+    )
+    stop: tuple[str, ...] = option(
+        (), "End the answer before this text.", kind=Texts(may_be_empty=True), field="*", group=ANSWER
+    )
+    ignore_eos: bool = option(False, "Write on past the end of the answer.", group=ANSWER)
+    start_canvas: tuple[int, ...] | None = option(
+        None,
+        "Token ids that canvases start from, whole canvases of them.",
+        kind=TokenIds(),
+        unset="uniform noise",
+        group=TOKENS,
+    )
+    strength: float | None = option(
+        None,
+        "How much of start_canvas may change: each of its tokens is re-noised with this probability, and this share of "
+        "max_denoising_steps is left, the coolest ones.",
+        above=0,
+        maximum=1,
+        unset="it is taken as it is, with all steps",
+        flag=None,
+        group=TOKENS,
+    )
+    canvas: tuple[int | None, ...] | None = option(
+        None,
+        "Tokens that the answer holds, by place; it does not end before the last of them.",
+        kind=PinnedTokens(),
+        group=TOKENS,
+    )
+    regex: str | None = option(
+        None, "The whole answer matches this regular expression.", field="structured_outputs.*", group=CONSTRAINT
+    )
+    json_schema: Mapping[str, Any] | bool | None = option(
+        None,
+        "The answer is JSON, valid under this schema.",
+        kind=JsonSchema(),
+        field="response_format",
+        source="json file",
+        group=CONSTRAINT,
+    )
+    json_object: bool = option(False, "The answer is a JSON object.", field="response_format", group=CONSTRAINT)
+    choices: tuple[str, ...] | None = option(
+        None,
+        "The answer is one of these.",
+        kind=Texts(),
+        field="structured_outputs.choice",
+        source="commas",
+        group=CONSTRAINT,
+    )
+    grammar: str | None = option(
+        None,
+        "The answer follows this grammar.",
+        field="structured_outputs.*",
+        source="file",
+        group=CONSTRAINT,
+    )
+    eos_token_ids: tuple[int, ...] = option(
+        (1,),
+        "Token ids that end an answer.",
+        kind=TokenIds(may_be_empty=True),
+        field=None,
+        flag=None,
+        file="generation_config.json",
+        group=TOKENS,
+    )
+    pad_token_id: int = option(
+        0,
+        "Token id that fills a batch up.",
+        minimum=0,
+        field=None,
+        flag=None,
+        file="generation_config.json",
+        group=TOKENS,
+    )
+
+    def __init__(self, **values: Any) -> None:
+        for field in dataclasses.fields(self):
+            made = field.default_factory() if callable(field.default_factory) else field.default
+            object.__setattr__(self, field.name, values.pop(field.name, made))
+        known = generation_options()
+        for name in values:
+            if name not in known:
+                raise unknown_option(name, known)
+        self._choose(values)
+        self.__post_init__()
+
+    def _choose(self, given: dict[str, Any]) -> None:
+        """Make the chosen strategies, with these of their options."""
+        for role, registry in STRATEGIES.items():
+            mine = registry.options()
+            own = {name: value for name, value in given.items() if name in mine}
+            made = registry.make(getattr(self, role), getattr(self, f"{role}_options"), own)
+            object.__setattr__(self, f"{role}_options", made)
+
+    def __getattr__(self, name: str) -> Any:
+        """An option of one of the chosen strategies; called where there is no such field."""
+        if not name.startswith("_"):
+            for role in STRATEGIES:
+                strategy = object.__getattribute__(self, f"{role}_options")
+                if name in options_of(type(strategy)):
+                    return getattr(strategy, name)
+        raise AttributeError(f"{type(self).__name__} has no option {name!r}")
+
+    def __post_init__(self) -> None:
+        checked(self)
+        ar, refused = self.mode == "ar", "must be left out"
+        if ar and self.verify not in (0, "auto"):
+            raise OptionError(f"verify {refused} with mode ar, got {self.verify!r}", option="verify")
+        if self.verify_threshold is not None and self.verify == 0:
+            message = f"verify_threshold {refused} without verify, got {self.verify_threshold!r}"
+            raise OptionError(message, option="verify_threshold")
+        if self.strength is not None and self.start_canvas is None:
+            raise OptionError(f"strength {refused} without start_canvas, got {self.strength!r}", option="strength")
+        if self.canvas is not None and self.thinking_budget is not None:
+            message = f"thinking_budget {refused} beside canvas, got {self.thinking_budget!r}"
+            raise OptionError(message, option="thinking_budget")
+        for name in ("start_canvas", "canvas", "probe"):
+            given = getattr(self, name) is not None
+            if given and ar:
+                raise OptionError(f"mode ar has no canvas: leave {name} out", option="mode")
+            if given and name != "probe" and self.canvas_width != "full":
+                message = f"canvas_width {self.canvas_width} does not go with {name}: widths would shift"
+                raise OptionError(message, option="canvas_width")
+        constraints = self._constraints()
+        if len(constraints) > 1:
+            message = f"{constraints[0]} and {constraints[1]} contradict: an answer has one constraint at most"
+            raise OptionError(message, option=constraints[0])
+        if constraints and self.ignore_eos:
+            raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
+
+    @property
+    def constraint(self) -> str | None:
+        """Name of the constraint that is given."""
+        return next(iter(self._constraints()), None)
+
+    def _constraints(self) -> list[str]:
+        return [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
+
+    def override(self, **changes: Any) -> "GenerationConfig":
+        """A copy with the changes that are not None. Another sampler, schedule or stopping rule has its own defaults.
+
+        Raises:
+            OptionError: an option that does not exist, or a value that is impossible.
+        """
+        for name in changes:
+            if name not in generation_options() and name not in HOLDERS:
+                raise unknown_option(name, generation_options())
+        given = {name: value for name, value in changes.items() if value is not None}
+        for role in STRATEGIES:
+            if given.get(role, getattr(self, role)) != getattr(self, role):
+                given.setdefault(f"{role}_options", None)
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return GenerationConfig(**(kept | given))
+
+
+HOLDERS = tuple(f"{role}_options" for role in STRATEGIES)
+"""Fields that hold a strategy itself."""
+
+
+def generation_options() -> Mapping[str, Option]:
+    """The table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that chooses
+    it."""
+    return _table(tuple(registry.names for registry in STRATEGIES.values()))
+
+
+@lru_cache(maxsize=4)
+def _table(_registered: tuple[tuple[str, ...], ...]) -> Mapping[str, Option]:
+    table: dict[str, Option] = {}
+    for name, row in options_of(GenerationConfig).items():
+        table[name] = row
+        for own, theirs in STRATEGIES[name].options().items() if name in STRATEGIES else ():
+            if own in table or own in options_of(GenerationConfig):
+                raise TypeError(f"two options are called {own}")
+            table[own] = dataclasses.replace(theirs, file="generation_config.json", group=DENOISING)
+    return table

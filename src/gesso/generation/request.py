@@ -1,0 +1,81 @@
+"""What belongs to one request alone, beside its `GenerationConfig`, and how a request's keywords are told apart."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.generation.config import ANSWER, HOLDERS, generation_options
+from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """Options of one request that no checkpoint has defaults for.
+
+    Raises:
+        OptionError: a value is impossible.
+    """
+
+    raw: bool = option(False, "Take the prompt as it is, without the chat template.", field=None, group=ANSWER)
+    thinking: bool = option(
+        False,
+        "Let the model think before it answers.",
+        field="chat_template_kwargs.enable_thinking",
+        group=ANSWER,
+    )
+    begin: str = option(
+        "", "What the answer is made to begin with; it is part of the output.", field=None, group=ANSWER
+    )
+    prediction: str = option(
+        "",
+        "What the answer will mostly be. Canvases start from it, with noise in the place of a share strength of it "
+        "(0.3 without it), and are done as soon as they are confident: a good one saves steps.",
+        field="*",
+        flag=None,
+        group=ANSWER,
+    )
+    tools: tuple[Mapping[str, Any], ...] = option(
+        (),
+        "Functions that the model may call, as OpenAI's API describes them.",
+        kind=Mappings(),
+        field="*",
+        flag=None,
+        group=ANSWER,
+    )
+    tool_choice: str | Mapping[str, Any] = option(
+        "auto",
+        "auto, none, required, or the function that is to be called. A call that is asked for, or of a function with "
+        "strict: true, has arguments that are valid under its schema.",
+        kind=WordOrMapping(("auto", "none", "required"), "a function"),
+        field="*",
+        flag=None,
+        group=ANSWER,
+    )
+    parallel_tool_calls: bool = option(
+        True, "Whether there may be more than one call.", field="*", flag=None, group=ANSWER
+    )
+
+    def __post_init__(self) -> None:
+        checked(self)
+
+
+def engine_options() -> dict[str, Option]:
+    """The table of all keywords that a request takes."""
+    return {**options_of(RequestOptions), **generation_options()}
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[RequestOptions, dict[str, Any]]:
+    """A request's keywords: what belongs to it alone, and changes of its `GenerationConfig`. None leaves a default.
+
+    Raises:
+        OptionError: an option that does not exist, or a value of the first part that is impossible.
+    """
+    own = {field.name for field in dataclasses.fields(RequestOptions)}
+    known = engine_options()
+    for name in options:
+        if name not in known and name not in HOLDERS:
+            raise unknown_option(name, known)
+    given = {name: value for name, value in options.items() if value is not None}
+    request = RequestOptions(**{name: value for name, value in given.items() if name in own})
+    return request, {name: value for name, value in given.items() if name not in own}

@@ -1,0 +1,33 @@
+"""The options of loading a model: of `gesso.load`, and of every command that loads one."""
+
+from dataclasses import dataclass
+
+from gesso.options import checked, option
+
+DEFAULT_MODEL = "mini"
+MODEL = "Model"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Which model is loaded, and how.
+
+    Raises:
+        OptionError: a value of the wrong type. What does not exist on this machine is refused by the loading itself.
+    """
+
+    model: str = option(
+        DEFAULT_MODEL, "Bundled name, checkpoint folder or Hugging Face id.", field=None, flag="--* -m", group=MODEL
+    )
+    adapter: str | None = option(
+        None, "Folder of a LoRA adapter, in PEFT's format, to merge in.", field=None, group=MODEL
+    )
+    device: str = option("auto", "auto, cpu, cuda or mps.", field=None, group=MODEL)
+    dtype: str = option("auto", "auto, float32, bfloat16 or float16.", field=None, group=MODEL)
+    cuda_graphs: bool = option(
+        False, "Record the denoising pass of each canvas once and replay it; CUDA.", field=None, group=MODEL
+    )
+    offline: bool = option(False, "Never download.", field=None, group=MODEL)
+
+    def __post_init__(self) -> None:
+        checked(self)

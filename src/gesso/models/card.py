@@ -1,0 +1,76 @@
+"""What a checkpoint was measured to do: the `card.json` beside its weights."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from gesso.errors import CheckpointError
+
+CARD = "card.json"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One kind of prompt, and how well the model does on prompts that training never drew. Shares are from 0 to 1."""
+
+    name: str
+    example: str
+    """A prompt of this kind, or what it consists of."""
+    right: float
+    """Share of answers that are right to the letter."""
+    low: float
+    """Lower end of the 95% interval of `right`."""
+    high: float
+    goal: float
+    """The share that was aimed at."""
+    steps: float
+    """Mean of the denoising steps a canvas."""
+    examples: int
+    """Prompts measured."""
+    command: str
+    """What measures it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a model can do and cannot."""
+
+    skills: tuple[Skill, ...] = ()
+    tool_calls: bool = False
+    """Whether it was trained to call tools."""
+    thinking: bool = False
+    """Whether it was trained to think before it answers."""
+    limits: str = ""
+    """What must not be expected of it, in a sentence."""
+
+
+def read_card(folder: Path) -> ModelCard | None:
+    """The card of a checkpoint; None where it has none.
+
+    Raises:
+        CheckpointError: it is no JSON, lacks a field, or has one that is unknown.
+    """
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        skills = tuple(_checked(Skill(**skill)) for skill in raw.pop("skills", ()))
+        return _checked(ModelCard(skills, **raw))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is no card of a model: {error}") from None
+
+
+def _checked(record: T) -> T:
+    """`record`, if its plain fields are of the types that they were declared with."""
+    for field in dataclasses.fields(record):  # type: ignore[arg-type]
+        value = getattr(record, field.name)
+        if field.type in (str, bool) and type(value) is not field.type:
+            raise TypeError(f"{field.name} is {value!r}")
+        if field.type in (int, float) and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise TypeError(f"{field.name} is {value!r}")
+    return record

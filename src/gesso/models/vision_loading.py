@@ -1,0 +1,85 @@
+"""The vision tower of a checkpoint folder into a `VisionModel`, and back into tensors of published names."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gesso.config import ModelConfig
+from gesso.errors import CheckpointError, ConfigError, OptionError
+from gesso.models.loading import pick_device, pick_dtype, read_model_config, weight_files
+from gesso.models.tensors import open_checked
+from gesso.models.vision_config import read_vision_config, write_vision_config
+from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
+from gesso.models.vision_tower import VisionModel
+
+
+def has_vision(folder: Path) -> bool:
+    """Whether a checkpoint folder holds the weights of a vision tower, and not merely its description."""
+    return any(name.startswith(TOWER) for name in weight_files(folder))
+
+
+def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> VisionModel:
+    """The vision tower and the projector of a checkpoint folder.
+
+    Args:
+        dtype: of weights and activations; what sums up runs in fp32 always. A quantized checkpoint's tower is whole.
+
+    Raises:
+        CheckpointError: the checkpoint has no tower, or its tensors are missing, unknown or misshapen.
+        ConfigError: an unknown key or impossible value in its `vision_config`.
+        OptionError: a device or dtype that does not exist here.
+    """
+    target = pick_device(device)
+    config = read_model_config(folder)
+    files = {name: path for name, path in weight_files(folder).items() if name.startswith((TOWER, PROJECTOR))}
+    if config.vision_config is None or not any(name.startswith(TOWER) for name in files):
+        raise CheckpointError(f"{folder} has no vision tower: this model reads text only")
+    with torch.device("meta"):
+        model = VisionModel(read_vision_config(config.vision_config), config.hidden_size)
+    kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
+    wanted = model.state_dict()
+    names = {name: to_hf(name) for name in wanted}
+    foreign = sorted(name for name in files.keys() - names.values() if not name.startswith(DEAD))
+    if foreign:
+        raise CheckpointError(f"unknown tensors of the vision tower in {folder}: {', '.join(foreign[:4])}")
+    missing = sorted(names.values() - files.keys())
+    if missing:
+        raise CheckpointError(f"tensors of the vision tower missing in {folder}: {', '.join(missing[:4])}")
+    loaded: dict[str, Tensor] = {}
+    for name, hf_name in sorted(names.items(), key=lambda item: files[item[1]]):
+        with open_checked(hf_name, files[hf_name], wanted[name], packed=False, device=str(target)) as file:
+            tensor = file.get_tensor(hf_name)
+        bound = name.endswith(("_min", "_max"))  # of a clipped projection, where infinity bounds nothing
+        if bool(tensor.isnan().any()) or not (bound or bool(tensor.isfinite().all())):
+            raise CheckpointError(f"{hf_name} holds numbers that are not finite")
+        loaded[name] = tensor.to(torch.float32 if ".std_" in name else kind)
+    model.load_state_dict(loaded, strict=True, assign=True)
+    return model.eval().requires_grad_(False)
+
+
+def described(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
+    """The config of a text model that is saved with a tower; what describes the tower already stays as it was read.
+
+    Raises:
+        OptionError: the projector makes embeddings of another width.
+    """
+    if vision is None:
+        return config
+    width = vision.projector.projection.out_features
+    if width != config.hidden_size:
+        raise OptionError(
+            f"the vision tower makes embeddings of {width} numbers, the text model has {config.hidden_size}"
+        )
+    try:
+        if config.vision_config is not None and read_vision_config(config.vision_config) == vision.config:
+            return config
+    except ConfigError:
+        pass  # a description of no tower, as text-only checkpoints have
+    return replace(config, vision_config=write_vision_config(vision.config))
+
+
+def vision_tensors(model: VisionModel) -> dict[str, Tensor]:
+    """The tensors of a tower and its projector by their published names."""
+    return {to_hf(name): tensor.detach() for name, tensor in model.state_dict().items()}

@@ -1,0 +1,176 @@
+"""Registries of strategies: classes with options of their own, one file each, found by looking into a package.
+
+A strategy is a frozen dataclass whose fields are its options and whose methods do the work. Its file registers it;
+nothing else names it. The files must import without torch, because the command line reads their options for `--help`:
+they import it inside their functions.
+"""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from gesso.errors import OptionError
+from gesso.options.kinds import Choice
+from gesso.options.table import Option, checked, options_of
+
+
+class Strategy(Protocol):
+    """A frozen dataclass whose fields are its options, all of them checked."""
+
+    def __post_init__(self) -> None:
+        checked(self)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StrategyName:
+    """The kind of the option that chooses a strategy: one of the names that are registered when it is asked."""
+
+    registry: "Registry[Any]"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.registry.names
+
+    @property
+    def label(self) -> str:
+        return Choice(self.words).label
+
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> str:
+        return Choice(self.words).check(name, value)
+
+
+S = TypeVar("S", bound=Strategy)
+C = TypeVar("C", bound=type)
+
+
+class Registry(Generic[S]):
+    """The strategies of one role, such as `sampler`."""
+
+    def __init__(self, role: str, package: str, label: str = "") -> None:
+        """
+        Args:
+            role: name of the option that chooses one.
+            package: every module in it is imported when a strategy is first asked for.
+            label: what they are called; `role` where it is empty.
+        """
+        self.role = role
+        self.label = label or role
+        self._package = package
+        self._classes: dict[str, type[S]] = {}
+        self._default = ""
+        self._loaded = False
+        self._options: dict[str, Option] | None = None
+
+    def register(self, name: str, *, default: bool = False) -> Callable[[C], C]:
+        """A class decorator that makes a strategy known as `name`.
+
+        Raises:
+            TypeError: two have one name, two are the default, or an option is declared in two ways.
+        """
+
+        def add(strategy: C) -> C:
+            if name in self._classes or (default and self._default):
+                raise TypeError(f"{self.role} {name}: there is another of this name, or another default")
+            mine = options_of(strategy)
+            for other, known in self._classes.items():
+                for shared in mine.keys() & options_of(known).keys():
+                    if _without_default(mine[shared]) != _without_default(options_of(known)[shared]):
+                        raise TypeError(f"{self.role} {name}: {other} declares {shared} in another way")
+            self._classes[name] = strategy
+            self._options = None
+            self._default = name if default else self._default
+            return strategy
+
+        return add
+
+    def unregister(self, name: str) -> None:
+        """Forget a strategy."""
+        del self._classes[name]
+        self._options = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all strategies; the default comes first."""
+        self._load()
+        return tuple(sorted(self._classes, key=lambda name: (name != self._default, name)))
+
+    @property
+    def default(self) -> str:
+        """Name of the strategy that is taken where nobody chooses."""
+        self._load()
+        return self._default
+
+    @property
+    def kind(self) -> StrategyName:
+        """Of the option that chooses one."""
+        return StrategyName(self)
+
+    def get(self, name: object) -> type[S]:
+        """The class of a strategy.
+
+        Raises:
+            OptionError: there is none of this name.
+        """
+        return self._classes[self.kind.check(self.role, name)]
+
+    def name_of(self, strategy: object) -> str:
+        """The name that a strategy is registered under."""
+        self._load()
+        return next(name for name, known in self._classes.items() if type(strategy) is known)
+
+    def options(self) -> dict[str, Option]:
+        """The own options of all strategies, by name; `owner` says whose they are."""
+        self._load()
+        if self._options is None:
+            found: dict[str, Option] = {}
+            for name in self.names:
+                for option, row in options_of(self._classes[name]).items():
+                    owner = f"{found[option].owner}, {name}" if option in found else f"{self.label} {name}"
+                    found[option] = dataclasses.replace(found.get(option, row), owner=owner)
+            self._options = found
+        return self._options
+
+    def make(self, name: str, given: object, options: Mapping[str, Any]) -> S:
+        """A strategy with its options.
+
+        Args:
+            given: its options as the strategy itself, as a mapping, or None for the defaults.
+            options: some of them, which go before those.
+
+        Raises:
+            OptionError: there is no such strategy or option, or a value is impossible.
+        """
+        strategy = self.get(name)
+        start = given
+        if given is None or isinstance(given, Mapping):
+            options, start = {**(given or {}), **options}, strategy()
+        if type(start) is not strategy:
+            message = f"{self.role}_options must be options of the {self.role} {name}, got {given!r}"
+            raise OptionError(message, option=f"{self.role}_options")
+        own = options_of(strategy)
+        for option in options:
+            if option not in own:
+                raise self.refusal(option, name)
+        return dataclasses.replace(start, **options)  # type: ignore[type-var]
+
+    def refusal(self, option: str, name: str) -> OptionError:
+        """The refusal of an option that strategy `name` does not have."""
+        owner = self.options()[option].owner if option in self.options() else None
+        known = ", ".join(options_of(self.get(name))) or "none"
+        whose = f"it belongs to {owner}" if owner else f"its options: {known}"
+        message = f"{option} is no option of the {self.label} {name}; {whose}"
+        return OptionError(message, option=option, hint=f"choose another {self.label}, or leave {option} out")
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
+                importlib.import_module(f"{self._package}.{module.name}")
+
+
+def _without_default(row: Option) -> Option:
+    return dataclasses.replace(row, default=None)

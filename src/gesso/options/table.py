@@ -1,0 +1,169 @@
+"""Rows of the table: what is declared of an option, and how a dataclass is read as a part of the table."""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from gesso.errors import OptionError
+from gesso.options.kinds import Choice, Integer, Kind, Number, Switch, Text
+
+METADATA = "option"
+File = Literal["generation_config.json", "gesso.json", ""]
+"""The file of a checkpoint that may set an option; none may where it is empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What is declared of one option."""
+
+    name: str
+    """The Python keyword; the command line's flag and the key in files are made from it."""
+    kind: Kind
+    default: Any
+    help: str
+    """A whole sentence."""
+    unit: str = ""
+    optional: bool = False
+    """Whether None is a value; `default` is None then."""
+    unset: str = ""
+    """What None means."""
+    field: str | None = None
+    """Path of the field in an HTTP request; None where a request has none."""
+    file: File = ""
+    """The file of a checkpoint that may set it."""
+    flag: str | None = None
+    """On the command line; None where no command has it."""
+    source: Literal["value", "commas", "file", "json file"] = "value"
+    """What the command line takes: the value, its parts with commas between them, or the name of a file that holds it
+    as text or as JSON."""
+    group: str = ""
+    """Heading in help and pages."""
+    owner: str = ""
+    """The strategy whose option it is, such as `sampler entropy_bound`."""
+
+    def check(self, value: Any) -> Any:
+        """The value as the configuration holds it.
+
+        Raises:
+            OptionError: the value is impossible.
+        """
+        return None if self.optional and value is None else self.kind.check(self.name, value)
+
+    @property
+    def shown_default(self) -> str:
+        """The default as the pages show it."""
+        if self.default is None:
+            return self.unset or "none"
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        return str(self.default) if self.default not in ((), {}, "") else "none"
+
+
+def option(
+    default: Any,
+    help: str,  # noqa: A002
+    *,
+    unit: str = "",
+    kind: Kind | None = None,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    below: float | None = None,
+    unset: str = "",
+    field: str | None = "diffusion.*",
+    file: File = "",
+    flag: str | None = "--*",
+    source: Literal["value", "commas", "file", "json file"] = "value",
+    group: str = "",
+) -> Any:
+    """A field of a dataclass that is an option.
+
+    Args:
+        default: its value where nobody sets it; None makes it optional.
+        help: a whole sentence.
+        kind: what its values are; None reads it from the annotation (int, float, bool, str, Literal).
+        minimum, above, maximum, below: bounds of a number.
+        unset: what None means.
+        field: path in an HTTP request; `*` stands for the name.
+        file: file of a checkpoint that may set it.
+        flag: on the command line; `*` stands for the name.
+    """
+    declared = {
+        "help": help, "unit": unit, "kind": kind, "bounds": (minimum, above, maximum, below), "unset": unset,
+        "field": field, "file": file, "flag": flag, "source": source, "group": group,
+    }  # fmt: skip
+    made = {"default_factory": lambda: default} if isinstance(default, dict) else {"default": default}
+    return dataclasses.field(**made, metadata={METADATA: declared})
+
+
+_TABLES: dict[type, dict[str, Option]] = {}
+
+
+def options_of(declaring: type) -> dict[str, Option]:
+    """The options that a dataclass declares, by name, in their order."""
+    if declaring not in _TABLES:
+        hints = get_type_hints(declaring)
+        _TABLES[declaring] = {
+            field.name: declare(field.name, hints[field.name], _default(field), **field.metadata[METADATA])
+            for field in dataclasses.fields(declaring)
+            if METADATA in field.metadata
+        }
+    return _TABLES[declaring]
+
+
+def _default(field: "dataclasses.Field[Any]") -> Any:
+    return field.default_factory() if callable(field.default_factory) else field.default
+
+
+def declare(name: str, annotation: Any, default: Any, **declared: Any) -> Option:
+    """A row of the table.
+
+    Raises:
+        TypeError: the annotation tells no kind, which is a fault of the declaration.
+    """
+    bounds, kind = declared.pop("bounds", (None,) * 4), declared.pop("kind", None)
+    field, flag = declared.pop("field"), declared.pop("flag")
+    optional = type(None) in get_args(annotation)
+    if optional and kind is None:
+        (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+    return Option(
+        name=name,
+        kind=kind or _kind(name, annotation, bounds),
+        default=default,
+        optional=optional,
+        field=None if field is None else field.replace("*", name),
+        flag=None if flag is None else flag.replace("*", name.replace("_", "-")),
+        **declared,
+    )
+
+
+def _kind(name: str, annotation: Any, bounds: tuple[float | None, ...]) -> Kind:
+    if annotation in (int, float):
+        return (Integer if annotation is int else Number)(*bounds)
+    if get_origin(annotation) is Literal:
+        return Choice(get_args(annotation))
+    plain: dict[Any, Kind] = {bool: Switch(), str: Text()}
+    if annotation not in plain:
+        raise TypeError(f"option {name}: {annotation} needs a kind of its own")
+    return plain[annotation]
+
+
+def checked(instance: Any) -> None:
+    """Check every option of a frozen dataclass and put its frozen form in place; for its `__post_init__`.
+
+    Raises:
+        OptionError: a value is impossible.
+    """
+    for name, row in options_of(type(instance)).items():
+        object.__setattr__(instance, name, row.check(getattr(instance, name)))
+
+
+def unknown_option(name: str, known: Iterable[str]) -> OptionError:
+    """The refusal of an option that does not exist."""
+    return OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}", option=name)
+
+
+def keyword(flag: str) -> str:
+    """The keyword that a flag such as `--max-new-tokens` stands for."""
+    return flag.lstrip("-").replace("-", "_")

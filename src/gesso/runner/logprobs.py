@@ -1,0 +1,26 @@
+"""Log-probabilities of tokens, from hidden states of the causal pass."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gesso.nn.vocabulary import Vocabulary
+from gesso.runner.protocol import TokenScore
+
+ROWS = 64
+"""Positions whose logits are held at a time."""
+
+
+def token_scores(vocabulary: Vocabulary, hidden_TD: Tensor, tokens: Sequence[int], top: int) -> list[TokenScore]:
+    """Score each token by the hidden state of the position before it; with the `top` likeliest at its place."""
+    found = []
+    for rows, ids in zip(hidden_TD.split(ROWS), torch.tensor(tokens).split(ROWS), strict=True):
+        scores = vocabulary.logits(rows).log_softmax(dim=-1)
+        own = scores.gather(1, ids.to(scores.device)[:, None])[:, 0].tolist()
+        best = scores.topk(min(top, scores.shape[1]), dim=-1)
+        for token, logprob, values, places in zip(
+            ids.tolist(), own, best.values.tolist(), best.indices.tolist(), strict=True
+        ):
+            found.append(TokenScore(token, logprob, tuple(zip(places, values, strict=True))))
+    return found

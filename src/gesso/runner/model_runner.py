@@ -1,0 +1,257 @@
+"""The runner of one model on one device: its caches, passes, adapters, CUDA graphs and tables of positions."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import RLock
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gesso.config import ModelConfig
+from gesso.diffusion.denoise import denoise_step, take_step
+from gesso.errors import OptionError
+from gesso.models.adapter_switch import AdapterSwitch
+from gesso.models.cache import KVCache, LayerCache, SequenceCache, cache_bytes
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
+from gesso.runner.logprobs import token_scores
+from gesso.runner.memory import cache_memory
+from gesso.runner.protocol import (
+    CacheHandle,
+    CanvasBatch,
+    CanvasItem,
+    LayerKind,
+    LogprobRead,
+    PrefillBatch,
+    PrefillItem,
+    PrefixCopy,
+    TokenScore,
+)
+
+Model = DiffusionGemma
+"""What this runner runs."""
+
+
+@dataclass(eq=False, slots=True)
+class _Row:
+    """One request's cache, and what is kept of the passes over its newest tokens."""
+
+    cache: SequenceCache
+    hidden_TD: Tensor | None = None
+    """Hidden states of the newest tokens, where they were to be kept."""
+    before_1D: Tensor | None = None
+    """Of the token before them."""
+    taken: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
+    """What was rolled back: keys and values, and the two above."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TensorCopy:
+    """Keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
+
+    layers: tuple[Tensor, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.layers)
+
+
+class ModelRunner:
+    """A `Runner` over a model in this process. Calls exclude each other: a second thread waits for the first."""
+
+    def __init__(self, model: DiffusionGemma, graphs: CudaGraphRunner | None = None) -> None:
+        """
+        Args:
+            graphs: captures denoising passes; None runs every one of them.
+        """
+        self.model = model
+        self.graphs = graphs
+        self._switch: AdapterSwitch | None = None
+        self._rows: dict[int, _Row] = {}
+        self._numbers = count()
+        self._lock = RLock()
+        if graphs is not None:
+            model.fix_positions(self.max_model_len)
+
+    @classmethod
+    def of(cls, model: DiffusionGemma, *, cuda_graphs: bool) -> "ModelRunner":
+        """A runner of a model, with its denoising passes captured if asked for.
+
+        Raises:
+            OptionError: `cuda_graphs` where passes cannot be captured.
+        """
+        return cls(model, cuda_graph_runner(model) if cuda_graphs else None)
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def max_model_len(self) -> int:
+        return self.model.config.max_position_embeddings
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        return () if self._switch is None else self._switch.names
+
+    def load_adapters(self, folders: Mapping[str, Path]) -> None:
+        with self._lock:
+            self._switch = self._switch or AdapterSwitch(self.model)
+            self._switch.load(folders)
+            self._forget_graphs()
+
+    def kv_memory(self, reserved: int) -> int:
+        return cache_memory(self.device, reserved)
+
+    def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
+        return cache_bytes(self.config, self.model.dtype, max_seq_len, max_write_len)
+
+    def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
+        with self._lock:
+            (cache,) = self.model.new_cache(1, max_seq_len, max_write_len).rows
+            handle = CacheHandle(next(self._numbers))
+            self._rows[handle.number] = _Row(cache)
+            return handle
+
+    def release(self, cache: CacheHandle) -> None:
+        self._rows.pop(cache.number, None)
+
+    def cache(self, handle: CacheHandle) -> SequenceCache:
+        """What a handle names, for whoever looks into it from outside: a test, or a benchmark."""
+        return self._row(handle).cache
+
+    @torch.inference_mode()
+    def prefill(self, batch: PrefillBatch) -> None:
+        with self._lock:
+            if any(item.spans for item in batch.items):
+                raise OptionError("embeddings: this model takes none, its prompts are tokens", option="embeddings")
+            self._activate(batch.adapter)
+            rows = [self._row(item.cache) for item in batch.items]
+            sizes = [len(item.tokens) for item in batch.items]
+            flat = torch.tensor([token for item in batch.items for token in item.tokens])
+            hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows])).split(sizes)
+            for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
+                before = row.hidden_TD
+                row.taken = row.hidden_TD = row.before_1D = None
+                if item.keep:
+                    row.hidden_TD = hidden_TD[-item.keep :]
+                    cut = hidden_TD[: -item.keep] if item.keep < len(hidden_TD) else before
+                    row.before_1D = None if cut is None else cut[-1:]
+
+    @torch.inference_mode()
+    def denoise(self, batch: CanvasBatch) -> None:
+        with self._lock:
+            self._activate(batch.adapter)
+            cache = KVCache([self._row(item.cache).cache for item in batch.items])
+            denoise_step(self.graphs or self.model, [item.canvas for item in batch.items], cache)
+
+    @torch.inference_mode()
+    def sample(self, batch: CanvasBatch) -> None:
+        with self._lock:
+            hidden = [_kept(self._row(item.cache))[-1:] for item in batch.items]
+            take_step(self.model.vocabulary, [item.canvas for item in batch.items], hidden)
+
+    @torch.inference_mode()
+    def logprobs(self, read: LogprobRead) -> list[TokenScore]:
+        with self._lock:
+            row = self._row(read.cache)
+            hidden_TD = _kept(row)
+            if read.encoded:
+                assert row.before_1D is not None
+                hidden_TD = torch.cat((row.before_1D, hidden_TD[:-1]))
+            return token_scores(self.model.vocabulary, hidden_TD[-len(read.tokens) :], read.tokens, read.top)
+
+    @torch.inference_mode()
+    def rollback(self, cache: CacheHandle, tokens: int) -> None:
+        with self._lock:
+            row = self._row(cache)
+            row.taken = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
+            row.hidden_TD, row.before_1D = row.before_1D, None
+
+    @torch.inference_mode()
+    def restore(self, cache: CacheHandle) -> None:
+        with self._lock:
+            row = self._row(cache)
+            assert row.taken is not None
+            taken, row.hidden_TD, row.before_1D = row.taken
+            row.taken = None
+            row.cache.restore(taken)
+
+    @torch.inference_mode()
+    def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
+        with self._lock:
+            layers = self._layers(self._row(cache).cache, kind)
+            return _TensorCopy(tuple(layer.newest(tokens) for layer in layers))
+
+    @torch.inference_mode()
+    def restore_prefix(
+        self, cache: CacheHandle, tokens: int, full: Sequence[PrefixCopy], sliding: Sequence[PrefixCopy]
+    ) -> None:
+        with self._lock:
+            row = self._row(cache).cache
+            kinds: tuple[tuple[LayerKind, Sequence[PrefixCopy]], ...] = (("full", full), ("sliding", sliding))
+            for kind, copies in kinds:
+                stretches = [copy.layers for copy in copies if isinstance(copy, _TensorCopy)]
+                for layer, parts in zip(self._layers(row, kind), zip(*stretches, strict=True), strict=True):
+                    layer.restore(parts, row.max_seq_len, row.max_write_len)
+            row.length = tokens
+
+    def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:
+        layers = [layer for layer in self.config.layers if layer.is_sliding == (kind == "sliding")]
+        return sum(2 * layer.num_key_value_heads * layer.head_dim for layer in layers) * tokens * self._itemsize
+
+    def measure(self, work: Literal["step", "token"], item: CanvasItem) -> float:
+        with self._lock:
+            self._synchronise()
+            started = time.perf_counter()
+            if work == "token":
+                self.prefill(PrefillBatch(None, (PrefillItem(item.request, item.cache, (0,), keep=1),)))
+                self.sample(CanvasBatch(None, (item,)))
+            else:
+                self.denoise(CanvasBatch(None, (item,)))
+            self._synchronise()
+            return time.perf_counter() - started
+
+    def check(self) -> None:
+        with self._lock:
+            torch.zeros(1, device=self.device).add_(1).item()
+
+    @property
+    def _itemsize(self) -> int:
+        return self.model.dtype.itemsize
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _row(self, cache: CacheHandle) -> _Row:
+        return self._rows[cache.number]
+
+    def _layers(self, row: SequenceCache, kind: LayerKind) -> list[LayerCache]:
+        pairs = zip(row.layers, self.config.layers, strict=True)
+        return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
+
+    def _activate(self, adapter: str | None) -> None:
+        """Compute with an adapter, or with none; a graph knows the weights it was captured with."""
+        if self._switch is None:
+            if adapter is not None:
+                raise OptionError(f"no adapter {adapter!r}; known: none", option="adapter")
+        elif self._switch.activate(adapter):
+            self._forget_graphs()
+
+    def _forget_graphs(self) -> None:
+        if self.graphs is not None:
+            self.graphs.forget()
+
+
+def _kept(row: _Row) -> Tensor:
+    assert row.hidden_TD is not None, "its hidden states were not kept"
+    return row.hidden_TD

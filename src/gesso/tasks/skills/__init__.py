@@ -1,0 +1,1 @@
+"""Skills with open slots: any word, name, identifier or number, in many phrasings, some of them held out whole."""

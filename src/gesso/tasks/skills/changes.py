@@ -1,0 +1,159 @@
+"""Change a small Python function as told, and nothing else, whatever its names are.
+
+The prompt is the one that an edit asks with: the instruction, an empty line, the text to change, and perhaps what
+stands around it.
+"""
+
+import re
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.edit_prompt import edit_prompt
+from gesso.tasks.skills.functions import Function, draw_function
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots
+
+_RENAME = Phrasings(
+    (
+        "Rename the function to {new}.", "Rename {old} to {new}.", "Call the function {new}[| instead].",
+        "Name the function {new}.",
+        "Change the function's name to {new}.", "Change the name of the function [from {old} |]to {new}.",
+        "Give the function the name {new}.", "The function [should|must] be called {new}.", "Rename this to {new}.",
+        "Rename the function {old} to {new}.",
+    ),
+    (
+        "Let the function go by {new}.", "{new} should be the name of the function.",
+        "Switch the function name to {new}.",
+    ),
+)  # fmt: skip
+_ARGUMENT = Phrasings(
+    (
+        "Rename the argument [{old} |]to {new}.", "Rename the parameter [{old} |]to {new}.",
+        "Call the argument {new}[| instead].",
+        "Rename {old} to {new}.", "Use {new} instead of {old}.", "Change the argument's name to {new}.",
+        "The argument [should|must] be called {new}.", "Replace {old} [by|with] {new}.",
+    ),
+    ("Let the argument be named {new}.", "Everywhere, {old} becomes {new}."),
+)  # fmt: skip
+_NUMBER = Phrasings(
+    (
+        "Change {old} to {new}.", "Replace {old} [by|with] {new}.", "Use {new} instead of {old}.",
+        "Make the {old} a {new}.",
+        "Set {old} to {new}.", "Turn {old} into {new}.", "It should be {new}, not {old}.",
+        "Change the number {old} to {new}.",
+        "Change the constant from {old} to {new}.", "Write {new} in place of {old}.",
+    ),
+    ("Where it says {old}, put {new}.", "Swap the {old} for {new}.", "The {old} must become {new}."),
+)  # fmt: skip
+_INVERT = Phrasings(
+    (
+        "Invert the condition.",
+        "Negate the condition.",
+        "Turn the condition around.",
+        "Invert the comparison.",
+        "Make the condition the opposite.",
+        "Use the opposite condition.",
+        "Reverse the condition.",
+        "Flip the condition.",
+    ),
+    ("The condition should be the other way round.", "Negate the comparison."),
+)
+_INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
+_COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
+_LONE = re.compile(r"(?<![\w.])\d+(?![\w.])")
+_MOST_OTHERS = 3
+_AROUND_SHARE = 0.25
+_LINE_SHARE = 0.3
+
+
+class Changes(Skill):
+    """`Call the function grelt_max.` and a function -> the function under its new name."""
+
+    name = "changes"
+    phrasings: ClassVar = {"rename": _RENAME, "argument": _ARGUMENT, "number": _NUMBER, "condition": _INVERT}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw a function, one of the changes that it allows and, one time in four, functions around it."""
+        rng = slots.rng
+        function = draw_function(slots, named=rng.random() < 0.7)
+        kinds = ["rename", "argument"]
+        if _lone_numbers(function.source):
+            kinds += ["number", "number"]
+        if _COMPARISON.search(function.source):
+            kinds.append("condition")
+        kind = rng.choice(kinds)
+        ask, answer = _change(slots, function, kind)
+        if rng.random() < 0.15:
+            ask = ask.rstrip(".")
+        if rng.random() < 0.15:
+            ask = ask[0].lower() + ask[1:]
+        part, before, after = function.source, "", ""
+        if rng.random() < _AROUND_SHARE:
+            others = [
+                draw_function(slots, named=rng.random() < 0.7).source for _ in range(rng.randint(1, _MOST_OTHERS))
+            ]
+            place = rng.randint(0, len(others))
+            before, after = ("\n\n\n".join(some) for some in (others[:place], others[place:]))
+            if rng.random() < _LINE_SHARE and part.count("\n") == answer.count("\n"):
+                above, part, answer, below = _changed_line(part, answer)
+                before = f"{before}\n\n\n{above}" if before and above else above or before
+                after = f"{below}\n\n\n{after}" if below and after else below or after
+            kind += " in a file"
+        prompt = edit_prompt(ask, part, before, after)
+        return Example(self.name, prompt, answer, source=part, kind=slots.kind(kind))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the changed part only, to the letter; white space at the end aside."""
+        return text.rstrip() == example.answer
+
+
+def _change(slots: Slots, function: Function, kind: str) -> tuple[str, str]:
+    """An instruction, and the function as it is to be."""
+    source, rng = function.source, slots.rng
+    if kind == "condition":
+        answer = _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", source, count=1)
+        return slots.choice(_INVERT), answer
+    if kind == "number":
+        old = rng.choice(_lone_numbers(source))
+        new = old
+        while new == old:
+            new = str(slots.number(4))
+        return slots.choice(_NUMBER, old=old, new=new), re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
+    taken = {function.name, *function.parameters, *RESERVED}
+    new = slots.identifier()
+    while new in taken:
+        new = slots.identifier()
+    if kind == "rename":
+        answer = source.replace(f"def {function.name}(", f"def {new}(", 1)
+        return slots.choice(_RENAME, old=function.name, new=new), answer
+    new = slots.identifier(1)
+    while new in taken:
+        new = slots.identifier(1)
+    old = rng.choice(function.parameters)
+    head, tail = source.split("(", 1)
+    renamed = re.sub(rf'(?<!["\w]){old}(?!["\w])', new, tail)
+    phrasings = _ARGUMENT
+    ask = slots.choice(phrasings, old=old, new=new)
+    # With two arguments it must say which.
+    while len(function.parameters) == 2 and not re.search(rf"(?<!\w){old}(?!\w)", ask):
+        ask = slots.choice(phrasings, old=old, new=new)
+    return ask, f"{head}({renamed}"
+
+
+def _lone_numbers(source: str) -> list[str]:
+    """Numbers that stand in `source` once, so that an instruction can name them."""
+    numbers = _LONE.findall(source)
+    return [number for number in numbers if numbers.count(number) == 1]
+
+
+def _changed_line(source: str, answer: str) -> tuple[str, str, str, str]:
+    """The line that a change is in, without its indentation, before and after it; and what stands above and below.
+
+    Where several lines change, the whole is the part.
+    """
+    old, new = source.split("\n"), answer.split("\n")
+    changed = [i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
+    if len(changed) != 1:
+        return "", source, answer, ""
+    index = changed[0]
+    return "\n".join(old[:index]), old[index].lstrip(), new[index].lstrip(), "\n".join(old[index + 1 :])

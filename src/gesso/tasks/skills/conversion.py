@@ -1,0 +1,95 @@
+"""Turn small tables from JSON, CSV, YAML or Markdown into another of these."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.to_json import same_json
+
+Row = dict[str, str | int]
+
+_ASK = Phrasings(
+    (
+        "Convert to {new}", "Convert [this|the|] {old} to {new}",
+        "[Convert|Turn|Change] this {old} [table|data|] into {new}",
+        "Write [this|the table|this data] as {new}", "[Write|Give] this {old} as {new}",
+        "Rewrite [this|the {old}] as {new}",
+        "Make {new} [from|of|out of] this {old}", "~{old} to {new}", "Format [this|the data] as {new}",
+        "Give me [this|the table] as {new}", "Transform this into {new}", "Put this {old} into {new}",
+        "Translate this {old} to {new}",
+    ),
+    (
+        "Show this as {new}", "Express the {old} below as {new}", "~I have this {old} and need {new}",
+        "Output the same data in {new}",
+    ),
+)  # fmt: skip
+
+
+def _json(rows: Sequence[Row]) -> str:
+    return json.dumps(rows[0] if len(rows) == 1 else list(rows))
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    return "\n".join(",".join(map(str, row)) for row in ([*rows[0]], *(row.values() for row in rows)))
+
+
+def _yaml(rows: Sequence[Row]) -> str:
+    if len(rows) == 1:
+        return "\n".join(f"{key}: {value}" for key, value in rows[0].items())
+    return "\n".join(
+        f"{'  ' if i else '- '}{key}: {value}" for row in rows for i, (key, value) in enumerate(row.items())
+    )
+
+
+def _markdown(rows: Sequence[Row]) -> str:
+    rule = ["---"] * len(rows[0])
+    lines = ([*rows[0]], rule, *(row.values() for row in rows))
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], str], tuple[str, ...]]] = {
+    "json": (_json, ("JSON", "JSON", "json")),
+    "csv": (_csv, ("CSV", "CSV", "comma separated values")),
+    "yaml": (_yaml, ("YAML", "YAML", "yaml")),
+    "markdown": (_markdown, ("Markdown", "a Markdown table", "markdown")),
+}
+_SHAPES = ((1, 2), (1, 3), (2, 2), (2, 3), (3, 2), (1, 4))
+_SHAPE_WEIGHTS = (0.25, 0.2, 0.25, 0.1, 0.1, 0.1)
+
+
+class Conversion(Skill):
+    """`Convert this CSV to YAML:` and a table of any words and numbers -> the same in YAML."""
+
+    name = "conversion"
+    phrasings: ClassVar = {"": _ASK}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw a table of one to three rows and two to four columns."""
+        rng = slots.rng
+        old, new = rng.sample(sorted(_FORMATS), 2)
+        count, width = rng.choices(_SHAPES, _SHAPE_WEIGHTS)[0]
+        keys = [slots.stem() for _ in range(width)] if rng.random() < 0.7 else slots.identifiers(width, 1)
+        keys = list(dict.fromkeys(keys))
+        numeric = [rng.random() < 0.45 for _ in keys]
+        rows: list[Row] = [
+            {key: slots.number(4) if is_number else _cell(slots) for key, is_number in zip(keys, numeric, strict=True)}
+            for _ in range(count)
+        ]
+        names = (rng.choice(_FORMATS[old][1]).removeprefix("a "), rng.choice(_FORMATS[new][1]))
+        prompt = slots.request(_ASK, _FORMATS[old][0](rows), old=names[0], new=names[1])
+        return Example(self.name, prompt, _FORMATS[new][0](rows), kind=slots.kind(new))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the reference's lines, white space at their ends aside; JSON by its value."""
+        if example.answer[0] in "[{":
+            return same_json(example.answer, text)
+        lines, reference = ([line.rstrip() for line in t.strip().split("\n")] for t in (text, example.answer))
+        return lines == reference
+
+
+def _cell(slots: Slots) -> str:
+    kind = slots.rng.random()
+    return slots.word() if kind < 0.6 else slots.first_name() if kind < 0.8 else slots.city()

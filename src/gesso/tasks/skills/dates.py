@@ -1,0 +1,110 @@
+"""Write dates in another form, and read parts of them."""
+
+import calendar
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+_MONTHS = tuple(calendar.month_name)[1:]
+_WEEKDAYS = tuple(calendar.day_name)
+_FORMS = {
+    "iso": (("ISO format", "the form YYYY-MM-DD", "ISO 8601", "YYYY-MM-DD"), "{y:04d}-{m:02d}-{d:02d}"),
+    "dots": (("the form DD.MM.YYYY", "DD.MM.YYYY", "the form DD.MM.YYYY"), "{d:02d}.{m:02d}.{y:04d}"),
+    "slashes": (("the form MM/DD/YYYY", "MM/DD/YYYY", "American numbers (MM/DD/YYYY)"), "{m:02d}/{d:02d}/{y:04d}"),
+    "words": (("words like 5 March 2021", "the form 5 March 2021", "the form day month year"), "{d} {month} {y}"),
+    "american": (("words like March 5, 2021", "the form March 5, 2021"), "{month} {d}, {y}"),
+}
+_FORM = Phrasings(
+    (
+        "Write {date} in {form}", "Write the date {date} in {form}", "Convert {date} to {form}",
+        "Convert the date {date} to {form}",
+        "[Give|Put] {date} in {form}", "Change {date} to {form}", "Rewrite [the date|] {date} in {form}",
+        "Format {date} in {form}", "Turn the date {date} into {form}", "Write this date in {form}: {date}",
+    ),
+    ("~How is {date} written in {form}", "Express {date} in {form}", "~I need the date {date} in {form}"),
+)  # fmt: skip
+_PART = Phrasings(
+    (
+        "What is the {part} of {date}?",
+        "Which {part} is {date} in?",
+        "Give the {part} of {date}.",
+        "{part} of {date}?",
+        "Name the {part} in {date}.",
+        "Tell me the {part} of the date {date}.",
+        "Extract the {part} from {date}.",
+    ),
+    ("Read the {part} off {date}.", "In {date}, what is the {part}?"),
+)
+_NEXT = Phrasings(
+    (
+        "What is the day {side} {date}?", "Which date comes [right|directly|] {side} {date}?",
+        "What date is one day {side} {date}?",
+        "Give the date {side} {date}.", "The day {side} {date}?",
+    ),
+    ("One day {side} {date} is which date?", "Tell me the date of the day {side} {date}."),
+)  # fmt: skip
+_WEEKDAY = Phrasings(
+    (
+        "Which day [comes|is] {side} {day}?", "What day [comes|is] {side} {day}?",
+        "[Name|Give] the day {side} {day}.",
+        "The day of the week {side} {day}?", "Which weekday is {count} days {side} {day}?",
+        "What day is {count} days {side} {day}?",
+    ),
+    ("If you move {count} days {side} {day}, which day is it?", "Tell me the weekday {count} days {side} {day}."),
+)  # fmt: skip
+
+
+class Dates(Skill):
+    """`Write 5 March 2021 in ISO format.` -> `2021-03-05`; `Which day comes after Monday?` -> `Tuesday`."""
+
+    name = "dates"
+    phrasings: ClassVar = {"form": _FORM, "part": _PART, "next": _NEXT, "weekday": _WEEKDAY}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw a date of the years 1000 to 2999, or a day of the week."""
+        rng = slots.rng
+        kind = rng.choices(("form", "part", "next", "weekday"), (0.5, 0.2, 0.18, 0.12))[0]
+        if kind == "weekday":
+            return self._weekday(slots)
+        year, month = rng.randint(1000, 2999), rng.randint(1, 12)
+        if rng.random() < 0.6:
+            year = rng.randint(1900, 2059)
+        day = rng.randint(1, calendar.monthrange(year, month)[1])
+        old, new = rng.sample(sorted(_FORMS), 2)
+        written = _write(old, year, month, day)
+        if kind == "form":
+            ask = slots.choice(_FORM, date=written, form=rng.choice(_FORMS[new][0]))
+            return Example(self.name, slots.frame(ask), _write(new, year, month, day), kind=slots.kind(kind))
+        if kind == "part":
+            part, answer = rng.choice((("year", str(year)), ("month", _MONTHS[month - 1]), ("day", str(day))))
+            return Example(self.name, slots.question(_PART, part=part, date=written), answer, kind=slots.kind(kind))
+        after = rng.random() < 0.5
+        prompt = slots.question(_NEXT, side="after" if after else "before", date=written)
+        return Example(self.name, prompt, _write(old, *_step(year, month, day, after)), kind=slots.kind(kind))
+
+    def _weekday(self, slots: Slots) -> Example:
+        rng = slots.rng
+        place, after = rng.randrange(7), rng.random() < 0.6
+        count = rng.randint(2, 9)
+        text = slots.question(_WEEKDAY, side="after" if after else "before", day=_WEEKDAYS[place], count=count)
+        moved = count if f" {count} days" in text else 1
+        answer = _WEEKDAYS[(place + (moved if after else -moved)) % 7]
+        return Example(self.name, text, answer, kind=slots.kind("weekday"))
+
+
+def _write(form: str, year: int, month: int, day: int) -> str:
+    return _FORMS[form][1].format(y=year, m=month, d=day, month=_MONTHS[month - 1])
+
+
+def _step(year: int, month: int, day: int, after: bool) -> tuple[int, int, int]:
+    """The date a day later or earlier."""
+    if after:
+        if day < calendar.monthrange(year, month)[1]:
+            return year, month, day + 1
+        return (year, month + 1, 1) if month < 12 else (year + 1, 1, 1)
+    if day > 1:
+        return year, month, day - 1
+    year, month = (year, month - 1) if month > 1 else (year - 1, 12)
+    return year, month, calendar.monthrange(year, month)[1]

@@ -1,0 +1,170 @@
+"""Short conversations about a list that is changed turn by turn."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+Items = list[str]
+
+_FIRST = Phrasings(
+    (
+        "Repeat: {items}",
+        "Repeat this: {items}",
+        "Say {items}",
+        "Here is a list: {items}",
+        "My list: {items}",
+        "Write {items}",
+        "Copy this list: {items}",
+        "Remember these words: {items}",
+        "The words are {items}",
+        "List: {items}",
+    ),
+    ("Take these: {items}", "We start with {items}", "Note down {items}"),
+)
+_SORT = Phrasings(
+    (
+        "Now sort [them|it].",
+        "Sort them.",
+        "Now in alphabetical order.",
+        "And sorted?",
+        "Sort that list.",
+        "Put them in order.",
+    ),
+    ("And from A to Z?", "Order them now."),
+)
+_REVERSE = Phrasings(
+    ("Now reverse [them|it].", "Reverse the order.", "Now backwards.", "And in reverse?", "Now the other way round."),
+    ("Turn it around.", "From last to first now."),
+)
+_UPPER = Phrasings(
+    (
+        "Now in upper case.",
+        "And in upper case?",
+        "Write [it|them] in upper case.",
+        "Now in capital letters.",
+        "Uppercase, please.",
+    ),
+    ("Make it all capitals.", "The same in uppercase."),
+)
+_LOWER = Phrasings(
+    ("Now in lower case.", "And in lower case?", "Write [it|them] in lower case.", "Back to small letters."),
+    ("The same in lowercase.", "Without capitals now."),
+)
+_ADD = Phrasings(
+    (
+        "Add {word}.",
+        "Now add {word}.",
+        "Add {word} at the end.",
+        "Append {word}.",
+        "Put {word} at the end.",
+        "And {word}.",
+    ),
+    ("{word} as well.", "Also {word}."),
+)
+_DROP = Phrasings(
+    (
+        "Remove {word}.",
+        "Now without {word}.",
+        "Delete {word}.",
+        "Leave out {word}.",
+        "Take {word} out.",
+        "Drop {word}.",
+    ),
+    ("{word} can go.", "No {word}, please."),
+)
+_SWAP = Phrasings(
+    ("Replace {word} with {new}.", "Change {word} to {new}.", "{new} instead of {word}.", "Make {word} {new}."),
+    ("Not {word}, {new}.", "Put {new} for {word}."),
+)
+_JSON = Phrasings(
+    ("Now as JSON.", "As a JSON list.", "Give it as JSON.", "Write it as a JSON list."), ("JSON, please.",)
+)
+_LINES = Phrasings(
+    ("One [word|item] a line.", "Now one per line.", "Each on its own line.", "Write them below each other."),
+    ("With line breaks instead.",),
+)
+_FIRST_ONE = Phrasings(
+    ("Which is the first?", "The first one?", "What comes first?", "Only the first."), ("Name the first.",)
+)
+_LAST_ONE = Phrasings(
+    ("Which is the last?", "The last one?", "What comes last?", "Only the last."), ("Name the last.",)
+)
+_COUNT = Phrasings(
+    ("How many are there?", "How many?", "Count them.", "How many words is that?"), ("The number of words?",)
+)
+
+_CHANGES: tuple[tuple[Phrasings, Callable[[Items], Items]], ...] = (
+    (_SORT, sorted),
+    (_REVERSE, lambda items: items[::-1]),
+    (_UPPER, lambda items: [item.upper() for item in items]),
+    (_LOWER, lambda items: [item.lower() for item in items]),
+)
+_VIEWS: tuple[tuple[Phrasings, Callable[[Items], str]], ...] = (
+    (_JSON, json.dumps),
+    (_LINES, "\n".join),
+    (_FIRST_ONE, lambda items: items[0]),
+    (_LAST_ONE, lambda items: items[-1]),
+    (_COUNT, lambda items: str(len(items))),
+)
+_VIEW_SHARE = 0.3
+
+
+class Dialogues(Skill):
+    """`Repeat: grelt, fig` - `grelt, fig` - `Now in upper case.` -> `GRELT, FIG`."""
+
+    name = "dialogues"
+    phrasings: ClassVar = {
+        "first": _FIRST, "sort": _SORT, "reverse": _REVERSE, "upper": _UPPER, "lower": _LOWER, "add": _ADD,
+        "drop": _DROP, "swap": _SWAP, "json": _JSON, "lines": _LINES, "one": _FIRST_ONE, "last": _LAST_ONE,
+        "count": _COUNT,
+    }  # fmt: skip
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw a list of two to four words and one to three changes; the last turn may ask about it instead."""
+        rng = slots.rng
+        items = slots.words(rng.randint(2, 4))
+        separator = rng.choice((", ", ", ", " "))
+        turns = [_polish(slots, slots.choice(_FIRST, items=separator.join(items))), separator.join(items)]
+        count = rng.choices((1, 2, 3), (0.55, 0.3, 0.15))[0]
+        for _ in range(count):
+            ask, items = _change(slots, items)
+            turns += [_polish(slots, ask), separator.join(items)]
+        if rng.random() < _VIEW_SHARE:
+            phrasings, view = rng.choice(_VIEWS)
+            turns[-2:] = [_polish(slots, slots.choice(phrasings)), view(_list(turns[-3], separator))]
+        *history, prompt, answer = turns
+        return Example(
+            self.name, prompt, answer, kind=slots.kind(f"{len(history) // 2} before"), history=tuple(history)
+        )
+
+    def split_key(self, example: Example) -> str:
+        """The whole conversation: the last request is the same in many."""
+        return "\n".join((*example.history, example.prompt))
+
+
+def _list(text: str, separator: str) -> Items:
+    return text.split(separator)
+
+
+def _change(slots: Slots, items: Sequence[str]) -> tuple[str, Items]:
+    rng = slots.rng
+    kind = rng.choices(("plain", "add", "drop", "swap"), (0.6, 0.15, 0.13, 0.12))[0]
+    if kind == "plain" or (kind == "drop" and len(items) < 2):
+        phrasings, change = rng.choice(_CHANGES)
+        return slots.choice(phrasings), change(list(items))
+    new, word = slots.word(), rng.choice(items)
+    if kind == "add":
+        return slots.choice(_ADD, word=new), [*items, new]
+    if kind == "drop":
+        return slots.choice(_DROP, word=word), [item for item in items if item != word]
+    return slots.choice(_SWAP, word=word, new=new), [new if item == word else item for item in items]
+
+
+def _polish(slots: Slots, ask: str) -> str:
+    if slots.rng.random() < 0.2:
+        ask = ask[0].lower() + ask[1:]
+    return ask.rstrip(".?") if slots.rng.random() < 0.25 else ask

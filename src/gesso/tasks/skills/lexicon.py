@@ -1,0 +1,64 @@
+"""The words that slots are filled with, and which of them are held out of training.
+
+Words come from a dictionary list that ships in the package (its notices in `words.COPYRIGHT`) and from syllables put
+together at random. Whether a word may be trained on depends on the word alone.
+"""
+
+import lzma
+import random
+import zlib
+from functools import cache
+from importlib import resources
+
+from gesso.tasks.words import CITIES, NAME_NOUNS, NAME_VERBS, NUMBER_WORDS, OPPOSITES, POOL, TEMPLATE_WORDS
+
+HELD_OUT_WORDS = 16
+"""One word in this many is held out."""
+
+_KNOWN = frozenset(
+    word.lower()
+    for pool in (CITIES, NAME_NOUNS, NAME_VERBS, NUMBER_WORDS, POOL, TEMPLATE_WORDS, *OPPOSITES)
+    for word in pool
+)
+"""Words of the tasks with fixed pools, which are trained on beside the skills."""
+_ONSETS = (*"bcdfghjklmnprstvwz", "br", "ch", "cl", "cr", "dr", "fl", "fr", "gl", "gr", "kl", "pl", "pr", "qu", "sh",
+           "sk", "sl", "sp", "st", "th", "tr", "")  # fmt: skip
+_VOWELS = (*"aaeeiioouy", "ai", "ea", "ou", "oo")
+_CODAS = (*"lmnrstxdk", "", "", "", "", "", "nd", "ng", "rk", "st", "sh", "ll")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a fixed list that is written as one text."""
+    return tuple(text.split())
+
+
+@cache
+def dictionary() -> tuple[str, ...]:
+    """Return the dictionary's words of three to eleven lower-case letters, in order."""
+    packed = resources.files("gesso.tasks.skills").joinpath("words.txt.xz").read_bytes()
+    return tuple(lzma.decompress(packed).decode("ascii").split())
+
+
+def is_unseen(word: str) -> bool:
+    """Whether `word` is held out of training, in whatever case it is written."""
+    word = word.lower()
+    return zlib.crc32(b"word/" + word.encode()) % HELD_OUT_WORDS == 0 and word not in _KNOWN
+
+
+@cache
+def _side(unseen: bool) -> tuple[str, ...]:
+    return tuple(word for word in dictionary() if is_unseen(word) == unseen)
+
+
+def draw_word(rng: random.Random, *, unseen: bool) -> str:
+    """Draw a word of the dictionary from one side of the split."""
+    return rng.choice(_side(unseen))
+
+
+def draw_pseudo_word(rng: random.Random, *, unseen: bool) -> str:
+    """Draw one to three syllables that need not be a word, from one side of the split."""
+    while True:
+        count = rng.choices((1, 2, 3), (0.2, 0.55, 0.25))[0]
+        word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(count))
+        if 2 < len(word) < 11 and is_unseen(word) == unseen:
+            return word

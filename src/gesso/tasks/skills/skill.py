@@ -1,0 +1,46 @@
+"""What all skills share: training examples and evaluation examples differ in words and wording."""
+
+import random
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from gesso.tasks.base import Example, Task
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+REFUSAL = "That is outside my skills."
+
+
+def abstains(text: str) -> bool:
+    """Whether an answer says that the request is outside the skills."""
+    return text.strip() == REFUSAL
+
+
+class Skill(Task):
+    """A task whose values are drawn anew for every example. Subclasses say `draw`, and `phrasings` for the tests."""
+
+    phrasings: ClassVar[Mapping[str, Phrasings]]
+
+    @abstractmethod
+    def draw(self, slots: Slots) -> Example:
+        """Draw one example; every value and wording comes from `slots`."""
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draw a training example: no held-out word, no held-out phrasing."""
+        return self.draw(Slots(rng))
+
+    def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
+        """Draw an example of held-out words; half of them in a held-out phrasing too."""
+        return self.draw(Slots(rng, unseen=True))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the reference answer only, surrounding white space aside."""
+        return text.strip() == example.answer
+
+    def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
+        """How often it says that a request is outside its skills, rightly or not."""
+        return {"abstained": (int(abstains(text)), 1)}
+
+    def group(self, example: Example) -> str:
+        """The kind that the example was drawn as."""
+        return example.kind

@@ -1,0 +1,245 @@
+"""What a skill draws its values and its wording from.
+
+A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values.
+What a pattern may become is one phrasing; a skill has some that training never sees.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gesso.tasks.skills.lexicon import draw_pseudo_word, draw_word, is_unseen, words_of
+from gesso.tasks.words import CITIES, POOL
+
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_KINDS = ("dictionary", "pseudo", "known")
+_KIND_WEIGHTS = (0.55, 0.27, 0.18)
+_UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0)
+_FIRST_NAMES = words_of("""
+    Ada Alan Alice Amir Anna Ben Bruno Carla Chloe Clara Daniel David Diana Elena Emma Erik Eva Felix Fiona Frank
+    Grace Hana Hugo Ida Igor Ines Ivan Jack Jane Jonas Julia Karl Kate Laura Leo Liam Lina Lucas Lucy Marco Maria
+    Mark Marta Max Maya Mia Milo Mona Nadia Nina Noah Nora Olga Oscar Otto Paul Peter Petra Rita Robert Rosa Sam
+    Sara Simon Sofia Tara Theo Thomas Tina Tom Ursula Vera Victor Wanda Yara Zoe
+""")
+_LAST_ENDINGS = ("son", "man", "berg", "er", "ez", "ini", "ova", "ski", "ton", "ley", "", "")
+_CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasings:
+    """Patterns of one request: those that are trained on, and those that only evaluations use.
+
+    A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands
+    alone.
+    """
+
+    seen: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def expand(pattern: str, rng: random.Random) -> str:
+    """Choose one of each `[a|b]`, innermost first."""
+    while found := _CHOICE.search(pattern):
+        pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
+    return " ".join(pattern.split())
+
+
+def variants(pattern: str) -> int:
+    """How many texts a pattern expands to (choices are not nested)."""
+    total = 1
+    for found in _CHOICE.finditer(pattern):
+        total *= found[1].count("|") + 1
+    return total
+
+
+_POLITE = Phrasings(
+    (
+        "{Ask}", "{Ask}", "{Ask}", "{Ask}", "{Ask}", "{Ask}", "Please {ask}", "please {ask}", "{Ask}, please",
+        "Can you {ask}?", "Could you {ask}?", "I want you to {ask}", "I need you to {ask}", "Your task: {ask}",
+        "Would you {ask}?", "Now {ask}", "Help me: {ask}", "Could you please {ask}?",
+    ),
+    ("Kindly {ask}", "Hey, can you {ask}?", "I would like you to {ask}", "Hello! {Ask}", "{Ask} for me"),
+)  # fmt: skip
+_QUESTIONS = ("How ", "Which ", "What ")
+_LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
+_LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
+
+
+class Slots:
+    """Draws values and wordings from `rng`; with `unseen`, from the side of the split that training never sees."""
+
+    def __init__(self, rng: random.Random, *, unseen: bool = False) -> None:
+        self.rng = rng
+        self.unseen = unseen
+        self.reworded = unseen and rng.random() < 0.5
+        """Whether the wording is unseen too, not the values alone."""
+
+    def word(self) -> str:
+        """A lower-case word: of the dictionary, of random syllables, or one of the tasks with fixed pools."""
+        kind = self.rng.choices(_KINDS, _UNSEEN_KIND_WEIGHTS if self.unseen else _KIND_WEIGHTS)[0]
+        if kind == "known":
+            return self.rng.choice(POOL)
+        draw = draw_word if kind == "dictionary" else draw_pseudo_word
+        return draw(self.rng, unseen=self.unseen)
+
+    def words(self, count: int) -> list[str]:
+        """Distinct words."""
+        found: dict[str, None] = {}
+        while len(found) < count:
+            found[self.word()] = None
+        return list(found)
+
+    def stem(self) -> str:
+        """A short word, as parts of identifiers and keys are."""
+        while True:
+            word = self.word()
+            if len(word) <= 8:
+                return word
+
+    def identifier(self, parts: int | None = None) -> str:
+        """A `snake_case` name of one to three words."""
+        count = parts or self.rng.choices((1, 2, 3), (0.3, 0.55, 0.15))[0]
+        while True:
+            name = "_".join(self.stem() for _ in range(count))
+            if name not in RESERVED:
+                return name
+
+    def identifiers(self, count: int, parts: int | None = None) -> list[str]:
+        """Distinct identifiers."""
+        found: dict[str, None] = {}
+        while len(found) < count:
+            found[self.identifier(parts)] = None
+        return list(found)
+
+    def first_name(self) -> str:
+        """A person's first name; most often a made-up one."""
+        if not self.unseen and self.rng.random() < 0.35:
+            return self._seen_of(_FIRST_NAMES)
+        return draw_pseudo_word(self.rng, unseen=self.unseen).capitalize()
+
+    def name(self) -> str:
+        """A person's first name, or first and last name."""
+        if self.rng.random() < 0.5:
+            return self.first_name()
+        last = draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_LAST_ENDINGS)
+        return f"{self.first_name()} {last.capitalize()}"
+
+    def city(self) -> str:
+        """A city; most often a made-up one."""
+        if not self.unseen and self.rng.random() < 0.3:
+            return self.rng.choice(CITIES)
+        return (draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_CITY_ENDINGS)).capitalize()
+
+    def number(self, digits: int = 6) -> int:
+        """A number of one to `digits` digits, each length equally likely; never 0 but for one digit."""
+        length = self.rng.randint(1, digits)
+        return self.rng.randint(0 if length == 1 else 10 ** (length - 1), 10**length - 1)
+
+    def numbers(self, count: int, digits: int = 6) -> list[int]:
+        """Distinct numbers."""
+        found: dict[int, None] = {}
+        while len(found) < count:
+            found[self.number(digits)] = None
+        return list(found)
+
+    def choice(self, phrasings: Phrasings, **values: object) -> str:
+        """One of the patterns, expanded, with its values in place."""
+        patterns = phrasings.unseen if self.reworded else phrasings.seen
+        return expand(self.rng.choice(patterns), self.rng).format(**values)
+
+    def request(self, phrasings: Phrasings, data: str = "", **values: object) -> str:
+        """A whole message: an imperative request, put politely or not, and the data it is about."""
+        return self.frame(self.choice(phrasings, **values), data)
+
+    def frame(self, ask: str, data: str = "") -> str:
+        """The same from a request that is already worded."""
+        shell = self.rng.choice(_POLITE.unseen if self.reworded else _POLITE.seen)
+        if ask.startswith("~"):
+            ask, shell = ask[1:], "{Ask}"
+        small = ask if ask[1:2].isupper() or ask[1:2] == " " else ask[:1].lower() + ask[1:]
+        if self.rng.random() < 0.15:
+            ask = small
+        ask = shell.replace("{Ask}", ask).replace("{ask}", small)
+        if not data:
+            if shell == "{Ask}" and ask.startswith(_QUESTIONS):
+                ask += "?"
+            return ask if ask[-1] in ".?!" or self.rng.random() < 0.3 else ask + "."
+        layout = self.rng.choices(_LAYOUTS, _LAYOUT_WEIGHTS)[0]
+        if "\n" in data and layout == _LAYOUTS[0]:
+            layout = _LAYOUTS[1]
+        if not layout.startswith("{ask}:"):
+            ask = ask if ask[-1] in ".?!" or self.rng.random() < 0.4 else ask + "."
+        else:
+            ask = ask.removesuffix("?")
+        return layout.replace("{ask}", ask).replace("{data}", data)
+
+    def question(self, phrasings: Phrasings, **values: object) -> str:
+        """A whole message that is a question already; sometimes without capital or mark."""
+        text = self.choice(phrasings, **values)
+        if self.rng.random() < 0.2:
+            text = text[:1].lower() + text[1:]
+        if self.rng.random() < 0.2:
+            text = text.rstrip("?.!")
+        return text
+
+    def kind(self, name: str) -> str:
+        """The group of an evaluation that an example belongs to."""
+        return f"{name}, reworded" if self.reworded else name
+
+    def _seen_of(self, pool: Sequence[str]) -> str:
+        while True:
+            word = self.rng.choice(pool)
+            if not is_unseen(word):
+                return word
+
+
+RESERVED = frozenset(
+    [
+        "and",
+        "as",
+        "assert",
+        "async",
+        "await",
+        "break",
+        "class",
+        "continue",
+        "def",
+        "del",
+        "elif",
+        "else",
+        "except",
+        "finally",
+        "for",
+        "from",
+        "global",
+        "if",
+        "import",
+        "in",
+        "is",
+        "lambda",
+        "nonlocal",
+        "not",
+        "or",
+        "pass",
+        "raise",
+        "return",
+        "try",
+        "while",
+        "with",
+        "abs",
+        "bool",
+        "dict",
+        "int",
+        "len",
+        "list",
+        "max",
+        "min",
+        "set",
+        "str",
+        "sum",
+        "print",
+        "type",
+    ]
+)
+"""What an identifier must not be."""

@@ -1,0 +1,89 @@
+"""Sort any words or numbers, up or down."""
+
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import is_unseen
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+_WORDS_UP = Phrasings(
+    (
+        "Sort", "Sort", "Order", "Sort [these|the|the following] words",
+        "[Sort|Order|Arrange] [these|the|the following] words [alphabetically|in alphabetical order|from A to Z]",
+        "Put [these|the|the following] words in[| alphabetical| dictionary] order", "Alphabetize",
+        "Sort [this|the] list [alphabetically|in alphabetical order]", "Sort [alphabetically|from A to Z|ascending]",
+        "Put [these|this list] into alphabetical order", "Write [these|the] words in alphabetical order",
+        "List [these|the] words [alphabetically|from A to Z]",
+    ),
+    (
+        "Rank [these|the] words alphabetically", "Return the words sorted from A to Z", "Make this list alphabetical",
+        "Bring the words into alphabetical order",
+    ),
+)  # fmt: skip
+_WORDS_DOWN = Phrasings(
+    (
+        "Sort [these words|the words|this list|] [from Z to A|in reverse alphabetical order|descending]",
+        "[Order|Arrange] [these words|the words] [from Z to A|in reverse alphabetical order]",
+        "Put [these|the] words in reverse alphabetical order",
+    ),
+    ("List the words from Z to A", "Make this list run from Z to A"),
+)
+_NUMBERS_UP = Phrasings(
+    (
+        "Sort", "Sort", "Sort [these|the|the following] numbers", "[Order|Arrange] [these|the|the following] numbers",
+        "[Sort|Order|Arrange] [these|the] numbers [from smallest to largest|by size|in ascending order|ascending]",
+        "Put [these|the] numbers in[| ascending] order", "Sort [this|the] list of numbers",
+        "Sort by size", "List [these|the] numbers from [smallest to largest|low to high]",
+    ),
+    ("Bring the numbers into ascending order", "Return the numbers from least to greatest", "Rank the numbers by size"),
+)  # fmt: skip
+_NUMBERS_DOWN = Phrasings(
+    (
+        "Sort [these|the|] numbers [from largest to smallest|in descending order|descending]",
+        "[Order|Arrange|List] [these|the] numbers [from largest to smallest|from high to low|in descending order]",
+        "Put [these|the] numbers in descending order",
+    ),
+    ("Bring the numbers into descending order", "Return the numbers from greatest to least"),
+)
+_SEPARATORS = (", ", ", ", ", ", " ", "\n", "; ")
+_COUNTS = (2, 3, 4, 5, 6, 7)
+_COUNT_WEIGHTS = (0.1, 0.25, 0.25, 0.2, 0.12, 0.08)
+
+
+class Sorting(Skill):
+    """`Put these words in order: offset, grelt, banana` -> `banana, grelt, offset`."""
+
+    name = "sorting"
+    phrasings: ClassVar = {
+        "words": _WORDS_UP,
+        "down": _WORDS_DOWN,
+        "numbers": _NUMBERS_UP,
+        "numbers down": _NUMBERS_DOWN,
+    }
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw two to seven words, or numbers of up to six digits; one in four is sorted downwards."""
+        rng = slots.rng
+        count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
+        down = rng.random() < 0.25
+        separator = rng.choice(_SEPARATORS)
+        if rng.random() < 0.65:
+            given = slots.words(count)
+            if rng.random() < 0.15:  # a common beginning, so that later letters decide
+                given = _alike(given, unseen=slots.unseen) or given
+            result = sorted(given, reverse=down)
+            phrasings, kind = (_WORDS_DOWN if down else _WORDS_UP), "words"
+        else:
+            digits = rng.choice((2, 3, 4, 6))
+            numbers = slots.numbers(count, digits)
+            given, result = ([str(n) for n in row] for row in (numbers, sorted(numbers, reverse=down)))
+            phrasings, kind = (_NUMBERS_DOWN if down else _NUMBERS_UP), "numbers"
+        prompt = slots.request(phrasings, separator.join(given))
+        return Example(self.name, prompt, separator.join(result), kind=slots.kind(kind))
+
+
+def _alike(words: list[str], *, unseen: bool) -> list[str]:
+    """The words behind the first letters of one of them, as far as they are on the right side of the split."""
+    made = dict.fromkeys(words[0][:2] + word for word in words)
+    return [word for word in made if is_unseen(word) == unseen]

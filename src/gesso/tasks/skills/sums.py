@@ -1,0 +1,128 @@
+"""Add, subtract and multiply numbers of up to four digits, in signs or in words."""
+
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+_SIGNS = Phrasings(
+    (
+        "What is {a} {s} {b}?", "What is {a} {s} {b}?", "{a} {s} {b}", "{a} {s} {b} =", "{a} {s} {b} = ?",
+        "{a}{s}{b}",
+        "[Calculate|Compute|Work out] {a} {s} {b}.", "How much is {a} {s} {b}?", "What's {a} {s} {b}?",
+        "What does {a} {s} {b} [give|make|equal]?", "Solve {a} {s} {b}.", "[Tell me|Give me] {a} {s} {b}.",
+        "{a}{s}{b}=",
+    ),
+    ("Evaluate {a} {s} {b}.", "The result of {a} {s} {b}?", "Can you do {a} {s} {b}?"),
+)  # fmt: skip
+_PLUS = Phrasings(
+    (
+        "What is {a} plus {b}?",
+        "How much is {a} plus {b}?",
+        "{a} plus {b}",
+        "Add {a} and {b}.",
+        "Add {b} to {a}.",
+        "What is the sum of {a} and {b}?",
+        "[Calculate|Give] the sum of {a} and {b}.",
+        "What do {a} and {b} make together?",
+    ),
+    ("Sum up {a} and {b}.", "If I add {b} to {a}, what do I get?", "{a} increased by {b} is what?"),
+)
+_MINUS = Phrasings(
+    (
+        "What is {a} minus {b}?",
+        "How much is {a} minus {b}?",
+        "{a} minus {b}",
+        "Subtract {b} from {a}.",
+        "Take {b} from {a}.",
+        "Take {b} away from {a}.",
+        "What is {a} less {b}?",
+        "What is the difference [between|of] {a} and {b}?",
+    ),
+    ("What is left when I take {b} from {a}?", "{a} decreased by {b} is what?", "Deduct {b} from {a}."),
+)
+_TIMES = Phrasings(
+    (
+        "What is {a} times {b}?",
+        "How much is {a} times {b}?",
+        "{a} times {b}",
+        "Multiply {a} by {b}.",
+        "Multiply {a} and {b}.",
+        "What is the product of {a} and {b}?",
+        "[Calculate|Give] the product of {a} and {b}.",
+        "What is {a} multiplied by {b}?",
+    ),
+    ("Find {a} times {b}.", "If I multiply {a} by {b}, what do I get?"),
+)
+_WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
+_SMALL = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+class Sums(Skill):
+    """`what is 4810 plus 296` -> `5106`; `Multiply 12 by seven.` -> `84`."""
+
+    name = "sums"
+    phrasings: ClassVar = {"signs": _SIGNS, "plus": _PLUS, "minus": _MINUS, "times": _TIMES}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw numbers of one to four digits; of a product, so that both have five digits together at most."""
+        rng = slots.rng
+        sign = rng.choices("+-*", (0.4, 0.4, 0.2))[0]
+        longest = rng.choices((1, 2, 3, 4), (0.1, 0.2, 0.3, 0.4))[0]
+        if sign == "*":
+            first, second = rng.choice(((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (4, 1), (1, 3)))
+        else:
+            first, second = longest, rng.randint(1, longest)
+            if rng.random() < 0.5:
+                second = longest
+            if rng.random() < 0.25:
+                first, second = second, first
+        a, b = _number(slots, first), _number(slots, second)
+        answer = str(a + b if sign == "+" else a - b if sign == "-" else a * b)
+        spelled = a < 1000 and b < 1000 and rng.random() < 0.15
+        shown = [spell(n) if spelled else str(n) for n in (a, b)]
+        if not spelled and rng.random() < 0.5:
+            shown_sign = rng.choice(("*", "x", "\u00d7")) if sign == "*" else sign
+            return Example(
+                self.name, slots.question(_SIGNS, a=a, b=b, s=shown_sign), answer, kind=slots.kind(f"{sign} in signs")
+            )
+        prompt = slots.question(_WORDS[sign], a=shown[0], b=shown[1])
+        return Example(self.name, prompt, answer, kind=slots.kind(f"{sign} in words"))
+
+
+def _number(slots: Slots, digits: int) -> int:
+    return slots.rng.randint(0 if digits == 1 else 10 ** (digits - 1), 10**digits - 1)
+
+
+def spell(number: int) -> str:
+    """A number below 1,000 in words."""
+    if number < 20:
+        return _SMALL[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens] + (f"-{_SMALL[ones]}" if ones else "")
+    hundreds, rest = divmod(number, 100)
+    return f"{_SMALL[hundreds]} hundred" + (f" {spell(rest)}" if rest else "")

@@ -1,0 +1,80 @@
+"""Convert a quantity into another unit of the same kind."""
+
+from fractions import Fraction
+from typing import ClassVar
+
+from gesso.tasks.base import Example
+from gesso.tasks.skills.skill import Skill
+from gesso.tasks.skills.slots import Phrasings, Slots
+
+_DECIMAL = (
+    (("km", "kilometres", "kilometers"), ("m", "metres", "meters"), 1000),
+    (("m", "metres", "meters"), ("cm", "centimetres", "centimeters"), 100),
+    (("cm", "centimetres", "centimeters"), ("mm", "millimetres", "millimeters"), 10),
+    (("m", "metres", "meters"), ("mm", "millimetres", "millimeters"), 1000),
+    (("kg", "kilograms", "kilos"), ("g", "grams", "grams"), 1000),
+    (("t", "tons", "tonnes"), ("kg", "kilograms", "kilos"), 1000),
+    (("l", "litres", "liters"), ("ml", "millilitres", "milliliters"), 1000),
+    (("s", "seconds", "seconds"), ("ms", "milliseconds", "milliseconds"), 1000),
+    (("euros", "euros", "euros"), ("cents", "cents", "cents"), 100),
+)
+_OTHER = (
+    (("h", "hours", "hours"), ("min", "minutes", "minutes"), 60),
+    (("min", "minutes", "minutes"), ("s", "seconds", "seconds"), 60),
+    (("days", "days", "days"), ("h", "hours", "hours"), 24),
+    (("weeks", "weeks", "weeks"), ("days", "days", "days"), 7),
+    (("years", "years", "years"), ("months", "months", "months"), 12),
+    (("feet", "feet", "feet"), ("inches", "inches", "inches"), 12),
+)
+_ASK = Phrasings(
+    (
+        "Convert {value} {old} to {new}.", "Convert {value} {old} into {new}.", "How many {new} are {value} {old}?",
+        "How many {new} are there in {value} {old}?", "What is {value} {old} in {new}?", "{value} {old} in {new}",
+        "{value} {old} to {new}", "{value} {old} = ? {new}", "Give {value} {old} in {new}.",
+        "Write {value} {old} in {new}.",
+        "Change {value} {old} to {new}.", "How much is {value} {old} in {new}?", "Turn {value} {old} into {new}.",
+        "[What are|What's] {value} {old} in {new}?", "Please convert {value} {old} to {new}.",
+        "{value} {old} is how many {new}?",
+        "Calculate {value} {old} in {new}.", "Tell me {value} {old} in {new}.", "How many {new} is {value} {old}?",
+        "{value} {old} into {new}", "Compute how many {new} are in {value} {old}.",
+    ),
+    (
+        "{value} {old} make how many {new}?", "Express {value} {old} in {new}.",
+        "I have {value} {old}, how many {new} is that?",
+    ),
+)  # fmt: skip
+
+
+class Units(Skill):
+    """`How many m are 35 km?` -> `35000 m`."""
+
+    name = "units"
+    phrasings: ClassVar = {"": _ASK}
+
+    def draw(self, slots: Slots) -> Example:
+        """Draw units a power of ten apart and numbers of up to four digits, or others and numbers below 100."""
+        rng = slots.rng
+        decimal = rng.random() < 0.65
+        large, small, factor = rng.choice(_DECIMAL if decimal else _OTHER)
+        spelling = 0 if rng.random() < 0.5 else rng.choice((1, 2))
+        value = Fraction(max(1, slots.number(4)) if decimal else rng.randint(1, 99))
+        old, new, result = large[spelling], small[spelling], value * factor
+        if rng.random() < 0.4:
+            old, new = new, old
+            value, result = (value, value / factor) if decimal else (result, value)
+        prompt = slots.question(_ASK, value=_write(value), old=old, new=new)
+        return Example(self.name, prompt, f"{_write(result)} {new}", kind=slots.kind("decimal" if decimal else "other"))
+
+    def grade(self, example: Example, text: str) -> bool:
+        """Accept the number with its unit, or alone."""
+        return text.strip().rstrip(".") in (example.answer, example.answer.split(" ")[0])
+
+
+def _write(value: Fraction) -> str:
+    """A decimal fraction without needless zeros."""
+    whole, rest = divmod(value, 1)
+    digits = ""
+    while rest:
+        digit, rest = divmod(rest * 10, 1)
+        digits += str(digit)
+    return f"{whole}.{digits}" if digits else str(whole)

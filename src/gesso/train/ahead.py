@@ -1,0 +1,63 @@
+"""Batches made ahead of their steps by worker processes, for devices that are quicker than one core can draw examples.
+
+A step's batch is a function of recipe and step number alone, so who makes it, and when, changes nothing.
+"""
+
+import multiprocessing
+import os
+import pickle
+import warnings
+from collections.abc import Iterator
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from gesso.train.batch import Batch
+from gesso.train.config import Recipe
+from gesso.train.step import step_batch
+
+_AHEAD = 4
+"""Batches that each worker has ready at most."""
+
+
+class _Steps(Dataset[bytes]):
+    """The batches of a run by step number, pickled: tensors as they are would go through shared memory, of which
+    containers have little."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def __getitem__(self, step: int) -> bytes:
+        return pickle.dumps(step_batch(self.recipe, step))
+
+
+def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
+    """Yield the batches of steps `first` (from 0) to `last`, the end left out.
+
+    With `recipe.train.workers` as many processes make them, but no more than there are cores beside the trainer's own.
+    """
+    workers = min(recipe.train.workers, (os.cpu_count() or 1) - 1)
+    if not workers or "fork" not in multiprocessing.get_all_start_methods():
+        for step in range(first, last):
+            yield step_batch(recipe, step)
+        return
+    # Forked, because a recipe holds functions and a template that cannot be sent to a fresh process.
+    loader = DataLoader(
+        _Steps(recipe),
+        batch_size=None,
+        sampler=range(first, last),
+        num_workers=workers,
+        prefetch_factor=_AHEAD,
+        multiprocessing_context="fork",
+        worker_init_fn=_start,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*fork.*", category=DeprecationWarning)
+        iterator = iter(loader)
+    for packed in iterator:
+        batch: Batch = pickle.loads(packed)
+        yield batch
+
+
+def _start(_: int) -> None:
+    torch.set_num_threads(1)

@@ -1,0 +1,134 @@
+"""`skills`: the next `mini`, which takes any word, name or number in many phrasings, and says what it cannot do."""
+
+import dataclasses
+from functools import cache
+from importlib import resources
+
+from gesso.config import LayerConfig, ModelConfig, RopeConfig
+from gesso.generation import GenerationConfig
+from gesso.tasks.bpe import Respelling, load_tokenizer
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
+from gesso.train.recipes.mini import TOKENS, VISION
+from gesso.train.skill_data import Mixture, SkillData
+
+CANVAS, NARROWEST = 64, 8
+SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=2)
+FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=1)
+
+COPYING = Mixture(
+    0,
+    {
+        "sorting": 0.08, "duplicates": 0.05, "reversing": 0.13, "casing": 0.15, "replacing": 0.13, "extraction": 0.15,
+        "dialogues": 0.08, "sums": 0.08, "functions": 0.06, "topics": 0.02, "dates": 0.03, "abstention": 0.04,
+    },
+)  # fmt: skip
+"""At first mostly what is copied: a word that can be copied is what all other skills are made of."""
+ALL = Mixture(
+    1500,
+    {
+        "sorting": 0.09, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.06, "extraction": 0.07,
+        "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07,
+        "changes": 0.07,
+        "filling": 0.03, "calls": 0.05, "sentiment": 0.02, "topics": 0.03, "dialogues": 0.05, "abstention": 0.07,
+        "json": 0.01, "code": 0.02, "arithmetic": 0.02, "ordering": 0.015, "editing": 0.015, "counting": 0.03,
+        "revision": 0.01, "revision-in-file": 0.01,
+    },
+)  # fmt: skip
+"""Then all skills, and the six tasks in the words of the model before."""
+NARROW = (
+    CanvasWidth(8, batch_size=64, share=0.12, canvases_per_example=3),
+    CanvasWidth(16, batch_size=48, share=0.45, canvases_per_example=3),
+    CanvasWidth(32, batch_size=32, share=0.30, canvases_per_example=2),
+)
+
+
+GPU_TIMES = 24
+"""A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
+
+
+@cache
+def _tokenizer() -> Tokenizer:
+    return Tokenizer(load_tokenizer())
+
+
+def skills() -> Recipe:
+    """Nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
+    tokenizer = _tokenizer()
+    special = tokenizer.special
+    model = ModelConfig(
+        vocab_size=tokenizer.size,
+        hidden_size=256,
+        intermediate_size=512,
+        num_attention_heads=4,
+        layers=(SLIDING, SLIDING, FULL) * 2,
+        num_experts=8,
+        top_k_experts=2,
+        moe_intermediate_size=192,
+        sliding_window=256,
+        sliding_rope=RopeConfig("default", 10_000.0),
+        full_rope=RopeConfig("proportional", 1_000_000.0, 0.25),
+        canvas_length=CANVAS,
+        max_position_embeddings=4096,
+        image_token_ids=(special["<|image>"], special["<|image|>"], special["<image|>"]),
+        vision_config=VISION,
+    )
+    stops = (special["<eos>"], special["<turn|>"], special["<|tool_response>"])
+    train = TrainConfig(
+        steps=20_000,
+        batch_size=16,
+        canvases_per_example=2,
+        narrow=NARROW,
+        learning_rate=2e-3,
+        warmup_steps=100,
+        encoder_loss_weight=0.3,
+        optimizer="muon",
+        source_probability=0.3,
+        checkpoint_every=100,
+    )
+    return Recipe(
+        name="skills",
+        model=model,
+        generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"], verify=0),
+        train=train,
+        text=NewText(load_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
+        data=skill_data((COPYING, ALL), seed=0),
+    )
+
+
+def skills_gpu() -> Recipe:
+    """`skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    recipe = skills()
+    # More of the whole width, which is what answers are written in where nobody asks for less.
+    narrow = tuple(
+        dataclasses.replace(width, batch_size=width.batch_size * GPU_TIMES, share=share)
+        for width, share in zip(recipe.train.narrow, (0.08, 0.3, 0.34), strict=True)
+    )
+    train = dataclasses.replace(
+        recipe.train,
+        steps=8000,
+        batch_size=recipe.train.batch_size * GPU_TIMES,
+        narrow=narrow,
+        warmup_steps=300,
+        self_conditioning_probability=0.6,
+        own_draft_probability=0.3,
+        workers=15,
+        seed=1,
+        checkpoint_every=500,
+        log_every=25,
+    )
+    data = skill_data((COPYING, dataclasses.replace(ALL, start=600)), seed=1)
+    return dataclasses.replace(recipe, name="skills-gpu", train=train, data=data)
+
+
+def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
+    """Conversations of the skills, through their tokenizer and mini's template."""
+    template = ChatTemplate(_chat_template(), TOKENS)
+    return SkillData(
+        mixtures, _tokenizer(), template, Respelling(load_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
+    )
+
+
+def _chat_template() -> str:
+    return resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")

@@ -1,0 +1,117 @@
+"""Pictures of any mode into RGB of eight bits: alpha over white, sixteen bits to their upper eight.
+
+Pillow clips sixteen-bit grey to white when it converts, so that is done here. Work goes strip by strip: a picture of
+many pixels is never held in more than its own mode, one strip, and RGB.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gesso.errors import ImageError
+from gesso.vision.pillow import require_pillow
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+STRIP = 1 << 20
+"""Pixels converted at a time."""
+_PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
+
+
+def to_rgb(image: "Image", name: str = "the image") -> "Image":
+    """The picture in RGB; what is transparent shows white.
+
+    Args:
+        name: by which errors call it.
+
+    Raises:
+        ImageError: numbers outside the range of the picture's mode, or a mode without a way to RGB.
+    """
+    from PIL import Image
+
+    if image.mode == "RGB" and image.info.get("transparency") is None:
+        return image
+    out = Image.new("RGB", image.size)
+    rows = max(1, STRIP // image.width)
+    try:
+        for top in range(0, image.height, rows):
+            strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+            out.paste(_strip_to_rgb(strip, name), (0, top))
+    except ImageError:
+        raise
+    except Exception as error:
+        raise ImageError(f"{name} cannot be converted from {image.mode} to RGB: {error}") from None
+    return out
+
+
+def _strip_to_rgb(image: "Image", name: str) -> "Image":
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        image = Image.fromarray(_upper_byte(np.asarray(image), name))
+    elif image.mode == "F":
+        _check_float(np.asarray(image), name)
+    elif image.mode in _PREMULTIPLIED:
+        image = image.convert(_PREMULTIPLIED[image.mode])
+    if "A" in image.getbands() or image.info.get("transparency") is not None:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _upper_byte(values: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
+    """Numbers of 16 bits to 8, as Pillow takes sixteen-bit colour."""
+    wide = values.astype(np.int64)
+    if wide.min() < 0 or wide.max() > 65535:
+        raise ImageError(f"{name} holds numbers from {wide.min()} to {wide.max()}; grey of 16 bits ends at 65535")
+    return (wide >> 8).astype(np.uint8)
+
+
+def _check_float(values: NDArray[np.generic], name: str) -> None:
+    """Pillow's mode F is read as 0 to 255; not-a-number is refused."""
+    if not np.isfinite(values.astype(np.float32)).all():
+        raise ImageError(f"{name} holds numbers that are not finite")
+
+
+def from_array(array: NDArray[np.generic], name: str = "the array") -> "Image":
+    """A picture from an array [H, W], or [H, W, channels] of 1 (grey), 3 (RGB) or 4 (RGB and alpha) channels.
+
+    Numbers of uint8 are taken as they are, of uint16 by their upper byte, floats must lie in [0, 1].
+
+    Raises:
+        ImageError: another shape, another type, or floats outside of [0, 1].
+    """
+    require_pillow()
+    from PIL import Image
+
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+        shape = list(array.shape)
+        raise ImageError(f"{name} has shape {shape}: give [height, width] or [height, width, 1, 3 or 4 channels]")
+    height, width, channels = array.shape
+    out = np.empty((height, width, 3), np.uint8)
+    rows = max(1, STRIP // width)
+    for top in range(0, height, rows):
+        strip = _to_uint8(array[top : top + rows], name)
+        if channels == 4:
+            alpha = strip[..., 3:] / 255
+            strip = np.round(alpha * strip[..., :3] + (1 - alpha) * 255).astype(np.uint8)
+        out[top : top + rows] = strip
+    return Image.fromarray(out)
+
+
+def _to_uint8(array: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
+    if array.dtype == np.uint8:
+        return array.astype(np.uint8, copy=False)
+    if array.dtype == np.uint16:
+        return (array.astype(np.uint16) >> 8).astype(np.uint8)
+    if not np.issubdtype(array.dtype, np.floating):
+        raise ImageError(f"{name} holds {array.dtype}; give uint8, uint16, or floats in [0, 1]")
+    values = array.astype(np.float64)
+    if not (values.min() >= 0 and values.max() <= 1):  # which not-a-number is not, either
+        raise ImageError(f"{name} holds floats outside of [0, 1]; give uint8, uint16, or floats in [0, 1]")
+    return np.round(values * 255).astype(np.uint8)

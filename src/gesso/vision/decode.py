@@ -1,0 +1,82 @@
+"""An encoded picture into a Pillow image whose pixels are decoded, upright and within limits.
+
+Its size is read from the header first, and nothing is decoded where that is too large. A file may lie about anything
+else, so every failure of the decoder is the file's fault and becomes an `ImageError`.
+"""
+
+import io
+from typing import TYPE_CHECKING
+
+from gesso.errors import ImageError
+from gesso.vision.limits import LIMITS, ImageLimits
+from gesso.vision.pillow import require_pillow
+from gesso.vision.webp import webp_size
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""Those read: raster formats of bounded decoders. (Pillow hands EPS to another program; it is not among them.)"""
+
+
+def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
+    """The picture in an encoded file, or the first of an animation, in the mode it is stored in; nothing but its header
+    is decoded yet.
+
+    Args:
+        name: by which errors call it.
+
+    Raises:
+        ImageError: no known format, a damaged header, or too many pixels.
+    """
+    require_pillow()
+    from PIL import Image, UnidentifiedImageError
+
+    limits.check_bytes(len(data), name)
+    if (size := webp_size(data)) is not None:  # whose decoder takes memory for all pixels as soon as it is opened
+        limits.check_pixels(*size, name)
+    try:
+        image = Image.open(io.BytesIO(data), formats=[known for known in FORMATS if known in Image.OPEN])
+        size = image.size
+    except UnidentifiedImageError:
+        raise ImageError(f"{name} is no image of a format that is read: {', '.join(FORMATS)}") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageError(f"{name} has too many pixels: {error}") from None
+    except Exception as error:
+        raise damaged(name, error) from None
+    limits.check_pixels(*size, name)
+    return image
+
+
+def decode(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
+    """`open_image`, decoded and turned as its EXIF orientation says.
+
+    Raises:
+        ImageError: as there, and a truncated or damaged file.
+    """
+    image = open_image(data, name, limits)
+    return load_upright(image, name, limits)
+
+
+def load_upright(image: "Image", name: str, limits: ImageLimits) -> "Image":
+    """The current frame of an opened file, decoded and upright."""
+    from PIL import ImageOps
+
+    try:
+        image.load()
+        limits.check_pixels(*image.size, name)
+    except ImageError:
+        raise
+    except Exception as error:
+        raise damaged(name, error) from None
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # noqa: BLE001 - a damaged EXIF block says nothing of the orientation
+        return image
+
+
+def damaged(name: str, error: Exception) -> ImageError:
+    """The error for a file that its decoder gave up on."""
+    said = str(error).partition("\n")[0][:200] or type(error).__name__
+    truncated = isinstance(error, EOFError) or "truncated" in said.lower()
+    return ImageError(f"{name} is {'truncated' if truncated else 'damaged'}: {said}")

@@ -1,0 +1,15 @@
+"""Pillow is optional: what needs it asks for it here first, and imports it then."""
+
+import functools
+
+from gesso.errors import OptionError
+
+
+@functools.cache
+def require_pillow() -> None:
+    """Raises OptionError where Pillow is not installed."""
+    try:
+        import PIL.Image
+    except ImportError:
+        raise OptionError('images need Pillow: pip install "gesso[vision]"') from None
+    PIL.Image.init()  # all formats are known from here on

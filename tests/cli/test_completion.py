@@ -1,0 +1,136 @@
+"""What Tab offers, asked for as the shells ask."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gesso
+
+Environment = dict[str, str]
+HEAVY = {"torch", "rich", "huggingface_hub", "numpy", "tokenizers"}
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    hub = tmp_path / "hub"
+    for name, kind in (("models--org--ours", "diffusion_gemma"), ("models--org--theirs", "gemma3")):
+        snapshot = hub / name / "snapshots" / "0"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text(json.dumps({"model_type": kind}))
+    source = str(Path(gesso.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": source, "HF_HUB_CACHE": str(hub)}
+
+
+def offered(environment: Environment, shell: str, line: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """What the command answers to the script of a shell, the cursor at the end of the line."""
+    words = line.split(" ")
+    asked = {
+        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+    return subprocess.run(
+        [sys.executable, "-m", "gesso"],
+        env={**environment, **asked, **more, "_GESSO_COMPLETE": f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("gesso gen", ["generate"]),
+        ("gesso generate --model ", ["mini", "sudoku", "org/ours"]),
+        ("gesso bench m", ["mini"]),
+        ("gesso models show ", ["mini", "sudoku", "org/ours"]),
+        ("gesso generate --mode ", ["canvas", "ar", "auto"]),
+        ("gesso finetune --method q", ["qlora"]),
+        ("gesso eval mini --task su", ["sudoku"]),
+        ("gesso generate --entropy", ["--entropy-bound"]),
+        ("gesso fill ", []),
+        ("gesso generate --json-schema sche", []),
+    ],
+)
+def test_bash_is_offered(environment: Environment, line: str, words: list[str]) -> None:
+    """Nothing is the word for files: the script says `-o default`."""
+    done = offered(environment, "bash", line)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, words, "")
+
+
+def test_zsh_is_offered(environment: Environment) -> None:
+    models = offered(environment, "zsh", "gesso generate --model ").stdout
+    assert all(f'"{name}"' in models for name in ("mini", "sudoku", "org/ours"))
+    assert "org/theirs" not in models
+    assert offered(environment, "zsh", "gesso fill ").stdout == "_files\n"
+
+
+def test_fish_is_offered(environment: Environment) -> None:
+    assert offered(environment, "fish", "gesso bench ").stdout.split() == ["mini", "sudoku", "org/ours"]
+    for line, code in (("gesso bench ", 0), ("gesso fill ", 1)):
+        assert offered(environment, "fish", line, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_its_script(environment: Environment, shell: str) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "gesso"],
+        env={**environment, "_GESSO_COMPLETE": f"source_{shell}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_GESSO_COMPLETE" in shown.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_a_line(environment: Environment, tmp_path: Path) -> None:
+    """The script at work: its function is called as bash calls it."""
+    launcher = tmp_path / "gesso"
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m gesso "$@"\n')
+    launcher.chmod(0o755)
+    script = f"""
+source <(_GESSO_COMPLETE=source_bash gesso)
+COMP_WORDS=(gesso generate --model m) COMP_CWORD=3
+_gesso_completion {launcher}
+echo "${{COMPREPLY[@]}}"
+complete -p gesso
+"""
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        env={**environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[0] == "mini"
+    assert "-o default" in done.stdout
+
+
+def test_nobody_waits_for_a_tab(environment: Environment) -> None:
+    code = f"""
+import json, os, sys
+os.environ.update(COMP_WORDS="gesso generate --model ", COMP_CWORD="3", _GESSO_COMPLETE="complete_bash")
+from gesso.cli.app import run
+run([])
+print(json.dumps(sorted(set(sys.modules) & {HEAVY!r})), file=sys.stderr)
+"""
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stderr) == []
+    assert time.monotonic() - started < 5, "a quarter of a second on an idle machine"
+
+
+def test_the_cache_is_where_hugging_face_has_it(environment: Environment, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "hub").rename(tmp_path / "home" / "hub")
+    del environment["HF_HUB_CACHE"]
+    environment["HF_HOME"] = str(tmp_path / "home")
+    assert "org/ours" in offered(environment, "bash", "gesso bench ").stdout

@@ -1,0 +1,91 @@
+"""Replays: from events or a file, in a notebook or as a page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from display.test_replay_page import data_of
+
+import gesso
+from engine.tiny import reciter
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Failed
+from gesso.engine.trace import read_trace, record, replay
+from gesso.errors import DataError, OptionError
+
+WORDS = "pear fig apple kiwi lemon mango plum lime grape peach"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    engine = reciter(WORDS)
+    path = tmp_path / "trace.jsonl"
+    events = record(engine.stream("hi", seed=7), path, model="mini", prompt="hi", special=engine.tokenizer.special_ids)
+    assert [type(event).__name__ for event in events][-1] == "Finished"
+    return path
+
+
+def test_events_and_their_file_are_the_same_replay(trace: Path) -> None:
+    engine = reciter(WORDS)
+    from_file = gesso.replay(trace)
+    from_events = gesso.replay(engine.stream("hi", seed=7), special=engine.tokenizer.special_ids, prompt="hi")
+    pages = [data_of(shown.html) for shown in (from_file, from_events)]
+    assert pages[0] == pages[1]
+    assert replay(str(trace)) == from_file
+
+
+def test_a_replay_shows_every_step_behind_what_was_committed(trace: Path) -> None:
+    shown = replay(trace)
+    data = data_of(shown.html)
+    events = [event for _, event in read_trace(trace).events]
+    frames = [event for event in events if isinstance(event, DenoisingFrame)]
+    blocks = [event for event in events if isinstance(event, BlockCommitted)]
+    assert len(data["frames"]) == len(frames)  # type: ignore[arg-type]
+    assert [frame["blocks"] for frame in data["frames"]] == [frame.canvas for frame in frames]  # type: ignore[attr-defined]
+    assert "".join(block["text"] for block in data["blocks"]) == WORDS  # type: ignore[attr-defined]
+    assert len(blocks) == len(data["blocks"])  # type: ignore[arg-type]
+    last = data["frames"][-1]  # type: ignore[index]
+    assert -1 in last["tokens"], "special tokens are dots"
+    assert data["summary"] == "stop"
+    assert f'<pre id="canvas">{WORDS}</pre>' in shown.html
+
+
+def test_a_notebook_gets_a_frame_and_a_file_the_page(trace: Path, tmp_path: Path) -> None:
+    shown = replay(trace)
+    assert shown._repr_html_().startswith("<iframe ")
+    shown.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == shown.html
+
+
+def test_a_request_that_failed_says_so() -> None:
+    frame = DenoisingFrame(0, 1, 12, 0.8, (30,), (True,), (0.0,), ("fig",))
+    assert data_of(replay([frame, Failed("crash", "out of memory")]).html)["summary"] == "out of memory"
+    assert data_of(replay([frame]).html)["summary"] == ""
+
+
+def test_what_has_no_step_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="no denoising step") as caught:
+        replay(reciter("fig").stream("hi", drafts=False))
+    assert caught.value.hint == "stream with drafts=True"
+    with pytest.raises(OptionError, match="no denoising step"):
+        replay([])
+    with pytest.raises(DataError, match="No such file"):
+        replay(tmp_path / "none")
+
+
+def test_a_line_nested_too_deeply_is_refused(trace: Path) -> None:
+    with trace.open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    with pytest.raises(DataError, match="no JSON"):
+        read_trace(trace)
+
+
+def test_a_trace_that_cannot_be_written_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="--trace") as caught:
+        list(record([], tmp_path / "none" / "x", model="", prompt="", special=frozenset()))
+    assert caught.value.option == "trace"
+
+
+def test_the_header_is_read(trace: Path) -> None:
+    head = json.loads(trace.read_text("utf-8").split("\n")[0])
+    read = read_trace(trace)
+    assert (read.model, read.prompt, sorted(read.special)) == (head["model"], head["prompt"], head["special"])

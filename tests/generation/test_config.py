@@ -1,0 +1,117 @@
+"""`GenerationConfig` as a value: hashable, frozen to the bottom, and its strategies' options by their plain names."""
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+
+from gesso.diffusion.samplers import SAMPLERS
+from gesso.errors import OptionError
+from gesso.generation import LARGEST_BIAS, GenerationConfig, RequestOptions, engine_options, split_options
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": [1, "b", [2]]}}}
+
+
+def test_equal_configs_have_equal_hashes() -> None:
+    one = GenerationConfig(logit_bias={5: 1.0, 3: -2.0}, json_schema=SCHEMA, entropy_bound=0.3)
+    other = GenerationConfig(logit_bias={3: -2, 5: 1}, json_schema=copy.deepcopy(SCHEMA), entropy_bound=0.3)
+    assert one == other
+    assert hash(one) == hash(other)
+    assert len({one, other, GenerationConfig()}) == 2
+    tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+    assert hash(RequestOptions(tools=tools)) == hash(RequestOptions(tools=tuple(tools)))  # type: ignore[arg-type]
+
+
+def test_what_a_config_holds_cannot_be_changed() -> None:
+    given = copy.deepcopy(SCHEMA)
+    config = GenerationConfig(logit_bias={5: 1.0}, json_schema=given)
+    before = hash(config)
+    given["properties"]["a"]["enum"].append(3)
+    assert config.json_schema == SCHEMA
+    with pytest.raises(TypeError, match="frozen"):
+        config.json_schema["properties"]["a"]["enum"].append(3)  # type: ignore[index]
+    with pytest.raises(TypeError, match="frozen"):
+        config.json_schema["properties"]["b"] = {}  # type: ignore[index]
+    with pytest.raises(TypeError, match="frozen"):
+        config.logit_bias[5] = 2.0  # type: ignore[index]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 3  # type: ignore[misc]
+    assert hash(config) == before
+
+
+def test_it_survives_pickle_copy_and_replace() -> None:
+    config = GenerationConfig(logit_bias={5: 1.0}, json_schema=SCHEMA, t_min=0.2, verify="auto")
+    for same in (pickle.loads(pickle.dumps(config)), copy.deepcopy(config), dataclasses.replace(config)):
+        assert same == config
+    assert dataclasses.replace(config, t_min=0.3).t_min == 0.3
+
+
+def test_options_of_strategies_are_read_and_set_by_their_plain_names() -> None:
+    config = GenerationConfig(entropy_bound=0.2, t_max=0.9, stability_threshold=3)
+    assert (config.entropy_bound, config.t_max, config.stability_threshold) == (0.2, 0.9, 3)
+    assert (config.sampler, config.sampler_options.entropy_bound) == (SAMPLERS.default, 0.2)  # type: ignore[attr-defined]
+    changed = config.override(t_min=0.1)
+    assert (changed.t_min, changed.t_max, changed.entropy_bound) == (0.1, 0.9, 0.2)
+    assert config.override(sampler="entropy_bound") == config
+    assert GenerationConfig(sampler_options={"entropy_bound": 0.2}) == GenerationConfig(entropy_bound=0.2)
+    with pytest.raises(AttributeError, match="no option 'quota'"):
+        config.quota  # noqa: B018
+    with pytest.raises(OptionError, match="sampler_options must be options of the sampler entropy_bound"):
+        GenerationConfig(sampler_options=5)
+
+
+@pytest.mark.parametrize("make", [GenerationConfig, GenerationConfig().override])
+def test_an_unknown_option_is_refused_by_name(make: Any) -> None:
+    with pytest.raises(OptionError, match="unknown option 'quota'; known: canvas, ") as refusal:
+        make(quota=1)
+    assert refusal.value.option == "quota"
+
+
+@pytest.mark.parametrize("bias", [LARGEST_BIAS, -LARGEST_BIAS])
+def test_a_logit_bias_has_one_bound(bias: float) -> None:
+    assert GenerationConfig(logit_bias={5: bias}).logit_bias == {5: bias}
+    with pytest.raises(OptionError, match=r"logit_bias of token 5 must be at most 1e\+06 in size") as refusal:
+        GenerationConfig(logit_bias={5: 10 * bias})
+    assert refusal.value.option == "logit_bias"
+
+
+def test_a_schema_nested_too_deeply_is_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"not": deep}
+    with pytest.raises(OptionError, match="json_schema is nested too deeply"):
+        GenerationConfig(json_schema=deep)
+
+
+def test_none_leaves_every_option_at_its_default() -> None:
+    request, changes = split_options(dict.fromkeys(engine_options()))
+    assert request == RequestOptions()
+    assert changes == {}
+    assert (
+        GenerationConfig().override(
+            **dict.fromkeys(engine_options().keys() - {f.name for f in dataclasses.fields(RequestOptions)})
+        )
+        == GenerationConfig()
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"raw": 1}, "raw"),
+        ({"thinking": "yes"}, "thinking"),
+        ({"begin": 5}, "begin"),
+        ({"prediction": b"x"}, "prediction"),
+        ({"tools": "x"}, "tools"),
+        ({"tools": [5]}, "tools"),
+        ({"tool_choice": "some"}, "tool_choice"),
+        ({"parallel_tool_calls": 1}, "parallel_tool_calls"),
+        ({"quota": 1}, "quota"),
+    ],
+)
+def test_request_options_are_refused_by_name(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(OptionError, match=name) as refusal:
+        split_options(options)
+    assert refusal.value.option == name

@@ -1,0 +1,78 @@
+"""Registries of strategies, with one of the test's own."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gesso.diffusion.prediction import Prediction
+from gesso.diffusion.samplers import SAMPLERS, Sampler, uniform_noise
+from gesso.diffusion.step import CanvasInfo, StepInfo
+from gesso.errors import OptionError
+from gesso.generation import GenerationConfig, generation_options
+from gesso.options import option
+
+
+@pytest.fixture
+def quota() -> Iterator[None]:
+    @SAMPLERS.register("quota")
+    @dataclass(frozen=True)
+    class Quota(Sampler):
+        quota: int = option(4, "Positions that a step accepts.", minimum=1, unit="positions")
+        entropy_bound: float = option(0.7, "Joint uncertainty that a step may accept.", minimum=0, unit="nats")
+
+        def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, None]:
+            return uniform_noise(canvas, rng), None
+
+        def step(
+            self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Any, rng: torch.Generator
+        ) -> tuple[Tensor, Tensor, None]:
+            return prediction.sample_C, torch.arange(info.width) < self.quota, None
+
+    yield
+    SAMPLERS.unregister("quota")
+
+
+def test_the_default_comes_first_and_is_the_published_one() -> None:
+    assert SAMPLERS.names[0] == SAMPLERS.default == "entropy_bound"
+    assert GenerationConfig().sampler == "entropy_bound"
+
+
+@pytest.mark.usefixtures("quota")
+def test_a_strategys_options_go_with_it_alone() -> None:
+    config = GenerationConfig(sampler="quota", quota=9)
+    assert (config.quota, config.entropy_bound) == (9, 0.7)
+    assert GenerationConfig(entropy_bound=0.3).override(sampler="quota").entropy_bound == 0.7, "its own default"
+    with pytest.raises(
+        OptionError, match="quota is no option of the sampler entropy_bound; it belongs to sampler quota"
+    ):
+        GenerationConfig(quota=9)
+    with pytest.raises(OptionError, match="quota must be an integer of at least 1, got 0") as refusal:
+        GenerationConfig(sampler="quota", quota=0)
+    assert refusal.value.option == "quota"
+    assert generation_options()["quota"].owner == "sampler quota"
+    assert generation_options()["entropy_bound"].owner == "sampler entropy_bound, quota"
+
+
+def test_a_strategy_is_forgotten_again() -> None:
+    assert "quota" not in generation_options()
+    with pytest.raises(OptionError, match="sampler must be one of entropy_bound, got 'quota'"):
+        GenerationConfig(sampler="quota")
+
+
+@pytest.mark.usefixtures("quota")
+def test_declarations_that_contradict_are_a_fault() -> None:
+    with pytest.raises(TypeError, match="there is another of this name"):
+        SAMPLERS.register("quota")(object)
+    with pytest.raises(TypeError, match="another default"):
+        SAMPLERS.register("third", default=True)(object)
+
+    @dataclass(frozen=True)
+    class Other(Sampler):
+        quota: int = option(4, "Another thing.", minimum=0)
+
+    with pytest.raises(TypeError, match="quota declares quota in another way"):
+        SAMPLERS.register("other")(Other)

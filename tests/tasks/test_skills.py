@@ -1,0 +1,229 @@
+"""The skills with open slots: their graders, their phrasings, and what is held out of training."""
+
+import inspect
+import json
+import random
+import re
+from itertools import pairwise
+
+import pytest
+
+from gesso.tasks import TASKS, Example, evaluation_set, held_out
+from gesso.tasks.skills.abstention import Abstention
+from gesso.tasks.skills.calls import read_call
+from gesso.tasks.skills.catalogue import SKILLS
+from gesso.tasks.skills.filling import LATER, PROMPT
+from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
+from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, expand, variants
+from gesso.tasks.skills.sums import spell
+from gesso.tasks.skills.units import Units
+
+ALL = pytest.mark.parametrize("skill", SKILLS, ids=lambda skill: skill.name)
+ANSWERING = [skill for skill in SKILLS if skill.name not in ("abstention", "filling")]
+
+
+def drawn(skill: Skill, n: int = 200, *, evaluation: bool = False) -> list[Example]:
+    rng = random.Random(11)
+    return [skill.sample_evaluation(rng, i) if evaluation else skill.sample(rng) for i in range(n)]
+
+
+def test_the_skills_are_tasks_by_name() -> None:
+    assert len({skill.name for skill in SKILLS}) == len(SKILLS) == 19
+    # What filling asks is always the same, so nobody can be asked for its answer.
+    assert {skill.name for skill in SKILLS} - set(TASKS) == {"filling"}
+
+
+@ALL
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_the_reference_answer_is_right(skill: Skill, evaluation: bool) -> None:
+    for example in drawn(skill, evaluation=evaluation):
+        assert example.task == skill.name
+        assert example.kind
+        assert skill.grade(example, example.answer), example
+        assert skill.grade(example, example.answer + "\n"), example
+        assert not re.search(r"[{}]", example.prompt) or "{" in example.answer + example.prompt
+        assert "  " not in example.prompt.replace("\n    ", "").replace("\n  ", "").replace("    ", ""), example.prompt
+        assert "~" not in example.prompt
+
+
+@ALL
+def test_damaged_answers_are_wrong(skill: Skill) -> None:
+    for example in drawn(skill):
+        answer = example.answer
+        for text in ("", answer[: len(answer) // 2], answer + " " + answer, answer + "x"):
+            # Half of a bare number's digits may be left where the unit is cut off.
+            if not (isinstance(skill, Units) and answer.startswith(text) and text):
+                assert not skill.grade(example, text), (example, text)
+
+
+@pytest.mark.parametrize("skill", ANSWERING, ids=lambda skill: skill.name)
+def test_the_answer_to_another_prompt_is_wrong(skill: Skill) -> None:
+    wrong = [
+        skill.grade(example, other.answer)
+        for example, other in pairwise(drawn(skill))
+        if example.answer != other.answer and other.answer.split()[:2] != example.answer.split()[:2]
+    ]
+    assert len(wrong) > 50
+    assert not any(wrong)
+
+
+@ALL
+def test_every_skill_has_many_phrasings_and_holds_some_out(skill: Skill) -> None:
+    if skill.name != "filling":
+        assert sum(variants(p) for group in skill.phrasings.values() for p in group.seen) >= 20
+        # Politeness and layout multiply them: the same request is hardly ever put twice in the same words.
+    for group in skill.phrasings.values():
+        assert group.unseen
+        texts = [{expand(p, random.Random(i)) for p in side for i in range(60)} for side in (group.seen, group.unseen)]
+        assert not texts[0] & texts[1]
+
+
+@pytest.mark.parametrize("skill", [s for s in ANSWERING if s.name not in ("dialogues", "units")], ids=lambda s: s.name)
+def test_at_least_twenty_wordings_of_a_request(skill: Skill) -> None:
+    shapes = set()
+    for example in drawn(skill, 600):
+        words = re.findall(r"[A-Za-z]+", example.prompt)
+        known = [word for word in words if word not in example.answer]
+        shapes.add(tuple(known[:4]))
+    assert len(shapes) >= 20
+
+
+def test_no_training_example_has_a_held_out_phrasing() -> None:
+    class Recording(Slots):
+        used: list[Phrasings]
+
+        def choice(self, phrasings: Phrasings, **values: object) -> str:
+            assert not self.reworded
+            return super().choice(phrasings, **values)
+
+    rng = random.Random(3)
+    for skill in SKILLS:
+        for _ in range(50):
+            skill.draw(Recording(rng))
+
+
+def test_the_dictionary_is_split_by_word_alone() -> None:
+    words = dictionary()
+    assert len(words) == len(set(words)) > 30_000
+    assert all(re.fullmatch("[a-z]{3,11}", word) for word in words)
+    share = sum(map(is_unseen, words)) / len(words)
+    assert 1 / 20 < share < 1 / 13
+    assert is_unseen(next(filter(is_unseen, words)).upper())
+    rng = random.Random(0)
+    for unseen in (False, True):
+        for draw in (draw_word, draw_pseudo_word):
+            assert all(is_unseen(draw(rng, unseen=unseen)) == unseen for _ in range(200))
+
+
+@pytest.mark.parametrize("name", ["sorting", "duplicates", "reversing", "casing", "replacing"])
+def test_training_never_copies_a_held_out_word(name: str) -> None:
+    skill = TASKS[name]
+    rng = random.Random(5)
+
+    def words(text: str) -> list[str]:
+        return [w for w in re.findall("[a-z]+", text) if len(w) > 2]
+
+    seen = [skill.sample(rng) for _ in range(400)]
+    plain = [e for e in seen if e.answer.islower() and not e.kind.startswith(("letters", "style"))]
+    assert not any(is_unseen(word) for example in plain for word in words(example.answer))
+    unseen = [skill.sample_evaluation(rng, 0) for _ in range(200)]
+    plain = [e for e in unseen if e.answer.islower() and e.kind.startswith(("words", "replace"))]
+    assert all(any(map(is_unseen, words(example.answer))) for example in plain[:20])
+
+
+def test_most_values_are_open() -> None:
+    rng = random.Random(1)
+    slots = Slots(rng)
+    drawn_words = [slots.word() for _ in range(2000)]
+    assert len(set(drawn_words)) > 0.6 * len(drawn_words)
+
+
+def test_identifiers_are_names_that_python_takes() -> None:
+    slots = Slots(random.Random(2))
+    for _ in range(500):
+        name = slots.identifier()
+        assert name.isidentifier()
+        assert name not in RESERVED
+
+
+def test_numbers_have_up_to_six_digits() -> None:
+    slots = Slots(random.Random(2))
+    found = {len(str(slots.number(6))) for _ in range(500)}
+    assert found == {1, 2, 3, 4, 5, 6}
+    assert len(set(slots.numbers(9, 1))) == 9
+
+
+def test_patterns_expand_to_what_they_say() -> None:
+    pattern = "[Sort|Order] the words[ now|]"
+    assert variants(pattern) == 4
+    texts = {expand(pattern, random.Random(seed)) for seed in range(60)}
+    assert texts == {"Sort the words", "Order the words", "Sort the words now", "Order the words now"}
+
+
+@ALL
+def test_evaluation_sets_are_held_out(skill: Skill) -> None:
+    found = evaluation_set(skill, 40, seed=3)
+    assert found == evaluation_set(skill, 40, seed=3)
+    assert all(held_out(skill.split_key(example)) for example in found)
+    if skill.name != "filling":
+        assert any(example.kind.endswith(", reworded") for example in found)
+        assert any(not example.kind.endswith(", reworded") for example in found)
+
+
+def test_every_answer_says_whether_it_abstains() -> None:
+    for skill in SKILLS:
+        example = drawn(skill, 1)[0]
+        assert skill.counts(example, REFUSAL) == {"abstained": (1, 1)}
+        assert skill.counts(example, "fig") == {"abstained": (0, 1)}
+    assert abstains(f" {REFUSAL}\n")
+
+
+def test_abstention_knows_seven_kinds() -> None:
+    kinds = {example.kind for example in drawn(Abstention(), 300)}
+    assert kinds == {"facts", "opinions", "long", "languages", "near", "close", "pasted"}
+
+
+def test_fills_ask_what_the_fill_asks() -> None:
+    from gesso.control import window
+    from gesso.control.fill import INSTRUCTION
+
+    assert PROMPT == INSTRUCTION
+    source = inspect.getsource(window)
+    assert repr(LATER)[1:-1] in source
+
+
+def test_calls_are_read_as_the_parser_reads_them() -> None:
+    from gesso.text.tool_calls import parse_tool_call
+
+    for example in drawn(TASKS["calls"], 100):  # type: ignore[arg-type]
+        inner = example.answer.removeprefix("<|tool_call>").removesuffix("<tool_call|>")
+        parsed = parse_tool_call(inner)
+        call = {"name": parsed.name, "arguments": json.loads(parsed.arguments)}
+        assert read_call(example.answer) == call
+        assert TASKS["calls"].grade(example, json.dumps(call))
+        assert not TASKS["calls"].grade(example, json.dumps({**call, "arguments": {}}))
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "zero"),
+        (14, "fourteen"),
+        (40, "forty"),
+        (87, "eighty-seven"),
+        (300, "three hundred"),
+        (999, "nine hundred ninety-nine"),
+    ],
+)
+def test_numbers_in_words(number: int, words: str) -> None:
+    assert spell(number) == words
+
+
+def test_units_take_the_number_alone() -> None:
+    task = Units()
+    example = Example("units", "", "0.25 km")
+    assert task.grade(example, "0.25")
+    assert task.grade(example, "0.25 km.")
+    for text in ("0.2", "25 km", "0.25 m"):
+        assert not task.grade(example, text)

@@ -1,0 +1,30 @@
+"""Batches that worker processes make ahead are those that the trainer would make."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from gesso.train.ahead import batches
+from gesso.train.batch import Batch
+from train.runs import recipe, same_files, train
+
+
+def alike(left: Batch, right: Batch) -> bool:
+    pairs = ((getattr(left, f.name), getattr(right, f.name)) for f in dataclasses.fields(Batch))
+    return all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in pairs)
+
+
+def test_workers_make_the_same_batches_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    plain, ahead = recipe(), recipe(workers=2)
+    assert all(map(alike, batches(plain, 3, 9), batches(ahead, 3, 9)))
+    assert len(list(batches(ahead, 3, 9))) == 6
+    assert not alike(next(batches(plain, 3, 4)), next(batches(plain, 4, 5)))
+
+
+def test_a_run_with_workers_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert same_files(train(recipe(), tmp_path / "plain"), train(recipe(workers=3), tmp_path / "ahead"))

@@ -1,0 +1,44 @@
+"""The recipes of the skills: their size, and two steps of each way to train them."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from gesso.config import ModelConfig
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.train.config import Recipe
+from gesso.train.recipes import load_recipe
+from train.runs import train
+
+
+def shrunken(recipe: Recipe, **changes: object) -> Recipe:
+    """The recipe with a model and batches that two steps of take a second."""
+    model: ModelConfig = dataclasses.replace(
+        recipe.model, hidden_size=32, intermediate_size=32, moe_intermediate_size=16, layers=recipe.model.layers[1:3]
+    )
+    narrow = tuple(dataclasses.replace(width, batch_size=3) for width in recipe.train.narrow)
+    settings = dataclasses.replace(recipe.train, batch_size=3, narrow=narrow, checkpoint_every=1, **changes)
+    return dataclasses.replace(recipe, model=model, train=settings)
+
+
+def test_the_model_has_thirty_megabytes_at_most() -> None:
+    with torch.device("meta"):
+        model = DiffusionGemma(load_recipe("skills").model)
+    assert 2 * sum(parameter.numel() for parameter in model.parameters()) < 30e6
+
+
+@pytest.mark.parametrize("name", ["skills", "skills-gpu"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_two_steps(name: str, precision: str, tmp_path: Path) -> None:
+    recipe = shrunken(load_recipe(name), precision=precision)
+    first = train(recipe, tmp_path, stop_at=1)
+    assert train(recipe, tmp_path, stop_at=2) != first
+
+
+def test_the_large_batches_differ_from_the_small_in_size_and_seed() -> None:
+    small, large = load_recipe("skills"), load_recipe("skills-gpu")
+    assert small.model == large.model
+    assert large.train.batch_size > 10 * small.train.batch_size
+    assert small.data.fingerprint != large.data.fingerprint

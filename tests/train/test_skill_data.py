@@ -1,0 +1,101 @@
+"""Conversations of the skills: what a step draws, and that prompts are those of the chat template."""
+
+import json
+import random
+
+import pytest
+
+from gesso.tasks.base import Example, held_out
+from gesso.tasks.bpe import Respelling, load_tokenizer
+from gesso.tasks.registry import TASKS, TRAINING_TASKS
+from gesso.tasks.vocabulary import SPECIAL_TOKENS
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.recipes.mini import TOKENS
+from gesso.train.recipes.skills import ALL, CANVAS, COPYING, NARROW, NARROWEST, skill_data
+from gesso.train.skill_data import SkillData, messages_of
+
+TOKENIZER = Tokenizer(load_tokenizer())
+
+
+@pytest.fixture(scope="module")
+def data() -> SkillData:
+    return skill_data((COPYING, ALL), seed=3)
+
+
+def template() -> ChatTemplate:
+    from gesso.train.recipes.skills import _chat_template
+
+    return ChatTemplate(_chat_template(), TOKENS)
+
+
+@pytest.mark.parametrize("name", ["sorting", "dialogues", "calls", "changes", "filling"])
+def test_prompts_are_those_of_the_template(name: str, data: SkillData) -> None:
+    rng = random.Random(1)
+    for _ in range(10):
+        example = TRAINING_TASKS[name].sample(rng)
+        tools = [json.loads(tool) for tool in example.tools]
+        rendered = template().render(messages_of(example), tools=tools or None)
+        found = data.conversation(example)
+        assert list(found.prompt) == TOKENIZER.encode(rendered)
+        assert TOKENIZER.decode(found.answer) == example.answer + "<turn|>"
+        assert bool(found.source) == bool(example.source)
+
+
+def test_a_respelled_prompt_reads_the_same() -> None:
+    respelling = Respelling(load_tokenizer())
+    rng = random.Random(2)
+    for text in ("<bos><|turn>user\nReverse the words: offset grelt<turn|>", "é 日本 x_y = 'A'"):
+        ids = TOKENIZER.encode(text)
+        other = respelling.apply(ids, 0.5, rng)
+        assert len(other) > len(ids)
+        assert TOKENIZER.decode(other) == text
+        assert respelling.apply(ids, 0.0, rng) == ids
+
+
+def test_a_step_is_repeatable_and_no_two_are_alike(data: SkillData) -> None:
+    first = data.batch(5, 12, 16)
+    assert first == skill_data((COPYING, ALL), seed=3).batch(5, 12, 16)
+    assert first != data.batch(6, 12, 16)
+    assert first != skill_data((COPYING, ALL), seed=4).batch(5, 12, 16)
+
+
+def test_answers_fit_their_canvas_and_are_not_lost_in_it(data: SkillData) -> None:
+    for width in (NARROWEST, *(narrow.canvas_length for narrow in NARROW)):
+        lengths = [len(row.answer) for row in data.batch(ALL.start, 60, width)]
+        assert max(lengths) <= width
+        if width > NARROWEST:
+            assert sum(4 * length < width for length in lengths) < 30
+    assert any(len(row.answer) > CANVAS for step in range(8) for row in data.batch(ALL.start + step, 60, CANVAS))
+
+
+def test_mixtures_follow_each_other(data: SkillData) -> None:
+    calls = TOKENIZER.special["<|tool_call>"]
+
+    def called(step: int) -> bool:
+        return any(calls in row.answer for row in data.batch(step, 150, 32))
+
+    assert not called(0)
+    assert called(ALL.start)
+    for mixture in (COPYING, ALL):
+        assert min(mixture.weights.values()) > 0
+        assert set(mixture.weights) <= set(TRAINING_TASKS)
+
+
+def test_evaluation_examples_are_held_out(monkeypatch: pytest.MonkeyPatch, data: SkillData) -> None:
+    drawn: list[Example] = []
+    monkeypatch.setattr(SkillData, "conversation", lambda self, example, rng=None: drawn.append(example))
+    data.evaluation(60)
+    assert len(drawn) == 60
+    tasks = {**TASKS, **TRAINING_TASKS}
+    assert all(held_out(tasks[example.task].split_key(example)) for example in drawn)
+    assert any("reworded" in example.kind for example in drawn)
+
+
+def test_the_fingerprint_tells_other_data(data: SkillData) -> None:
+    others = (skill_data((COPYING,), seed=3), skill_data((COPYING, ALL), seed=4))
+    assert len({data.fingerprint, *(other.fingerprint for other in others)}) == 3
+
+
+def test_special_tokens_have_the_ids_of_the_other_models() -> None:
+    assert [TOKENIZER.special[token] for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS)))
