@@ -69,7 +69,7 @@ def distance(found: Tensor, expected: Tensor) -> float:
 
 
 def vocabulary_pass(device: torch.device, dtype: torch.dtype, sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """The walk over the table, and all that follows from it, by the kernel and chunk by chunk."""
+    """The fused online-softmax pass over the table, and all that follows from it, by the kernel and chunk by chunk."""
     rows, vocab, width = sizes
     table = Vocabulary(vocab, width, 30.0).to(device, dtype).requires_grad_(False)
     table.weight.normal_(0.0, width**-0.5)

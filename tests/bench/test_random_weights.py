@@ -104,10 +104,10 @@ def test_a_table_in_fewer_bits(embedding: str, monkeypatch: pytest.MonkeyPatch) 
         "vocabulary.weight"
     }
     assert model.vocabulary.dtype == torch.bfloat16
-    table = model.vocabulary.slab(0, config.vocab_size).float()
+    table = model.vocabulary.rows_between(0, config.vocab_size).float()
     assert table.shape == whole.vocabulary.weight.shape
     assert float(table.std()) == pytest.approx(float(whole.vocabulary.weight.float().std()), rel=0.05)
-    assert len({row.tobytes() for row in table.numpy()}) == config.vocab_size, "no slab is another's"
+    assert len({row.tobytes() for row in table.numpy()}) == config.vocab_size, "no tile is another's"
     assert bytes_of(model) == bytes_of(empty_model(config, torch.bfloat16, chosen)) < bytes_of(whole)
 
 

@@ -13,12 +13,15 @@ SCRIPT = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.packed import SLAB, STAGES, _multiply, blocks
+from gesso.kernels.packed import COLUMN_TILE, STAGES, _multiply, blocks
 
 name, kind, capability, rows, groups = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
 group = {"int4": 64, "nf4": 64, "nvfp4": 16}.get(name, 1)
 tile, depth = blocks(rows, groups, group, 4 if kind == "fp32" else 2)
-sizes = dict(NAME=name, WIDTH=2816, GROUP=group, GROUPS=groups, TILE=tile, SLAB=SLAB, DEPTH=depth, INTERPRETED=False)
+sizes = dict(
+    NAME=name, WIDTH=2816, GROUP=group, GROUPS=groups, TILE=tile, COLUMN_TILE=COLUMN_TILE, DEPTH=depth,
+    INTERPRETED=False,
+)
 types = dict.fromkeys(("x", "out"), "*" + kind) | {"codes": "*u8" if group > 1 else "*i8", "ends": "*i32"}
 types |= dict.fromkeys(("rows", "columns", "groups"), "i32") | dict.fromkeys(sizes, "constexpr")
 types |= {

@@ -1,4 +1,4 @@
-"""The kernel's walk over the vocabulary against the chunked one, as all that `Vocabulary.predict` makes of them."""
+"""The kernel's online-softmax pass over the vocabulary against the chunked one, as all that `Vocabulary.predict` makes of them."""
 
 import pytest
 import torch
@@ -62,8 +62,8 @@ def test_it_equals_the_chunked_pass(rows: int, vocab: int, width: int, dtype: to
 def test_several_chunks_of_shares(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     from gesso.kernels import vocabulary as kernel
 
-    monkeypatch.setattr(kernel, "CHUNK", 2 * kernel.SLAB)
-    table, hidden = problem(16, 5 * kernel.SLAB + 33, 48, dtype)
+    monkeypatch.setattr(kernel, "CHUNK", 2 * kernel.VOCAB_TILE)
+    table, hidden = problem(16, 5 * kernel.VOCAB_TILE + 33, 48, dtype)
     # Each chunk has higher scores than the one before for some rows, and lower ones for others.
     table.weight.mul_(torch.linspace(0.2, 3.0, len(table.weight), device=DEVICE)[:, None])
     temperature = torch.linspace(0.4, 0.8, 16)
@@ -90,7 +90,7 @@ def test_extreme_temperatures_and_scores_past_the_cap(dtype: torch.dtype, temper
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_of_equal_scores_the_lowest_index_is_the_argmax(dtype: torch.dtype) -> None:
-    """In one slab, in neighbouring ones, and in a row where all are equal."""
+    """In one tile, in neighbouring ones, and in a row where all are equal."""
     table, hidden = problem(16, 800, 32, dtype)
     best = hidden.new_zeros(32)
     best[:16] = 2.0

@@ -134,7 +134,7 @@ def random_engine(
 
 @torch.no_grad()
 def _draw_packed(model: DiffusionGemma) -> None:
-    """Random weights of what is in few bits, packed a matrix at a time, the table a slab at a time; deviations and
+    """Random weights of what is in few bits, packed a matrix at a time, the table a tile at a time; deviations and
     biases are as `initialise` has them."""
     generator = torch.Generator(device=model.device).manual_seed(SEED)
     usual = model.config.initializer_range
@@ -155,5 +155,5 @@ def _draw_packed(model: DiffusionGemma) -> None:
                 for prefix, shape in zip(("gate_up_", "down_"), module.shapes, strict=True):
                     fill([module.get_buffer(prefix + name)[expert] for name in module.form.parts], module.form, shape)
         elif isinstance(module, QuantizedVocabulary):
-            for slabs in zip(*(part.split(TABLE_ROWS) for part in module.parts), strict=True):
-                fill(slabs, module.form, (len(slabs[0]), module.width), module.width**-0.5)
+            for tiles in zip(*(part.split(TABLE_ROWS) for part in module.parts), strict=True):
+                fill(tiles, module.form, (len(tiles[0]), module.width), module.width**-0.5)

@@ -219,7 +219,7 @@ def submit(
         end_tokens: any of them ends the text.
         fill_token: what fills a canvas behind the end; without it the first end token.
         vocab_size: how many tokens the model scores, where it is more than the tokenizer has.
-        special: special tokens that the expression's marks 0, 1, ... stand for (see `marks`); the tokenizer has them.
+        special: special tokens that the expression's placeholders 0, 1, ... stand for; the tokenizer has them.
         limits: what compiling it may cost.
 
     Raises:

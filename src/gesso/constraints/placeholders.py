@@ -17,12 +17,12 @@ def mark(number: int) -> str:
 
 
 def encode(text: str) -> bytes:
-    """The bytes of an expression's text, marks included."""
+    """The bytes of an expression's text, placeholders included."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def with_placeholders(texts: Sequence[bytes | None], special: Sequence[int]) -> list[bytes | None]:
-    """The bytes of every token where the tokens `special` are marks 0, 1, ...; what else has such a byte has none."""
+    """Return every token's bytes, the tokens `special` as placeholders 0, 1, ...; other such bytes are left out."""
     marked = [None if text and max(text) >= _FIRST else text for text in texts]
     for number, token in enumerate(special):
         marked[token] = encode(mark(number))

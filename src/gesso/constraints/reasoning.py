@@ -6,7 +6,7 @@ from gesso.constraints.placeholders import mark
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 SPECIAL = (CHANNEL, CHANNEL_END)
-"""The special tokens around a thought, in the order of their marks."""
+"""The special tokens around a thought, in the order of their placeholders."""
 
 
 def after_reasoning(answer: Expression, first_mark: int) -> Expression:

@@ -32,7 +32,7 @@ from gesso.errors import OptionError
 from gesso.text.tool_calls import CALL, CALL_END, QUOTE
 
 SPECIAL = (CALL, CALL_END, QUOTE)
-"""The special tokens of a call, in the order of their marks."""
+"""The special tokens of a call, in the order of their placeholders."""
 _CALL, _CALL_END, _QUOTE = (Text(mark(number)) for number in range(len(SPECIAL)))
 _BARE_KEY = re.compile(r"[A-Za-z0-9_.-]+")
 _NOT_OPENING = Chars(charset.difference(charset.ANY, charset.of("<")))

@@ -1,6 +1,6 @@
 """Kernels written in Triton for CUDA, each beside the plain computation that it must equal.
 
-Triton comes with PyTorch's CUDA builds and is no dependency: modules of this room import it, so whoever calls them asks
+Triton comes with PyTorch's CUDA builds and is no dependency: its modules import it, so whoever calls them asks
 `usable` first and imports them then.
 """
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 
-class Walk(NamedTuple):
-    """What one walk over the tempered logits z of N positions yields, all fp32 but the argmax."""
+class SoftmaxPass(NamedTuple):
+    """What one fused online-softmax pass over the tempered logits z of N positions yields, all fp32 but the argmax."""
 
     mass_NB: Tensor
     """Sum of exp(z - maximum) over every block of tokens."""

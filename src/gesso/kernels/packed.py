@@ -2,9 +2,9 @@
 
     M rows, sorted by group   E groups   F what comes out, the rows of a matrix   D what goes in   S features of a scale
 
-A step has few rows and many weights, so a weight should be read once, in its few bits. A program makes `SLAB` columns
-of the result for a tile of rows of one group: it loads packed weights, turns them back in registers, in the type of the
-rows, and multiplies, adding up in fp32. Hopper's matmuls take their left side from registers, so that is where the
+A step has few rows and many weights, so a weight should be read once, in its few bits. A program makes `COLUMN_TILE`
+columns of the result for a tile of rows of one group: it loads packed weights, turns them back in registers, in the
+type of the rows, and multiplies, adding up in fp32. Hopper's matmuls take their left side from registers, so that is where the
 weights stand, and the result is made transposed.
 
 How many rows a group has is known on the device alone, and nobody waits for it: as many programs are started as there
@@ -15,7 +15,7 @@ multiplied with their features, then the high halves with theirs. Where a byte h
 out as all even features, then all odd ones.
 
 Traffic: the weights once for every tile of their group's rows, which mostly find them in the cache; the rows once for
-every slab.
+every tile of columns.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from gesso.kernels.rounding import rounded
 
-SLAB = 64
+COLUMN_TILE = 64
 """Columns of the result that a program makes: the rows of Hopper's smallest matmul."""
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
@@ -70,7 +70,7 @@ def matmul(
     # A group's last tile may hold a single row.
     tiles = (rows + min(groups, rows) * (tile - 1)) // tile
     out = torch.empty(rows, columns, dtype=x_MD.dtype, device=x_MD.device)
-    _multiply[(tiles * triton.cdiv(columns, SLAB),)](
+    _multiply[(tiles * triton.cdiv(columns, COLUMN_TILE),)](
         x_MD.contiguous(),
         codes,
         scales if name in HALVED else None,
@@ -87,7 +87,7 @@ def matmul(
         GROUP=group,
         GROUPS=triton.next_power_of_2(groups),
         TILE=tile,
-        SLAB=SLAB,
+        COLUMN_TILE=COLUMN_TILE,
         DEPTH=depth,
         INTERPRETED=not x_MD.is_cuda,
         num_warps=4,
@@ -130,24 +130,24 @@ def _multiply(
     GROUP: tl.constexpr,
     GROUPS: tl.constexpr,
     TILE: tl.constexpr,
-    SLAB: tl.constexpr,
+    COLUMN_TILE: tl.constexpr,
     DEPTH: tl.constexpr,
     INTERPRETED: tl.constexpr,
 ):
-    """One slab of columns for one tile of rows.
+    """One tile of columns for one tile of rows.
 
     `GROUPS` is the power of two from `groups` on. Triton's interpreter (`INTERPRETED`) cannot compute in bfloat16.
     """
-    slabs = tl.cdiv(columns, SLAB)
-    group, first, end = _place(ends, tl.program_id(0) // slabs, rows, groups, GROUPS, TILE)
+    column_tiles = tl.cdiv(columns, COLUMN_TILE)
+    group, first, end = _place(ends, tl.program_id(0) // column_tiles, rows, groups, GROUPS, TILE)
     if group >= groups:
         return
     m = first + tl.arange(0, TILE)
-    f = (tl.program_id(0) % slabs) * SLAB + tl.arange(0, SLAB)
+    f = (tl.program_id(0) % column_tiles) * COLUMN_TILE + tl.arange(0, COLUMN_TILE)
     row = tl.cast(group, tl.int64) * columns + f
     known, inside = m[None, :] < end, f[:, None] < columns
     x += m.to(tl.int64)[None, :] * WIDTH
-    sums = tl.zeros((SLAB, TILE), tl.float32)
+    sums = tl.zeros((COLUMN_TILE, TILE), tl.float32)
     k = tl.arange(0, DEPTH)
     dtype: tl.constexpr = out.dtype.element_ty
     # bfloat16 weights are made in bfloat16: an instruction makes two.
@@ -242,7 +242,7 @@ def _repeat(x, TIMES: tl.constexpr):
 
 @triton.jit
 def _add(sums, w, x, mask, INTERPRETED: tl.constexpr):
-    """`sums` and w [SLAB, DEPTH] in the type of x times what x points to [DEPTH, TILE]."""
+    """`sums` and w [COLUMN_TILE, DEPTH] in the type of x times what x points to [DEPTH, TILE]."""
     dtype: tl.constexpr = x.dtype.element_ty
     features = tl.load(x, mask=mask, other=0.0)
     if INTERPRETED:

@@ -14,7 +14,7 @@ from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
 
 INDEX = "model.safetensors.index.json"
 _FLOATS = ("F64", "F32", "F16", "BF16")
-SLAB = 1 << 20
+TILE = 1 << 20
 """Numbers of a tensor that are cast at a time: 4 MiB of fp32."""
 _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloat16: "BF16"}
 """Names of safetensors for the types of packed tensors."""
@@ -106,9 +106,9 @@ def check_finite(name: str, tensor: Tensor) -> None:
 
 
 def _equal(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
-    """Whether two tensors are the same in `dtype`; a slab of each is cast at a time."""
-    slabs = zip(first.flatten().split(SLAB), second.flatten().split(SLAB), strict=False)
-    return first.shape == second.shape and all(torch.equal(one.to(dtype), other.to(dtype)) for one, other in slabs)
+    """Whether two tensors are the same in `dtype`; a tile of each is cast at a time."""
+    tiles = zip(first.flatten().split(TILE), second.flatten().split(TILE), strict=False)
+    return first.shape == second.shape and all(torch.equal(one.to(dtype), other.to(dtype)) for one, other in tiles)
 
 
 def _names(names: list[str]) -> str:

@@ -155,11 +155,11 @@ def mix_experts(
 ) -> Tensor:
     """Sum over each token's experts of weight times `down(gelu(gate(x)) * up(x))`, [N, D]."""
     tokens, top_k = experts_Nk.shape
-    slots, source, slabs = _lay_out(experts_Nk, num_experts)
+    slots, source, tiles = _lay_out(experts_Nk, num_experts)
     outputs = []
-    for slab, (gate_up, down) in zip(x_ND.index_select(0, source).split(slabs), projections, strict=True):
-        if slab.shape[0]:
-            gate, up = gate_up(slab).chunk(2, dim=-1)
+    for tile, (gate_up, down) in zip(x_ND.index_select(0, source).split(tiles), projections, strict=True):
+        if tile.shape[0]:
+            gate, up = gate_up(tile).chunk(2, dim=-1)
             outputs.append(down(gelu(gate) * up))
     return _weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
 
@@ -176,7 +176,7 @@ def _weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
 
 
 def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Each expert's tokens side by side, in slabs of whole grains.
+    """Each expert's tokens side by side, in tiles of aligned rows.
 
     Returns:
         The row of every (token, choice), the token of every row, and the rows of every expert.
@@ -185,19 +185,19 @@ def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list
     flat, device = experts_Nk.flatten(), experts_Nk.device
     rows = FINE if flat.numel() < 4 * COARSE * num_experts else COARSE
     if experts_Nk.is_meta:  # a pass without numbers, made to count memory: every expert gets its share
-        slabs = [-(-flat.numel() // num_experts // rows) * rows] * num_experts
-        return torch.empty_like(flat), flat.new_empty(sum(slabs)), slabs
+        tiles = [-(-flat.numel() // num_experts // rows) * rows] * num_experts
+        return torch.empty_like(flat), flat.new_empty(sum(tiles)), tiles
     order = flat.argsort(stable=True)
     counts = flat.bincount(minlength=num_experts)
     padded = (counts + rows - 1) // rows * rows
     if rows == FINE and (least := pass_multiple(device)) < FINE:
         padded = torch.where(counts < FINE, (counts + least - 1) // least * least, padded)
-    # Slot of every (token, choice): its place among its expert's tokens, in slabs of whole grains.
+    # Slot of every (token, choice): its place among its expert's tokens, in tiles of aligned rows.
     gap = (padded.cumsum(0) - padded) - (counts.cumsum(0) - counts)
     slots = torch.empty_like(order)
     slots[order] = torch.arange(order.numel(), device=device) + gap[flat[order]]
-    slabs = padded.tolist()
-    # What fills a slab up is token 0 once more; nobody reads what comes out of it.
-    source = torch.zeros(sum(slabs), dtype=order.dtype, device=device)
+    tiles = padded.tolist()
+    # What fills a tile up is token 0 once more; nobody reads what comes out of it.
+    source = torch.zeros(sum(tiles), dtype=order.dtype, device=device)
     source[slots] = torch.arange(tokens, device=device).repeat_interleave(top_k)
-    return slots, source, slabs
+    return slots, source, tiles

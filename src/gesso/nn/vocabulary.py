@@ -6,7 +6,7 @@ with K = V = the table, so one pass over chunks of the vocabulary with a running
 the argmax, the entropy and the mixed embedding without ever holding the logits of a whole canvas.
 
 `gesso.nn.quant.vocabulary` has the same over a table in few bits, so whoever reads the table asks for the `rows` of
-tokens or for a `slab`.
+tokens or for the `rows_between` two.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.kernels import Walk, usable
+from gesso.kernels import SoftmaxPass, usable
 from gesso.nn.elementwise import sigmoid_
 from gesso.nn.linear import linear
 from gesso.nn.row_alignment import align_rows
@@ -33,7 +33,7 @@ TRAINING_BYTES = {"cpu": 16 * 2**20}
 """fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
 GPU_TRAINING_BYTES = 256 * 2**20
 BLOCK = 64
-"""Tokens of one partial sum, the grain at which a sample is looked up. Chunks are filled up to whole ones: functions
+"""Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
 such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
 LOWEST = -1e30
 """Score of what fills a chunk up: weighs exactly nothing, and is finite."""
@@ -90,7 +90,7 @@ class Vocabulary(nn.Module):
         """The table's rows of `tokens` [...], [..., D]."""
         return F.embedding(tokens, self.weight)
 
-    def slab(self, begin: int, end: int) -> Tensor:
+    def rows_between(self, begin: int, end: int) -> Tensor:
         """The table's rows from `begin` to before `end`, or to its own end, [n, D]."""
         return self.weight[begin:end]
 
@@ -150,7 +150,9 @@ class Vocabulary(nn.Module):
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool
     ) -> VocabularyPass:
         inverse_N1 = (1.0 / temperature_N.float())[:, None]
-        mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND = self._walk(hidden_ND, inverse_N1, mix=mix)
+        mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND = self._softmax_pass(
+            hidden_ND, inverse_N1, mix=mix
+        )
         return VocabularyPass(
             sample_N=self._draw(mass_NB, hidden_ND, inverse_N1, maximum_N1, uniform_N),
             argmax_N=argmax_N1[:, 0],
@@ -159,15 +161,15 @@ class Vocabulary(nn.Module):
             embedding_ND=(mixed_ND / total_N1 * self.scale).to(self.dtype),
         )
 
-    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
-        """Over the whole table; on CUDA a kernel does it."""
+    def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
+        """Make the fused online-softmax pass over the whole table; on CUDA a kernel does it."""
         if usable(hidden_ND.device):
-            from gesso.kernels.vocabulary import walk
+            from gesso.kernels.vocabulary import softmax_pass
 
-            return walk(hidden_ND, self.weight, inverse_N1, self.softcap, BLOCK, mix=mix)
-        return self._walk_chunks(hidden_ND, inverse_N1, mix=mix)
+            return softmax_pass(hidden_ND, self.weight, inverse_N1, self.softcap, BLOCK, mix=mix)
+        return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
 
-    def _walk_chunks(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
+    def _softmax_pass_chunked(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
         rows, device = hidden_ND.shape[0], hidden_ND.device
         chunk = self.chunk(device)
         # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
@@ -180,7 +182,7 @@ class Vocabulary(nn.Module):
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):
-            table = self.slab(start, start + chunk)
+            table = self.rows_between(start, start + chunk)
             z = linear(hidden_ND, table).float()
             if fill := -len(table) % BLOCK:
                 z = F.pad(z, (0, fill))
@@ -201,7 +203,7 @@ class Vocabulary(nn.Module):
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
-        return Walk(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND)
+        return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND)
 
     def _draw(
         self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor

@@ -115,7 +115,7 @@ class TrainConfig:
     """Of the canvases of an answer that changes a text, the share that starts from that text, not from the answer."""
     self_conditioning_probability: float = 0.5
     own_draft_probability: float = 0.0
-    """Of the self-conditioned canvases, the share that goes on from the model's own first pass (see `own_drafts`)."""
+    """Of the self-conditioned canvases, the share that goes on from the model's own first pass: `self_generated`."""
     own_draft_rounds: int = 1
     """At most so many times."""
     precision: Precision = "auto"

@@ -80,8 +80,8 @@ def test_rows_are_those_of_the_whole_table(form: Format, dtype: torch.dtype) -> 
     tokens = torch.tensor([[3, 149, 0], [3, 7, 8]])
     assert torch.equal(packed.embed(tokens), plain.embed(tokens))
     assert packed.embed(tokens).dtype == packed.dtype == dtype
-    assert torch.equal(packed.slab(64, 512), plain.slab(64, 512))
-    assert packed.slab(64, 512).shape == (86, 64)
+    assert torch.equal(packed.rows_between(64, 512), plain.rows_between(64, 512))
+    assert packed.rows_between(64, 512).shape == (86, 64)
     assert packed.scale == plain.scale
 
 

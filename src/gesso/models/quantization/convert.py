@@ -1,7 +1,7 @@
 """A checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
 
-Matrices are read, packed and let go a slab of rows at a time, fused experts one expert at a time. What is held at once
-is the packed layer that is being written, and a slab in fp32.
+Matrices are read, packed and let go a tile of rows at a time, fused experts one expert at a time. What is held at once
+is the packed layer that is being written, and a tile in fp32.
 """
 
 import math
@@ -28,7 +28,7 @@ from gesso.models.loading import (
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, SLAB, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, TILE, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.quant.base import Format, restore
 from gesso.nn.quant.layers import part_names
 
@@ -139,7 +139,7 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
             return {hf_name: tensor}
         lost, size = 0.0, 0.0
         parts = _empty(like, form)
-        for place, weight in _slabs(file, hf_name, like):
+        for place, weight in _tiles(file, hf_name, like):
             made = form.quantize(weight)
             whole = weight.float()
             lost += (restore(made, form, torch.float32) - whole).square().sum().item()
@@ -155,14 +155,14 @@ def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
     return parts if like.dim() == 2 else tuple(part.new_empty(like.shape[0], *part.shape) for part in parts)
 
 
-def _slabs(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
-    """Experts one by one, or slabs of a matrix's rows, which every format packs by themselves; and where they stand."""
+def _tiles(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
+    """Experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they stand."""
     whole = file.get_slice(hf_name)
     if like.dim() == 3:
         for expert in range(len(like)):
             yield expert, whole[expert]
         return
-    rows = max(1, SLAB // like.shape[1])
+    rows = max(1, TILE // like.shape[1])
     for begin in range(0, len(like), rows):
         place = slice(begin, begin + rows)
         yield place, whole[place]

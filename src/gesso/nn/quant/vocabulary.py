@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.kernels import Walk
+from gesso.kernels import SoftmaxPass
 from gesso.nn.linear import linear
 from gesso.nn.quant.base import Format, matmul, restore
 from gesso.nn.vocabulary import GPU_TRAINING_BYTES, TRAINING_BYTES, Vocabulary, chunk_of
@@ -66,20 +66,20 @@ class QuantizedVocabulary(Vocabulary):
         chosen = tuple(part.index_select(0, tokens.flatten()) for part in self.parts)
         return restore(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
 
-    def slab(self, begin: int, end: int) -> Tensor:
-        return self._slab(begin, end, self.dtype)
+    def rows_between(self, begin: int, end: int) -> Tensor:
+        return self._read_rows(begin, end, self.dtype)
 
-    def _slab(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
+    def _read_rows(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
         return restore(tuple(part[begin:end] for part in self.parts), self.form, dtype)
 
     def chunk(self, device: torch.device) -> int:
         return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
 
-    def slabs(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
+    def tiles(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
         """The first token of every chunk of the table, and its rows."""
         chunk = self.chunk(device)
         for begin in range(0, self.size, chunk):
-            yield begin, self._slab(begin, begin + chunk, dtype)
+            yield begin, self._read_rows(begin, begin + chunk, dtype)
 
     def scores(self, hidden: Tensor) -> Tensor:
         return matmul(hidden, self.parts, self.form)
@@ -87,7 +87,7 @@ class QuantizedVocabulary(Vocabulary):
     def mix(self, logits: Tensor) -> Tensor:
         shares = logits.softmax(dim=-1, dtype=torch.float32)
         mixed = torch.zeros(*logits.shape[:-1], self.width, device=logits.device)
-        for begin, table in self.slabs(logits.device, self.dtype):
+        for begin, table in self.tiles(logits.device, self.dtype):
             mixed += linear(shares[..., begin : begin + len(table)].to(table.dtype), table.T)
         return (mixed * self.scale).to(self.dtype)
 
@@ -96,8 +96,8 @@ class QuantizedVocabulary(Vocabulary):
         loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
         return loss
 
-    def _walk(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> Walk:
-        return self._walk_chunks(hidden_ND, inverse_N1, mix=mix)
+    def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
+        return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -143,7 +143,7 @@ def _scored(
     vocabulary: QuantizedVocabulary, hidden_ND: Tensor, targets_N1: Tensor
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """Of every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
-    for begin, table in vocabulary.slabs(hidden_ND.device, hidden_ND.dtype):
+    for begin, table in vocabulary.tiles(hidden_ND.device, hidden_ND.dtype):
         scores = (hidden_ND @ table.T).float()
         bent = scores.mul_(2 / vocabulary.softcap).sigmoid_().mul_(2).sub_(1)  # see `cap_`
         place_N1 = targets_N1 - begin
