@@ -61,7 +61,9 @@ def targets(model: DiffusionGemma, config: LoraConfig) -> list[str]:
     for pattern in config.targets:
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
-            raise OptionError(f"the target {pattern!r} matches no layer; layers are called such as {names[0]}")
+            raise OptionError(
+                f"the target {pattern!r} matches no layer; layers are called such as {names[0]}", option="target"
+            )
         chosen |= dict.fromkeys(found)
     return [name for name in names if name in chosen]
 
