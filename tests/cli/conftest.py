@@ -12,8 +12,8 @@ import torch
 from engine.tiny import make_tiny_folder
 
 from gesso.cli.app import run
-from gesso.runner import model_runner
 from gesso.models import hub
+from gesso.runner import model_runner
 
 
 @dataclass(frozen=True)

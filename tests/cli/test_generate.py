@@ -15,10 +15,10 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
-from gesso.runner import model_runner
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
+from gesso.runner import model_runner
 
 PROMPT = "Sort: pear, fig"
 
