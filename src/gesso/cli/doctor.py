@@ -39,14 +39,13 @@ SECONDS = 0.1
 
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, devices, measured rates and caches, and how to install what is missing."""
-    import json
-
+    from gesso.cli.output import print_json
     from gesso.cli.progress import working
 
     with working("asking the machine"):
         facts = examine()
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
+        print_json(facts)
     else:
         _show(facts)
 
