@@ -1,5 +1,6 @@
 """The kinds of prompts, and what is refused in them."""
 
+import time
 from typing import Any
 
 import pytest
@@ -146,3 +147,42 @@ def test_half_a_character_is_refused(engine: Engine) -> None:
     for raw in (False, True):
         with pytest.raises(TextError, match="no valid Unicode"):
             ids(engine, "caf\udce9", raw=raw)
+
+
+def test_a_blank_prompt_is_refused_under_the_template(engine: Engine) -> None:
+    for blank in (" ", " \n\t ", "\u3000"):
+        with pytest.raises(TextError, match=r"^the prompt is blank"):
+            ids(engine, blank)
+        assert ids(engine, blank, raw=True) == engine.tokenizer.encode(blank)
+
+
+@pytest.mark.parametrize("how", ["text", "raw", "messages", "parts"])
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    most = engine.tokenizer.max_characters
+    assert most == max(len(engine.tokenizer.piece(token)) for token in range(engine.tokenizer.size))
+
+    def prompt(characters: int) -> Any:
+        text = "a" * characters
+        parts = [{"type": "text", "text": text[: len(text) // 2]}, {"type": "text", "text": text[len(text) // 2 :]}]
+        kinds = {"text": text, "raw": text, "messages": [{"role": "user", "content": text}]}
+        return kinds.get(how, [{"role": "user", "content": parts}])
+
+    fits = most * 64 - (0 if how == "raw" else len(HI) - len("hi"))
+    raw = how == "raw"
+    assert ids(engine, prompt(fits), raw=raw, max_tokens=64)
+    monkeypatch.setattr(engine.tokenizer, "encode", lambda text: pytest.fail("it was tokenized"))
+    with pytest.raises(TextError, match=rf"^the prompt is too long: it has {64 * most + 1:,} characters, and no more "):
+        ids(engine, prompt(fits + 1), raw=raw, max_tokens=64)
+
+
+def test_a_request_of_millions_of_characters_is_refused_at_once(engine: Engine) -> None:
+    started = time.monotonic()
+    for prompt in ("a" * 3_900_000, [{"role": "user", "content": "b " * 1_950_000}]):
+        with pytest.raises(TextError, match=r"^the prompt is too long"):
+            engine.generate(prompt)
+    for name in ("begin", "prediction"):
+        with pytest.raises(TextError, match=f"^{name}: the text is too long"):
+            engine.generate("hi", **{name: "a" * 3_900_000})
+    assert time.monotonic() - started < 2

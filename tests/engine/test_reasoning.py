@@ -1,9 +1,13 @@
 """A thought's budget, counted over canvases and over what an answer is made to begin with."""
 
+from typing import Any
+
 import pytest
 
-from gesso.engine.engine import Engine
+from engine.tiny import CANVAS, CONTEXT, reciter
+from gesso.engine.engine import Engine, Request
 from gesso.engine.reasoning import within_budget
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.text.output import CHANNEL, CHANNEL_END, OutputParser
 
@@ -48,3 +52,25 @@ def test_a_thought_that_the_answer_begins_with_counts(tiny: Engine) -> None:
     assert result.reasoning_tokens == 6
     assert result.reasoning.startswith("pear fig")
     assert result.text
+
+
+def test_a_budget_takes_no_more_of_the_context() -> None:
+    """An answer that fits without a budget for thoughts fits with one: its last canvas is as narrow as it has to be."""
+    engine = reciter(
+        "<|channel>thought\npear fig apple kiwi lemon mango plum lime pear fig apple kiwi lemon mango plum"
+    )
+    room = 5 * CANVAS
+    prompt = [5] * (CONTEXT - room)
+    options: dict[str, Any] = {"seed": 1, "max_new_tokens": room, "ignore_eos": True}
+    plain = engine.generate(prompt, **options)
+    assert plain.completion_tokens == room
+    with pytest.raises(OptionError, match="are past the model's"):
+        engine.generate([5, *prompt], thinking_budget=3, **options)
+    cut = engine.generate(prompt, thinking_budget=3, **options)
+    assert cut.reasoning_tokens == 3
+    assert (cut.completion_tokens, cut.finish_reason) == (room, "length")
+    assert cut.canvases == 6, "one was cut short, so that there is one more"
+    near = engine.start(Request(prompt, {**options, "thinking_budget": 3}))
+    assert near.max_seq_len == CONTEXT
+    far = engine.start(Request([5], {**options, "thinking_budget": 3}))
+    assert far.max_seq_len == 1 + room - 1 + CANVAS

@@ -19,6 +19,8 @@ from gesso.nn.quantized import (
     quantized_tensors,
 )
 
+pytestmark = pytest.mark.numbers
+
 # Published with QLoRA (arXiv 2305.14314, appendix E), to the digits that matter here.
 PUBLISHED = [-1, -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0, 0.0796, 0.1609, 0.2461, 0.3379, 0.4407,
              0.5626, 0.7230, 1]  # fmt: skip

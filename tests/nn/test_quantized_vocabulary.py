@@ -15,6 +15,8 @@ from gesso.nn.quantized_vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 from gesso.nn.weight_only import Int4, Int8
 
+pytestmark = pytest.mark.numbers
+
 FORMS: list[Format] = [Int8(), Int4(32)]
 forms = pytest.mark.parametrize("form", FORMS, ids=str)
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

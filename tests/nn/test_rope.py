@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.config import RopeConfig
+from gesso.errors import OptionError
 from gesso.nn.rope import RopeTable, apply_rope, inverse_frequencies
+
+pytestmark = pytest.mark.numbers
 
 FULL = RopeConfig("proportional", 1e6, 0.25)
 
@@ -110,3 +113,28 @@ def test_the_gradient_is_that_of_the_definition(dtype: torch.dtype) -> None:
     # In halves the definition rounds each of its parts, the turn back once.
     rough = {} if dtype == torch.float32 else {"rtol": 0.03, "atol": 0.02}
     torch.testing.assert_close(found.grad, other.grad, **rough)
+
+
+def test_a_fixed_table_stays_where_it_is_and_refuses_what_is_past_it() -> None:
+    table, cpu = RopeTable(FULL, 16), torch.device("cpu")
+    table.fix(1000, cpu, torch.float32)
+    assert table.nbytes == 2 * 1000 * 2 * 4, "two numbers of each of the two pairs that are turned"
+    held = table._table
+    assert held is not None
+    found = table.lookup(torch.tensor([0, 999]), 1000, torch.float32)
+    grown = RopeTable(FULL, 16).lookup(torch.tensor([0, 999]), 1000, torch.float32)
+    assert all(torch.equal(one, other) for one, other in zip(found, grown, strict=True))
+    assert table._table is held
+    with pytest.raises(OptionError, match=r"^1001 tokens are past the 1000 that the tables of positions are made for$"):
+        table.lookup(torch.tensor([1000]), 1001, torch.float32)
+    table.lookup(torch.tensor([3]), 4, torch.bfloat16)
+    assert table.nbytes == 2 * 1000 * 2 * 2, "another type is made as long"
+
+
+def test_a_table_is_made_piece_by_piece_as_it_would_be_at_once() -> None:
+    table = RopeTable(RopeConfig("default", 1e4), 8)
+    positions = torch.tensor([0, 2**14 - 1, 2**14, 2**14 + 1, 40_000])
+    cos, sin = table.lookup(positions, 40_001, torch.float32)
+    angles = torch.arange(40_001, dtype=torch.float32)[:, None] * inverse_frequencies(RopeConfig("default", 1e4), 8)
+    assert torch.allclose(cos[:, 0], torch.cat((angles, angles), -1).cos()[positions], atol=1e-6)
+    assert torch.allclose(sin[:, 0], torch.cat((angles, angles), -1).sin()[positions], atol=1e-6)

@@ -11,6 +11,8 @@ from gesso.nn.experts import Experts
 from gesso.nn.quantized import Format, matmul, quantized_like, quantized_tensors, restore
 from gesso.nn.weight_only import Int4, Int8
 
+pytestmark = pytest.mark.numbers
+
 UNIT = 2.0**-24
 """Of rounding in fp32."""
 FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128)]

@@ -31,6 +31,8 @@ STATS = Stats(
     prefix_bytes=500,
     kv_memory=4096,
     expected_seconds=1.5,
+    prefix_failures=2,
+    crashed_passes=1,
 )
 
 RESULT = GenerationResult(

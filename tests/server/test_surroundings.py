@@ -1,5 +1,8 @@
 """Keys, origins, health, metrics, models and tokens."""
 
+import time
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -7,7 +10,7 @@ import gesso
 from gesso.constraints.compile import automata_stats
 from gesso.engine.constraint import table_stats
 from gesso.engine.events import Finished
-from gesso.errors import OptionError
+from gesso.errors import EngineDeadError, OptionError
 from gesso.server.app import create_app
 from gesso.server.settings import Settings
 from server.conftest import ask, chat_body, make_client, refusal
@@ -91,6 +94,19 @@ def test_ready_until_the_service_closes(client: TestClient, service: FakeService
     assert client.get("/health").json() == {"status": "ok"}
 
 
+def test_a_failed_engine_is_not_healthy(client: TestClient, service: FakeService) -> None:
+    service.failure = "the device is lost: RuntimeError"
+    service.error = EngineDeadError("the engine has failed: the device is lost: RuntimeError")
+    for path in ("/health", "/ready"):
+        response = client.get(path)
+        assert response.status_code == 503
+        error = response.json()["error"]
+        assert error["message"] == "the engine has failed: the device is lost: RuntimeError"
+        assert error["code"] == "engine_failed"
+    assert "gesso_engine_up 0.0" in client.get("/metrics").text.splitlines()
+    assert refusal(client, status=503)["code"] == "engine_failed"
+
+
 def test_metrics(client: TestClient, service: FakeService) -> None:
     service.events = [block("a"), block("b"), *service.events[2:]]
     ask(client)
@@ -108,6 +124,9 @@ def test_metrics(client: TestClient, service: FakeService) -> None:
         "gesso_cache_bytes 1000.0",
         "gesso_prefix_bytes 500.0",
         "gesso_kv_memory_bytes 4096.0",
+        "gesso_engine_up 1.0",
+        "gesso_prefix_failures_total 2.0",
+        "gesso_crashed_passes_total 1.0",
         'gesso_requests_total{outcome="stop"} 7.0',
         'gesso_requests_total{outcome="crash"} 1.0',
         "gesso_time_to_first_block_seconds_count 1.0",
@@ -220,3 +239,18 @@ def test_the_fingerprint_changes_with_the_defaults(client: TestClient, service: 
     service.engine.defaults = service.engine.defaults.override(entropy_bound=0.3)
     assert ask(client)["system_fingerprint"] != before
     assert isinstance(service.events[-1], Finished)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": "a" * 3_000_000}, "prompt"),
+        ({"messages": [{"role": "user", "content": "a" * 3_000_000}]}, "messages"),
+    ],
+)
+def test_millions_of_characters_are_refused_at_once(client: TestClient, fields: Any, param: str) -> None:
+    started = time.monotonic()
+    found = refusal(client, "/v1/tokenize", **fields)
+    assert time.monotonic() - started < 3
+    assert found["param"] == param
+    assert found["message"].startswith("the prompt is too long: it has 3,0")

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, models, processors
+from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
 from gesso.errors import CheckpointError, TextError
 from gesso.tasks.vocabulary import SPECIAL_TOKENS, build_tokenizer
-from gesso.text.tokenizer import Tokenizer
+from gesso.text.tokenizer import UNBOUNDED, Tokenizer
 
 
 def test_special_tokens_are_known_by_their_text(tokenizer: Tokenizer) -> None:
@@ -65,3 +65,43 @@ def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_half_a_character_is_refused(tokenizer: Tokenizer, text: str) -> None:
     with pytest.raises(TextError, match="no valid Unicode"):
         tokenizer.encode(text)
+
+
+def bytewise() -> Backend:
+    """A byte-level BPE tokenizer, as GPT-2's."""
+    alphabet = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    backend = Backend(models.BPE({**alphabet, "aa": 256, "aaaa": 257}, [("a", "a"), ("aa", "aa")]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return backend
+
+
+def test_a_token_covers_no_more_characters_than_it_is_long(tokenizer: Tokenizer) -> None:
+    assert tokenizer.max_characters == max(len(tokenizer.piece(token)) for token in range(tokenizer.size)) == 16
+    assert Tokenizer(bytewise()).max_characters == 4
+    for text in ("aaaa" * 100, " " * 50, "\u00e9" * 9, "<|channel>" * 20, "cabbage"):
+        for one in (tokenizer, Tokenizer(bytewise())):
+            assert len(one.encode(text)) * one.max_characters >= len(text)
+
+
+def dropping(part: str) -> Backend:
+    """A tokenizer that may make few tokens of many characters."""
+    backend = bytewise()
+    if part == "strip":
+        backend.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Strip()])
+    elif part == "replace":
+        backend.normalizer = normalizers.Replace(Regex(" +"), " ")
+    elif part == "removed":
+        split = pre_tokenizers.Split(" ", "removed")
+        backend.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel()])
+    elif part == "words":
+        backend = Backend(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    elif part == "unknown":
+        backend = Backend(models.BPE({"a": 0, "?": 1}, [], unk_token="?", fuse_unk=True))
+    else:
+        backend.add_special_tokens([AddedToken("<x>", rstrip=True)])
+    return backend
+
+
+@pytest.mark.parametrize("part", ["strip", "replace", "removed", "words", "unknown", "added"])
+def test_where_characters_are_dropped_nothing_bounds_them(part: str) -> None:
+    assert Tokenizer(dropping(part)).max_characters == UNBOUNDED

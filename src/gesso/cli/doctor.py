@@ -2,7 +2,6 @@
 
 import os
 import time
-from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,6 +79,8 @@ def examine() -> dict[str, Any]:
 
 def version_of(package: str) -> str | None:
     """The version of an installed package; None where there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -185,6 +186,8 @@ def _requirement(extra: str) -> str:
     import json
     from urllib.parse import urlparse
     from urllib.request import url2pathname
+
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
