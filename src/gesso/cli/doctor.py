@@ -184,10 +184,9 @@ def _missing() -> list[dict[str, Any]]:
 def _requirement(extra: str) -> str:
     """What pip calls an extra of this installation: of a folder where it was installed from one."""
     import json
+    from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlparse
     from urllib.request import url2pathname
-
-    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
