@@ -360,6 +360,14 @@ def test_one_prompt_is_no_batch_and_switches_are_booleans(tiny: Engine) -> None:
         tiny.generate("hello", raw="no")
 
 
+@pytest.mark.parametrize(
+    "name", ["raw", "thinking", "begin", "prediction", "tools", "tool_choice", "parallel_tool_calls"]
+)
+def test_none_is_not_given(tiny: Engine, name: str) -> None:
+    options: dict[str, Any] = {"seed": 1, "max_new_tokens": 8}
+    assert tiny.generate("hi", **options, **{name: None}).token_ids == tiny.generate("hi", **options).token_ids
+
+
 def test_a_start_canvas_of_several_canvases_starts_each_of_them(tiny: Engine) -> None:
     first, second = [5] * CANVAS, [9] * CANVAS
     stream = tiny.stream("hi", seed=1, start_canvas=[*first, *second], max_new_tokens=2 * CANVAS, ignore_eos=True)

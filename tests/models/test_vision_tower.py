@@ -20,12 +20,12 @@ from gesso.errors import CheckpointError, ConfigError, ImageError, OptionError
 from gesso.models.describe import describe
 from gesso.models.loading import load_folder
 from gesso.models.quantization import Quantization
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization.convert import quantize_folder
 from gesso.models.saving import save_folder
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision, load_vision, vision_tensors
 from gesso.models.vision_tower import VisionModel
-from gesso.nn.weight_only import Int8
+from gesso.nn.quant.integer import Int8
 from models.test_vision_config import PUBLISHED
 
 SIZES = ((3, 3), (6, 3), (3, 9), (6, 6), (12, 15))

@@ -18,11 +18,12 @@ from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
 from gesso.models.hf_config import read_config
 from gesso.models.loading import pick_device, pick_dtype, read_json
-from gesso.models.quantization import Quantization, replace_layers
-from gesso.nn.modelopt import FP8
-from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
-from gesso.nn.weight_only import Int4, Int8
+from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.options import keyword
 from gesso.text.tokenizer import TokenIds
 

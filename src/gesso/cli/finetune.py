@@ -141,7 +141,7 @@ def finetune(
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config
         from gesso.models.loading import pick_device, read_model_config, stored_quantization
-        from gesso.models.quantization import QLORA
+        from gesso.models.quantization.plan import QLORA
 
         folder = resolve_config(model, offline=offline)
         stored = stored_quantization(folder)

@@ -9,7 +9,7 @@ from gesso.cli import options as opt
 from gesso.options import keyword
 
 if TYPE_CHECKING:
-    from gesso.nn.quantized import Format
+    from gesso.nn.quant.base import Format
 
 GROUP_SIZE = 64
 
@@ -42,8 +42,8 @@ def quantize(
 
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
-    from gesso.models.quantization import Quantization
-    from gesso.models.quantize import quantize_folder
+    from gesso.models.quantization.convert import quantize_folder
+    from gesso.models.quantization.plan import Quantization
 
     _format("--to", to, group_size)
     parts = {
@@ -75,7 +75,7 @@ def quantize(
 
 def _format(option: str, kind: str, group_size: int | None) -> "Format":
     from gesso.errors import OptionError
-    from gesso.nn.weight_only import GROUP_SIZES, Int4, Int8
+    from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8
 
     if kind == "int8":
         return Int8()

@@ -82,29 +82,30 @@ def _text(
     return _render([part for part in prompt if isinstance(part, Mapping)], template, thinking, tools)
 
 
-def encode_text(tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None) -> list[int]:
+def encode_text(
+    tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None, *, option: str | None = None
+) -> list[int]:
     """Tokenize a text, unless its characters alone say that it has more than `max_tokens`.
 
     Args:
         name: what an error calls the text.
         max_tokens: None takes a text of any length.
+        option: the option that the text is of, where it is not the prompt.
 
     Raises:
         TextError: the text is too long, or no valid Unicode.
     """
-    _check_length(tokenizer, text, name, max_tokens)
-    return tokenizer.encode(text)
-
-
-def _check_length(tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None) -> None:
-    if max_tokens is None or len(text) <= max_tokens:
-        return
-    most = max_tokens * tokenizer.max_characters
-    if len(text) > most:
+    if (
+        max_tokens is not None
+        and len(text) > max_tokens
+        and len(text) > (most := max_tokens * tokenizer.max_characters)
+    ):
         raise TextError(
             f"{name} is too long: it has {len(text):,} characters, and no more than {most:,} can fit the "
-            f"{max_tokens:,} tokens that there is room for"
+            f"{max_tokens:,} tokens that there is room for",
+            option=option,
         )
+    return tokenizer.encode(text)
 
 
 def _render(

@@ -128,7 +128,7 @@ class RequestBuilder:
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
     def _encode(self, name: str, text: str, context: Context) -> list[int]:
-        return encode_text(self._tokenizer, text, f"{name}: the text", context.limit)
+        return encode_text(self._tokenizer, text, f"{name}: the text", context.limit, option=name)
 
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
         """The options of a request whose canvases start from a predicted answer."""

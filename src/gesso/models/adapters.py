@@ -26,7 +26,7 @@ from gesso.models.saving import write_safetensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

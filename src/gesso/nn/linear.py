@@ -8,6 +8,7 @@ PyTorch itself.
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.nn.row_alignment import Multiply, multiply_aligned
 
@@ -26,6 +27,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or x.dtype != weight.dtype
         or torch.is_autocast_enabled("cpu")
         or torch.compiler.is_compiling()
+        or is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers to measure
         or not x.numel()
     ):
         return F.linear(x, weight, bias)

@@ -25,11 +25,12 @@ from gesso.models.loading import (
     stored_quantization,
     weight_files,
 )
-from gesso.models.quantization import Quantization, replace_layers, write_quantization
+from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, SLAB, check_copies, open_checked, open_file, sources
-from gesso.nn.quantized import Format, part_names, restore
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.layers import part_names
 
 Progress = Callable[[int, int], None]
 """Told the files written and those there will be."""

@@ -6,18 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import (
-    LEVELS,
-    NF4,
-    QuantizedExperts,
-    QuantizedLinear,
-    dequantize,
-    group_size,
-    matmul,
-    quantize,
-    quantized_like,
-    quantized_tensors,
-)
+from gesso.nn.quant.base import matmul
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_like, quantized_tensors
+from gesso.nn.quant.nf4 import LEVELS, NF4, dequantize, group_size, quantize
 
 pytestmark = pytest.mark.numbers
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from gesso.nn.modelopt import FP8
-from gesso.nn.quantized import restore
+from gesso.nn.quant.base import restore
+from gesso.nn.quant.fp8 import FP8
 
 pytestmark = pytest.mark.numbers
 
