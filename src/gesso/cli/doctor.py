@@ -2,7 +2,6 @@
 
 import os
 import time
-from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,6 +78,8 @@ def examine() -> dict[str, Any]:
 
 def version_of(package: str) -> str | None:
     """The version of an installed package; None where there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -182,6 +183,7 @@ def _missing() -> list[dict[str, Any]]:
 def _requirement(extra: str) -> str:
     """What pip calls an extra of this installation: of a folder where it was installed from one."""
     import json
+    from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlparse
     from urllib.request import url2pathname
 
