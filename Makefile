@@ -3,6 +3,7 @@
 #
 #   make run     set up, then let the bundled model answer two questions
 #   make test    set up, then the tests
+#   make numbers the tests of rounding once more, with the instructions of other CPUs: AVX2, then AVX-512
 #   make lint    style, types, import contracts
 #   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
@@ -23,14 +24,22 @@ BASE := .venv/.installed
 DEV := .venv/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test lint bench docs clean
+.PHONY: run test numbers lint bench docs clean
 
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
 	$(BIN)/gesso generate --seed 7 "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON."
+	@echo "gesso is installed in .venv. To have it as a command, type: source .venv/bin/activate"
 
 test: $(DEV)
 	$(BIN)/python -m pytest $(ARGS)
+
+# Libraries choose their kernels by the processor, and each has a variable that lets it choose as for an older one.
+numbers: $(DEV)
+	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+		$(BIN)/python -m pytest -m numbers $(ARGS)
+	ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE MKL_ENABLE_INSTRUCTIONS=AVX512 \
+		$(BIN)/python -m pytest -m numbers $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -3,7 +3,7 @@
     python benchmarks/account.py [--quantize none|int8|int4|fp8] [--threads 1]
 
 Random weights in bfloat16: hidden 768, 8 layers, 16 experts of 512, vocabulary 65,536; a prompt of 1,024 tokens and an
-answer of 256 in canvases of 128. It is counted with the sizes of slabs and chunks that a CPU has, where `--device meta`
+answer of 256 in canvases of 128. It is counted with the sizes of tiles and chunks that a CPU has, where `--device meta`
 takes those of an accelerator. One format a process: what an earlier one held would count. The last line is JSON.
 """
 
@@ -18,7 +18,8 @@ from gesso.bench.measure import Bench
 from gesso.bench.random_weights import random_engine, read_formats
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.engine.engine import CPU_CHUNK
-from gesso.nn import quantized, vocabulary
+from gesso.nn import vocabulary
+from gesso.nn.quant import base
 
 SLIDING = LayerConfig("sliding_attention", head_dim=128, num_key_value_heads=4)
 FULL = LayerConfig("full_attention", head_dim=256, num_key_value_heads=2)
@@ -46,7 +47,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     chosen = read_formats(None if options.quantize == "none" else options.quantize)
-    vocabulary.GPU_CHUNK, quantized.GPU_SLAB = vocabulary.CPU_CHUNK, quantized.CPU_SLAB
+    vocabulary.GPU_CHUNK, base.GPU_TILE = vocabulary.CPU_CHUNK, base.CPU_TILE
     counted = account(SHAPE, torch.bfloat16, CELL, chosen, chunk=CPU_CHUNK).total
     engine = random_engine(SHAPE, "random", "cpu", "bfloat16", [CELL], chosen)
     weights = sum(tensor.nbytes for tensor in engine.model.state_dict().values())

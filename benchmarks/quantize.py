@@ -28,11 +28,11 @@ from _shapes import CANVAS, PROMPT, SHAPES, write_checkpoint
 from gesso.api import load, load_model
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
-from gesso.models.quantization import Quantization
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import QuantizedExperts
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts
 from gesso.tasks.registry import TASKS, default_tasks
 from gesso.train.evaluate import evaluate_task
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from gesso.api import load
+from gesso.diffusion.samplers import SAMPLERS
+from gesso.errors import OptionError
 from gesso.models.card import read_card
 from gesso.models.hub import bundled, resolve
 
@@ -43,3 +46,35 @@ def test_every_bundled_model_has_a_card() -> None:
         assert card.skills
         assert card.limits
         assert all(skill.low <= skill.right <= skill.high for skill in card.skills)
+
+
+def test_the_sampler_of_the_contributors_guide_works() -> None:
+    """It is registered by its file alone, and its options are known everywhere."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
+    engine = load("mini", "cpu")
+    try:
+        exec(block, {"__name__": "guide"})  # noqa: S102
+        result = engine.generate("What is 9 + 4?", sampler="surest_share", share=0.5, fewest=2, seed=1)
+        assert result.text == "13"
+        with pytest.raises(OptionError, match="share must be"):
+            engine.generate("x", sampler="surest_share", share=2.0)
+    finally:
+        SAMPLERS.unregister("surest_share")
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_links_to_is_there(page: str) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8")):
+        if not target.startswith("https://"):
+            assert ((ROOT / page).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_commands_of_a_page_name_are_there(page: str) -> None:
+    """Paths from the root of the repository, in blocks for the shell."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    for path in re.findall(r"(?<![\w/.-])(?:examples|src|docs|benchmarks)/[\w/.-]+", "\n".join(blocks)):
+        assert (ROOT / path.rstrip(".")).exists(), path

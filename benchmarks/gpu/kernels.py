@@ -29,13 +29,16 @@ from gesso.bench.floor import Rates
 from gesso.bench.machine import describe_machine, measure_rates
 from gesso.bench.random_weights import SEED
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.nn import quantized as quantized_module
 from gesso.nn import vocabulary as vocabulary_module
 from gesso.nn.experts import mix_experts, mix_grouped
-from gesso.nn.modelopt import FP8, NVFP4
-from gesso.nn.quantized import NF4, Format, QuantizedExperts, QuantizedLinear
+from gesso.nn.quant import base as quant_base
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.nf4 import NF4
+from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
-from gesso.nn.weight_only import Int4, Int8
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gpu.qlora import config
 
@@ -171,7 +174,7 @@ def _beside_turning_back(name: str, layer: Callable[[], Tensor], device: torch.d
     """Checks, and times on CUDA."""
 
     def run(*, kernel: bool) -> Tensor:
-        with mock.patch.object(quantized_module, "usable", return_value=kernel):
+        with mock.patch.object(quant_base, "usable", return_value=kernel):
             return layer()
 
     error = distance(run(kernel=True), run(kernel=False))

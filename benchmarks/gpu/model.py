@@ -35,9 +35,9 @@ from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.hf_config import write_config
 from gesso.models.hf_generation_config import write_generation_config
-from gesso.models.quantization import Quantization, replace_layers
-from gesso.nn.quantized import Format
-from gesso.nn.weight_only import Int4, Int8
+from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gpu.qlora import config
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 from gesso.config import LayerConfig, LoraConfig, ModelConfig, RopeConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import QLORA, replace_layers
+from gesso.models.quantization.plan import QLORA, replace_layers
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate

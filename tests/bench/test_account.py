@@ -12,7 +12,9 @@ from gesso.bench.measure import prompt_tokens
 from gesso.bench.random_weights import random_engine, read_formats
 from gesso.engine.engine import CPU_CHUNK, Request
 from gesso.models.cache import cache_bytes
-from gesso.nn import quantized, quantized_vocabulary, vocabulary
+from gesso.nn import vocabulary
+from gesso.nn.quant import base
+from gesso.nn.quant import vocabulary as quantized_vocabulary
 
 SHAPE = Shape(
     layers="ssfssf",
@@ -31,10 +33,10 @@ SHAPE = Shape(
 
 @pytest.fixture
 def as_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count with the sizes of slabs and chunks that a CPU has: that is where the run is."""
+    """Count with the sizes of tiles and chunks that a CPU has: that is where the run is."""
     monkeypatch.setattr(vocabulary, "GPU_CHUNK", vocabulary.CPU_CHUNK)
     monkeypatch.setattr(quantized_vocabulary, "GPU_CHUNK", vocabulary.CPU_CHUNK)
-    monkeypatch.setattr(quantized, "GPU_SLAB", quantized.CPU_SLAB)
+    monkeypatch.setattr(base, "GPU_TILE", base.CPU_TILE)
 
 
 @pytest.mark.usefixtures("as_cpu")

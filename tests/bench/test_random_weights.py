@@ -12,11 +12,12 @@ from gesso.bench.random_weights import empty_model, needed_bytes, random_engine,
 from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
-from gesso.models.quantization import Quantization
+from gesso.models.quantization.plan import Quantization
 from gesso.nn.linear import Linear
-from gesso.nn.modelopt import FP8
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear, restore
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant.base import restore
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 FORMS = {"int8": Int8, "int4": Int4, "fp8": FP8}
 CELLS = [Cell(30, CANVAS, 2, "canvas"), Cell(30, CANVAS, 1, "ar")]

@@ -97,7 +97,7 @@ def test_eval_measures_a_model(gesso: Gesso) -> None:
     assert len(score["wrong"]) == 2
     shown = gesso("eval", *options, "--task", "arithmetic", "--task", "ordering", "--failures", 1)
     assert shown.code == 0
-    assert [line.split()[:2] for line in shown.out.splitlines()[1:3]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
+    assert [line.split()[:2] for line in shown.out.splitlines()[2:4]] == [["arithmetic", "0.0%"], ["ordering", "0.0%"]]
     assert shown.out.count("expected: ") == 2
     assert f"[arithmetic] {score['wrong'][0][0]}" in shown.out
 

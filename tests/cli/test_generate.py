@@ -77,10 +77,11 @@ def test_every_sampler_setting_reaches_the_engine(gesso: Gesso, monkeypatch: pyt
         value: value for value in settings.values()
     }
     assert (seen["stop"], seen["ignore_eos"], seen["start_canvas"]) == (("a", "b c"), True, (1, 2, 3))
-    assert (seen["thinking"], seen["raw"], seen["drafts"]) == (True, False, False)
+    assert (seen["thinking"], seen.get("raw"), seen["drafts"]) == (True, None, False)
     assert seen["prompt"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "hi"}]
+    seen.clear()
     gesso("generate", "--raw", "hi")
-    assert (seen["prompt"], seen["raw"], seen["seed"], seen["stop"], seen["ignore_eos"]) == ("hi", True, *[None] * 3)
+    assert seen == {"prompt": "hi", "raw": True, "drafts": False}, "what is not given is left to the checkpoint"
 
 
 def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +94,12 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     monkeypatch.setattr(api, "load", loader)
     gesso("generate", "hi", "--device", "cpu", "--dtype", "bfloat16", "--offline", "--model", "org/name")
     gesso("generate", "hi", "--adapter", "runs/mine/adapter")
+    gesso("generate", "hi", "--cuda-graphs")
+    usual = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
     assert seen == [
-        (("org/name", "cpu", "bfloat16"), {"offline": True, "adapter": None}),
-        (("mini", "auto", "auto"), {"offline": False, "adapter": "runs/mine/adapter"}),
+        (("org/name",), {**usual, "device": "cpu", "dtype": "bfloat16", "offline": True}),
+        (("mini",), {**usual, "adapter": "runs/mine/adapter"}),
+        (("mini",), {**usual, "cuda_graphs": True}),
     ]
 
 

@@ -17,10 +17,10 @@ from gesso.constraints.segments import Segments
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.engine.constraint import CanvasConstraintState
-from gesso.nn.quantized import Format, restore
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import Vocabulary
-from gesso.nn.weight_only import Int4, Int8
 
 WIDTH, ROWS = 24, 7
 CPU = torch.device("cpu")

@@ -13,12 +13,15 @@ from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import compile as module
 from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.compile import VocabularyTree, compile_constraint, token_automaton
+from gesso.constraints.compile import compile_constraint, submit
 from gesso.constraints.inference import Lattice
 from gesso.constraints.regex import parse
 from gesso.constraints.sized_cache import held_bytes
 from gesso.constraints.token_text import token_bytes
+from gesso.constraints.tokens import token_automaton
+from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError, TextError
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -165,7 +168,7 @@ def test_it_is_remembered_per_tokenizer_and_constraint(mini: Tokenizer, fallback
     assert len(module._compilers) == before - 1
 
 
-def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer) -> None:
     with pytest.raises(OptionError, match="no text that this vocabulary can spell"):
         compile_constraint("a^b", mini, MINI_ENDS)
     texts = [b"a", b"bb", None, b"", b"ab"]
@@ -173,9 +176,8 @@ def test_what_cannot_be_spelled_or_is_too_large_is_refused(mini: Tokenizer, monk
     assert token_automaton(compile_bytes(parse("(a|b)+")), tree, [2]).class_V.tolist()[3] == -1
     with pytest.raises(OptionError, match="can spell"):
         token_automaton(compile_bytes(parse("b")), tree, [2])
-    monkeypatch.setattr(module, "MAX_TABLE_BYTES", 1000)
     with pytest.raises(OptionError, match="over this vocabulary it needs more than"):
-        compile_constraint("(a|b)*a(a|b){7}", mini, MINI_ENDS)
+        submit("(a|b)*a(a|b){7}", mini, MINI_ENDS, limits=Budget(max_bytes=1000)).result()
 
 
 def test_tokenizers_whose_pieces_have_no_text_of_their_own_are_refused() -> None:

@@ -223,8 +223,8 @@ def test_plain_products_agree_with_log_space(case: Case) -> None:
     first[case.starts] = 0.0
     last = np.where(case.automaton.distance_S <= 2, 0.0, -math.inf)
     assume(bool((emissions.total > -math.inf).any(dim=-1).all()))
-    plain = lattice._plain(emissions.total, first, last)
-    factors, total = lattice._in_log_space(emissions.total, first, last)
+    plain = lattice._plain(lattice._windows.whole, emissions.total, first, last)
+    factors, total = lattice._in_log_space(lattice._windows.whole, emissions.total, first, last)
     assume(total > -math.inf)
     if plain is None:  # every way is far below the best of some position
         shares = (factors + emissions.total).exp()
@@ -250,7 +250,7 @@ def test_what_plain_products_lose_is_found_in_log_space() -> None:
     first = np.full(len(automaton.next_SK), -math.inf)
     first[automaton.start] = 0.0
     last = np.where(automaton.distance_S <= 0, 0.0, -math.inf)
-    assert lattice._plain(emissions.total, first, last) is None
+    assert lattice._plain(lattice._windows.whole, emissions.total, first, last) is None
     found = lattice.posterior(emissions, automaton.start, 0)
     assert found.canvas_C.tolist() == 40 * [2] + 259 * [3] + [0]
     assert bool(found.entropy_C.isfinite().all())

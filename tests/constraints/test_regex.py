@@ -7,7 +7,8 @@ import pytest
 
 from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
-from gesso.constraints import bytes_automaton, charset
+from gesso.constraints import charset
+from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes, intersect
 from gesso.constraints.expression import (
     EMPTY,
@@ -188,11 +189,13 @@ def test_automata_are_minimal() -> None:
     assert len(compiled("(a|b)*a(a|b){5}").accepting_S) == 64
 
 
-def test_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bytes_automaton, "MAX_STATES", 500)
-    with pytest.raises(OptionError, match="more than 500 states"):
-        compiled("(a|b)*a(a|b){30}")
-    with pytest.raises(OptionError, match="more than 500 states"):
-        intersect(compiled("(a{37})*"), compiled("(a{41})*"))
+def test_what_is_too_large_is_refused() -> None:
+    with within(Budget(max_states=500)):
+        with pytest.raises(OptionError, match="more than 500 states"):
+            compiled("(a|b)*a(a|b){30}")
+        with pytest.raises(OptionError, match="more than 500 states"):
+            intersect(compiled("(a{37})*"), compiled("(a{41})*"))
     with pytest.raises(OptionError, match="spelled out"):
-        compiled("(a{1000}){1000}")
+        compiled("((a|aa){1000}){1000}")
+    with within(Budget(max_seconds=0.02)), pytest.raises(OptionError, match=r"takes more than 0.02 s"):
+        compiled("(a|b)*a(a|b){30}")

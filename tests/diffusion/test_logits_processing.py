@@ -264,6 +264,7 @@ def test_few_rows_at_a_time_are_as_good_as_all_at_once(monkeypatch: pytest.Monke
             torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.numbers
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     table, hidden = make_table(300, 16, 1), make_hidden(50, 16, 1)
     others = make_hidden(50, 16, 9)

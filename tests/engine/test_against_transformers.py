@@ -24,6 +24,8 @@ from gesso.models.loading import load_folder
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.numbers
+
 PROMPT = 21
 GREEDY = {"t_min": 1e-6, "t_max": 2e-6, "max_denoising_steps": 12}
 PUBLISHED = {"t_min": 0.4, "t_max": 0.8, "max_denoising_steps": 16}

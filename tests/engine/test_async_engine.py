@@ -96,6 +96,7 @@ def mini() -> Engine:
     return load("mini", "cpu", "float32")
 
 
+@pytest.mark.numbers
 def test_results_do_not_depend_on_neighbours(mini: Engine, start: Start) -> None:
     requests = mixed(24, seed=5)
     solo = [told(mini.generate_batch([request])[0]) for request in requests]

@@ -41,6 +41,7 @@ def test_log_probabilities_cost_no_further_pass(tiny: Engine) -> None:
     assert all(entry.top[0][0] == entry.token for entry in greedy.logprobs)
 
 
+@pytest.mark.numbers
 def test_neighbours_change_nothing(tiny: Engine) -> None:
     requests = [
         Request(f"number {i}", {"seed": i, "max_new_tokens": 20, **({"mode": "ar"} if i % 2 else {})}) for i in range(6)

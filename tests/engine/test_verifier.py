@@ -181,6 +181,7 @@ def test_auto_goes_with_any_mode_and_leaves_a_given_canvas_alone(tiny: Engine) -
     assert (auto.token_ids, auto.denoising_steps) == (plain.token_ids, plain.denoising_steps)
 
 
+@pytest.mark.numbers
 def test_neighbours_change_nothing(tiny: Engine) -> None:
     def told(result: GenerationResult) -> tuple[Any, ...]:
         return result.token_ids, result.denoising_steps, result.verify_rounds, result.logprobs

@@ -10,19 +10,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from gesso.nn import quantized
 from gesso.nn.experts import mix_experts
-from gesso.nn.modelopt import FP8, NVFP4
-from gesso.nn.quantized import (
-    LEVELS,
-    NF4,
-    Format,
-    QuantizedExperts,
-    QuantizedLinear,
-    matmul,
-    restore,
-)
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, matmul, restore
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.nf4 import LEVELS, NF4
+from gesso.nn.quant.nvfp4 import NVFP4
 
 pytest.importorskip("triton")
 
@@ -47,7 +42,7 @@ dtypes = pytest.mark.parametrize("dtype", BOUNDS, ids=str)
 @pytest.fixture
 def by_kernel() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantized, "usable", lambda device: True)
+        patch.setattr(base, "usable", lambda device: True)
         yield
 
 
@@ -199,7 +194,7 @@ def test_nobody_waits_for_the_device(form: Format, monkeypatch: pytest.MonkeyPat
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(tensor) for tensor in (x, weights, numbers)]
         assert experts(*fakes).shape == (23, 128)
-        monkeypatch.setattr(quantized, "usable", lambda device: False)
+        monkeypatch.setattr(base, "usable", lambda device: False)
         with pytest.raises(DynamicOutputShapeException):
             experts(*fakes)
 
@@ -212,7 +207,7 @@ def test_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(form.kernel)
         return x.new_zeros(len(x), parts[0].shape[0 if ends is None else 1])
 
-    monkeypatch.setattr(quantized, "_by_kernel", noted)
+    monkeypatch.setattr(base, "multiply_in_kernel", noted)
     parts, x = Int8().quantize(random(4, 16)), random(3, 16)
     with torch.no_grad():
         assert not matmul(x, parts, Int8()).any()

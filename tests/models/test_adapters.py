@@ -28,7 +28,8 @@ from gesso.models.adapters import (
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear, dequantize
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.nf4 import dequantize
 
 WIDE = variant(SHAPES["plain"], mlp=48, expert_size=16)
 """Widths that 4 bits can be grouped in."""

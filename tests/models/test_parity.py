@@ -18,6 +18,8 @@ from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 
+pytestmark = pytest.mark.numbers
+
 PROMPT = 21
 TOLERANCE = 5e-4
 """fp32 rounding through up to twelve sharp random layers, which differs from CPU to CPU (2.01e-4 was seen); a part that

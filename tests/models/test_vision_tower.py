@@ -1,8 +1,10 @@
 """The tower beside `transformers`: every shape of tower, padded and batched sizes, both ways through a folder."""
 
+import copy
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +16,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from vision_oracle import SHAPES, Picture, as_reference, make_vision_oracle, picture, reference_features
 
-from gesso.errors import CheckpointError, ConfigError, ImageError
+from gesso.errors import CheckpointError, ConfigError, ImageError, OptionError
+from gesso.models.describe import describe
+from gesso.models.loading import load_folder
+from gesso.models.quantization import Quantization
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.saving import save_folder
+from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision, load_vision, vision_tensors
 from gesso.models.vision_tower import VisionModel
+from gesso.nn.quant.integer import Int8
+from models.test_vision_config import PUBLISHED
 
 SIZES = ((3, 3), (6, 3), (3, 9), (6, 6), (12, 15))
 """Rows and columns of patches."""
@@ -80,10 +90,7 @@ def test_bfloat16_is_nearer_to_fp32_than_the_reference_s(towers: Callable[[str],
     truth = torch.cat(exact.embed(pictures))
     found = torch.cat(load_vision(folder, "cpu", "bfloat16").embed(pictures))
     assert found.dtype == torch.bfloat16
-    try:
-        theirs = reference_features(reference.bfloat16(), as_reference(pictures), patches=36)
-    finally:
-        reference.float()
+    theirs = reference_features(copy.deepcopy(reference).bfloat16(), as_reference(pictures), patches=36)
     error, their_error = ((x.float() - truth).norm() / truth.norm() for x in (found, theirs))
     assert error < 0.05
     assert error < 1.1 * their_error
@@ -140,6 +147,56 @@ def test_what_is_written_the_reference_reads(towers: Callable[[str], Towers], tm
     assert not torch.allclose(found, model.embed(pictures)[0], atol=1e-3)
 
 
+def test_a_model_is_saved_with_its_tower_or_with_another(towers: Callable[[str], Towers], tmp_path: Path) -> None:
+    folder, reference, vision = towers("published")
+    text = load_folder(folder, "cpu", "float32")
+    pictures = [picture(6, 3)]
+    expected = reference_features(reference, as_reference(pictures), 18)
+    save_folder(text, tmp_path / "carried", source=folder)
+    save_folder(text, tmp_path / "given", vision=vision)
+    save_folder(text, tmp_path / "halved", dtype="bfloat16", vision=vision, source=folder)
+    for name, tolerance in (("carried", 1e-5), ("given", 1e-5), ("halved", 0.1)):
+        found = load_vision(tmp_path / name, "cpu", "float32").embed(pictures)[0]
+        torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+        raws = [json.loads((each / "config.json").read_text("utf-8")) for each in (folder, tmp_path / name)]
+        assert raws[0]["vision_config"] == raws[1]["vision_config"]
+    other = towers("clipped").model
+    save_folder(text, tmp_path / "other", vision=other, source=folder)
+    found = load_vision(tmp_path / "other", "cpu", "float32").embed(pictures)[0]
+    assert torch.equal(found, other.embed(pictures)[0])
+    narrow = VisionModel(vision.config, 16)
+    with pytest.raises(OptionError, match="embeddings of 16 numbers, the text model has 32"):
+        save_folder(text, tmp_path / "narrow", vision=narrow)
+
+
+def test_a_text_model_gets_eyes_when_it_is_saved_with_a_tower(towers: Callable[[str], Towers], tmp_path: Path) -> None:
+    make_oracle(tmp_path / "plain", TEXT_SHAPES["plain"])
+    text, vision = load_folder(tmp_path / "plain", "cpu", "float32"), towers("published").model
+    text.config = replace(text.config, vision_config={"model_type": "gemma4_vision"})
+    save_folder(text, tmp_path / "seeing", vision=vision)
+    found = load_vision(tmp_path / "seeing", "cpu", "float32")
+    assert found.config == vision.config
+    assert describe(tmp_path / "seeing")["vision"] == "2 layers, 48 wide"
+
+
+def test_a_quantized_copy_keeps_the_tower_whole(towers: Callable[[str], Towers], tmp_path: Path) -> None:
+    folder, _, model = towers("published")
+    quantize_folder(folder, tmp_path / "packed", Quantization(dense=Int8(), experts=Int8()))
+    found = vision_tensors(load_vision(tmp_path / "packed", "cpu", "float32"))
+    for name, tensor in vision_tensors(model).items():
+        assert torch.equal(found[name], tensor)
+
+
+def test_the_published_tower_has_the_published_number_of_parameters() -> None:
+    with torch.device("meta"):
+        model = VisionModel(read_vision_config(PUBLISHED), 2816)
+    tensors = vision_tensors(model)
+    assert sum(tensor.numel() for tensor in tensors.values()) == 572_794_416
+    assert len(tensors) == 356
+    assert tensors[f"{TOWER}encoder.layers.26.mlp.down_proj.linear.weight"].shape == (1152, 4304)
+    assert tensors["model.encoder.embed_vision.embedding_projection.weight"].shape == (2816, 1152)
+
+
 def test_a_dead_table_is_left_alone_and_nothing_else_is(towers: Callable[[str], Towers], tmp_path: Path) -> None:
     folder, _, model = towers("published")
     dead = {"model.encoder.embed_vision.embedding.weight": torch.zeros(2, 2)}
@@ -176,6 +233,8 @@ def test_a_checkpoint_without_a_tower_says_so(towers: Callable[[str], Towers], t
     described = changed(folder, tmp_path / "described", blind)
     assert has_vision(folder)
     assert not has_vision(described)
+    assert describe(folder)["vision"] == "2 layers, 48 wide"
+    assert describe(described)["vision"] == "described, without weights: text only"
     with pytest.raises(CheckpointError, match="has no vision tower: this model reads text only"):
         load_vision(described)
     path = described / "config.json"

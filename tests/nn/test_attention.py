@@ -11,6 +11,8 @@ from gesso.nn.attention import Attention, attend_all, attend_causal
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import RopeTable, apply_rope
 
+pytestmark = pytest.mark.numbers
+
 
 def explicit(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, seen_TS: Tensor) -> Tensor:
     """Head by head, query by query, over the keys it may see. No scaling: there is none in this model."""

@@ -10,6 +10,8 @@ from torch.nn import functional as F
 
 from gesso.nn.elementwise import _GELU_ALONE, _SHARE, _pieces, gelu, sigmoid_
 
+pytestmark = pytest.mark.numbers
+
 
 @pytest.fixture
 def threads() -> Iterator[None]:

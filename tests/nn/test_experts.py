@@ -12,6 +12,8 @@ from gesso.nn.experts import Experts, Router
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 
+pytestmark = pytest.mark.numbers
+
 
 def filled(module: torch.nn.Module, seed: int) -> torch.nn.Module:
     generator = torch.Generator().manual_seed(seed)

@@ -6,6 +6,8 @@ from torch.nn import functional as F
 
 from gesso.nn.linear import SMALL, Linear, linear
 
+pytestmark = pytest.mark.numbers
+
 SHAPES = [(192, 256), (256, 1811), (704, 384), (96, 2048)]
 
 

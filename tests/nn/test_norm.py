@@ -8,6 +8,8 @@ from torch import Tensor
 
 from gesso.nn.norm import rms_norm
 
+pytestmark = pytest.mark.numbers
+
 
 def slow(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     out = x / (x.square().mean(dim=-1, keepdim=True) + eps).sqrt()

@@ -11,6 +11,8 @@ from gesso.config import RopeConfig
 from gesso.errors import OptionError
 from gesso.nn.rope import RopeTable, apply_rope, inverse_frequencies
 
+pytestmark = pytest.mark.numbers
+
 FULL = RopeConfig("proportional", 1e6, 0.25)
 
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from gesso.nn import row_alignment as module
-from gesso.nn.linear import LONG, linear
+from gesso.nn.linear import linear
 from gesso.nn.row_alignment import ALIGNMENTS, RowPlan, align_rows, multiply_aligned, pass_multiple, row_plan
+
+pytestmark = pytest.mark.numbers
 
 CPU = torch.device("cpu")
 LAST = ALIGNMENTS[-1]
@@ -21,8 +22,8 @@ SHAPES = [
     *((24, out, False) for out in (8, 24, 160)),
     (8, 24, False),
     (256, 15, False),
-    (LONG, 32, False),
-    (704, 31, False),
+    (512, 32, False),
+    (1024, 31, False),
     (704, 48, False),
     (1811, 192, True),
     (64, 24, True),
@@ -36,8 +37,13 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def plan(multiply: module.Multiply, shape: tuple[int, int] = (48, 96)) -> RowPlan:
-    return row_plan(multiply, shape, torch.float32, False, False, 1)
+def plan(*candidates: module.Multiply, shape: tuple[int, int] = (48, 96)) -> RowPlan:
+    return row_plan(candidates, shape, torch.float32, False, False, 1)
+
+
+def exact(x: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
+    """Rows cannot depend on each other."""
+    return torch.stack([(row * weight).sum(-1) for row in x])
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -65,28 +71,50 @@ def test_a_row_does_not_depend_on_those_beside_it(
 def test_the_least_multiple_that_keeps_the_bits_is_taken(needed: int) -> None:
     """On a machine whose matmuls of fewer than `needed` rows round in another way."""
 
-    def rounding(x: Tensor, weight: Tensor, _: Tensor | None) -> Tensor:
-        out = (x.double() @ weight.double().T).float()
-        return out if len(x) >= needed else out * (1 + 2.0**-20)
+    def rounding(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return exact(x, weight, bias) * (1 if len(x) >= needed else 1 + 2.0**-20)
 
-    assert plan(rounding) == RowPlan(next(rows for rows in ALIGNMENTS if rows >= needed))
+    assert plan(rounding, exact) == RowPlan(rounding, next(rows for rows in ALIGNMENTS if rows >= needed))
 
 
-def test_rows_are_multiplied_in_calls_of_one_size_where_no_multiple_keeps_the_bits() -> None:
+def by_count(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return exact(x, weight, bias) * (1 + len(x) * 2.0**-20)
+
+
+def by_place(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return exact(x, weight, bias) * (1 + (torch.arange(len(x)) % 16 > 9)[:, None] * 2.0**-20)
+
+
+def with_many(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return exact(x, weight, bias) * (1 + (len(x) > 200) * 2.0**-20)
+
+
+def test_a_library_that_keeps_no_bits_is_passed_over() -> None:
+    assert plan(by_place, exact) == RowPlan(exact, ALIGNMENTS[0])
+    assert plan(by_place) == RowPlan(by_place, LAST, most=LAST)
+
+
+def test_calls_stay_small_where_a_library_rounds_many_rows_in_another_way() -> None:
+    assert plan(with_many, exact) == RowPlan(with_many, ALIGNMENTS[0], most=32)
+    weight, x = torch.randn(48, 96), torch.randn(300, 96)
+    assert torch.equal(multiply_aligned((with_many,), x, weight, None), exact(x, weight, None))
+
+
+def test_rows_are_multiplied_in_calls_of_one_size_where_every_number_rounds_in_its_own_way() -> None:
     calls = []
 
     def rounding(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         calls.append(len(x))
-        return F.linear(x.double(), weight.double(), bias).float() * (1 + len(x) * 2.0**-20)
+        return by_count(x, weight, bias)
 
-    assert plan(rounding) == RowPlan(LAST, together=False)
     weight, x = torch.randn(48, 96), torch.randn(2, 50, 96)
+    multiply_aligned((rounding,), x, weight, None)
     calls.clear()
-    out = multiply_aligned(rounding, x, weight, None)
+    out = multiply_aligned((rounding,), x, weight, None)
     assert out.shape == (2, 50, 48)
-    assert set(calls[-7:]) == {LAST}
+    assert calls == [LAST] * 7
     calls.clear()
-    assert torch.equal(multiply_aligned(rounding, x[1, 3:9], weight, None), out[1, 3:9])
+    assert torch.equal(multiply_aligned((rounding,), x[1, 3:9], weight, None), out[1, 3:9])
     assert calls == [LAST]
 
 
@@ -95,25 +123,24 @@ def test_it_is_measured_once_for_each_kind_of_weight_and_number_of_threads(threa
 
     def counting(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         calls.append(len(x))
-        return (x[:, None] * weight).sum(-1)  # rows cannot depend on each other
+        return exact(x, weight, bias)
 
+    measured = []
     x = torch.randn(5, 6)
-    for kind in ("plain", "plain", "wider", "plain", "transposed", "wider", "threads", "threads"):
+    for kind in ("plain", "plain", "wider", "plain", "transposed", "wider", "biased", "threads", "threads"):
         torch.set_num_threads(2 if kind == "threads" else 1)
         weight = {"wider": torch.randn(8, 6), "transposed": torch.randn(6, 7).T}.get(kind, torch.randn(7, 6))
-        before = len(calls)
-        multiply_aligned(counting, x, weight, None)
-        calls.append(-(len(calls) - before))
-    assert [calls[i] < -1 for i in range(len(calls)) if calls[i] < 0] == [
-        *(True, False, True, False, True, False, True, False)
-    ]
+        calls.clear()
+        multiply_aligned((counting,), x, weight, torch.randn(7) if kind == "biased" else None)
+        measured.append(len(calls) > 1)
+    assert measured == [True, False, True, False, True, False, True, True, False]
 
 
 def test_large_weights_are_not_measured() -> None:
     def never(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         raise AssertionError
 
-    assert plan(never, (2048, 2816)) == RowPlan(LAST)
+    assert plan(never, shape=(2048, 2816)) == RowPlan(never, LAST)
 
 
 def test_rows_are_filled_up_with_the_last() -> None:

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from gesso.nn import vocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
+pytestmark = pytest.mark.numbers
+
 JUST_BELOW_ONE = 1.0 - 2.0**-24
 
 

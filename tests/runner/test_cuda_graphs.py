@@ -23,12 +23,13 @@ from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapters import attach, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import Quantization, replace_layers
+from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import experts as experts_module
-from gesso.nn import quantized
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import Format, quantized_tensors, restore
-from gesso.nn.weight_only import Int8
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.integer import Int8
+from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs
 from gesso.runner.cuda_graphs import CudaGraphRunner, Pass, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
@@ -227,8 +228,8 @@ def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
         groups_M = torch.searchsorted(ends_E, torch.arange(len(x_MD), dtype=torch.int32), right=True)
         return (matrices[groups_M] @ x_MD[..., None])[..., 0]
 
-    monkeypatch.setattr(quantized, "usable", lambda device: device.type != "meta")
-    monkeypatch.setattr(quantized, "_by_kernel", multiply)
+    monkeypatch.setattr(base, "usable", lambda device: device.type != "meta")
+    monkeypatch.setattr(base, "multiply_in_kernel", multiply)
 
 
 def packed_engine(form: Format, tracer: Tracer | None = None) -> Engine:
@@ -280,7 +281,7 @@ def test_packed_experts_need_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(DiffusionGemma, "device", torch.device("cuda"))
     with pytest.raises(OptionError, match=r"^cuda_graphs needs experts .* or quantized ones and Triton$"):
         cuda_graph_runner(model)
-    monkeypatch.setattr(quantized, "usable", lambda device: True)
+    monkeypatch.setattr(base, "usable", lambda device: True)
     monkeypatch.setattr(cuda_graphs, "_CudaCapture", lambda device: Tracer())
     assert isinstance(cuda_graph_runner(model), CudaGraphRunner)
 

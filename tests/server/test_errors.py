@@ -47,12 +47,16 @@ def test_a_closing_service(client: TestClient, service: FakeService) -> None:
 @pytest.mark.parametrize(
     ("error", "param"),
     [
-        (OptionError("5000 prompt tokens and max_new_tokens 10 are past the model's 4096"), "max_tokens"),
-        (OptionError("start_canvas has 3 tokens, the canvas 32"), "diffusion.start_canvas"),
-        (OptionError("canvas_length 99 is more than the model's 32"), "diffusion.canvas_length"),
-        (OptionError("t_max must be at least t_min (0.9), got 0.1"), "diffusion.t_max"),
-        (OptionError("logit_bias names token 5000, the vocabulary has 1811"), "logit_bias"),
-        (OptionError("the request needs too much"), None),
+        (OptionError("5000 prompt tokens are past the model's 4096", option="max_new_tokens"), "max_tokens"),
+        (OptionError("it has 3 tokens, the canvas 32", option="start_canvas"), "diffusion.start_canvas"),
+        (OptionError("99 is more than the model's 32", option="canvas_length"), "diffusion.canvas_length"),
+        (OptionError("t_max must be at least t_min (0.9), got 0.1", option="t_max"), "diffusion.t_max"),
+        (OptionError("token 5000, where the vocabulary has 1811", option="logit_bias"), "logit_bias"),
+        (OptionError("no", option="thinking"), "chat_template_kwargs.enable_thinking"),
+        (OptionError("no", option="regex"), "structured_outputs.regex"),
+        (OptionError("no", option="adapter"), "model"),
+        (OptionError("no", option="probe"), None),
+        (OptionError("seed and temperature are words of this sentence"), None),
         (TextError("the chat template refuses these messages: unexpected message role"), "messages"),
     ],
 )
@@ -60,6 +64,12 @@ def test_what_the_engine_refuses(client: TestClient, service: FakeService, error
     service.error = error
     found = refusal(client)
     assert (found["message"], found["param"]) == (str(error), param)
+
+
+def test_a_hint_stands_behind_the_message(client: TestClient, service: FakeService) -> None:
+    service.error = OptionError("top_k is too much", option="top_k", hint="leave it out")
+    found = refusal(client)
+    assert (found["message"], found["param"]) == ("top_k is too much; leave it out", "top_k")
 
 
 def test_a_bad_text_of_a_completion_is_its_prompt(client: TestClient, service: FakeService) -> None:

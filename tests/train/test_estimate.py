@@ -15,10 +15,10 @@ from gesso.config import LoraConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
-from gesso.models.quantization import QLORA, Quantization
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.models.saving import save_folder
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate

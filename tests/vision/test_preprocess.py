@@ -1,6 +1,7 @@
 """Pixels, positions and counts exactly as the reference's processor makes them."""
 
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -253,7 +254,8 @@ def test_several_pictures_and_which_of_them_is_broken() -> None:
 
 def test_importing_it_imports_neither_pillow_nor_torch() -> None:
     code = "import gesso.vision.video, sys; print(sorted({'torch', 'PIL', 'av'} & set(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
 
 

@@ -24,7 +24,7 @@ from gesso.engine.engine import CHUNK
 from gesso.models.cache import KVCache, cache_bytes
 from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import Quantization
+from gesso.models.quantization.plan import Quantization
 
 BENCHMARK, FORMAT = "gesso bench, bytes", 1
 META = torch.device("meta")

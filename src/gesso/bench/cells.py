@@ -8,6 +8,7 @@ from typing import Any, get_args
 from gesso.config import ModelConfig
 from gesso.errors import OptionError
 from gesso.generation import Mode
+from gesso.options import keyword
 
 RANDOM_STEPS = 16
 """Steps of a canvas of random weights, which never settle, where nobody says how many."""
@@ -42,11 +43,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
-            raise OptionError(f"--steps must be `real` or at least 1, got {self.steps}")
+            raise OptionError(f"--steps must be `real` or at least 1, got {self.steps}", option="steps")
         if self.repeats < 1:
-            raise OptionError(f"--repeats must be at least 1, got {self.repeats}")
+            raise OptionError(f"--repeats must be at least 1, got {self.repeats}", option="repeats")
         if self.warmup < 0:
-            raise OptionError(f"--warmup must be at least 0, got {self.warmup}")
+            raise OptionError(f"--warmup must be at least 0, got {self.warmup}", option="warmup")
 
     def options(self, cell: Cell) -> Mapping[str, Any]:
         """Returns the options of a request of the cell: exactly so many tokens, and so many steps where they are
@@ -68,16 +69,18 @@ def make_cells(
     """
     for option, values in (("--prompt", prompts), ("--output", outputs), ("--batch", batches), ("--mode", modes)):
         if not values:
-            raise OptionError(f"{option} is empty")
+            raise OptionError(f"{option} is empty", option=keyword(option))
         for value in values:
             if isinstance(value, int) and value < 1:
-                raise OptionError(f"{option} must be at least 1, got {value}")
+                raise OptionError(f"{option} must be at least 1, got {value}", option=keyword(option))
     known = get_args(Mode)
     for mode in modes:
         if mode not in known:
-            raise OptionError(f"--mode {mode!r} does not exist; known: {', '.join(known)}")
+            raise OptionError(f"--mode {mode!r} does not exist; known: {', '.join(known)}", option="mode")
     if "ar" in modes and min(outputs) < 2:
-        raise OptionError("--output must be at least 2 with --mode ar: the first token comes with the prompt")
+        raise OptionError(
+            "--output must be at least 2 with --mode ar: the first token comes with the prompt", option="output"
+        )
     kinds: list[Mode] = [mode for mode in known if mode in modes]
     sizes = product(dict.fromkeys(prompts), dict.fromkeys(outputs), dict.fromkeys(batches))
     return [Cell(prompt, output, batch, mode) for prompt, output, batch in sizes for mode in kinds]
@@ -94,5 +97,6 @@ def check_lengths(cells: Iterable[Cell], config: ModelConfig) -> None:
         if cell.reach(width) > limit:
             raise OptionError(
                 f"--prompt {cell.prompt} and --output {cell.output} (in canvases of {width}) are past the model's "
-                f"{limit} tokens"
+                f"{limit} tokens",
+                option="prompt",
             )

@@ -30,13 +30,15 @@ def check_peer(peer: str, cells: Sequence[Cell]) -> None:
         OptionError: it is not known, not here, or has nothing to do.
     """
     if peer not in PEERS:
-        raise OptionError(f"--peer {peer!r} does not exist; known: {', '.join(PEERS)}")
+        raise OptionError(f"--peer {peer!r} does not exist; known: {', '.join(PEERS)}", option="peer")
     if not SCRIPT.is_file():
-        raise OptionError(f"--peer {peer} works from a source checkout only: there is no benchmarks/{SCRIPT.name} here")
+        raise OptionError(
+            f"--peer {peer} works from a source checkout only: there is no benchmarks/{SCRIPT.name} here", option="peer"
+        )
     if find_spec(peer) is None:
-        raise OptionError(f"--peer {peer} is not installed: pip install 'gesso[test]'")
+        raise OptionError(f"--peer {peer} is not installed: pip install 'gesso[test]'", option="peer")
     if all(cell.mode != "canvas" for cell in cells):
-        raise OptionError(f"--peer {peer} writes canvases only: --mode must have canvas")
+        raise OptionError(f"--peer {peer} writes canvases only: --mode must have canvas", option="peer")
 
 
 def peer_job(engine: Engine, folder: Path, cells: Sequence[Cell], settings: Settings) -> dict[str, Any]:

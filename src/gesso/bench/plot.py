@@ -15,7 +15,7 @@ def plot_report(report: Report, picture: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'") from None
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot") from None
     cells = report["cells"]
     names = [f"{cell['mode']}\n{label(cell)}" for cell in cells]
     figure = Figure(figsize=(max(5.0, 1.1 * len(cells) + 1.5), 6), dpi=120, layout="constrained")
@@ -40,4 +40,4 @@ def plot_report(report: Report, picture: Path) -> None:
     try:
         figure.savefig(picture, format="png")
     except OSError as error:
-        raise OptionError(f"--plot {picture}: {error.strerror or error}") from None
+        raise OptionError(f"--plot {picture}: {error.strerror or error}", option="plot") from None

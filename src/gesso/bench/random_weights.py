@@ -18,11 +18,13 @@ from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
 from gesso.models.hf_config import read_config
 from gesso.models.loading import pick_device, pick_dtype, read_json
-from gesso.models.quantization import Quantization, replace_layers
-from gesso.nn.modelopt import FP8
-from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
-from gesso.nn.weight_only import Int4, Int8
+from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
+from gesso.options import keyword
 from gesso.text.tokenizer import TokenIds
 
 SEED = 0
@@ -41,11 +43,13 @@ def read_shape(path: Path) -> ModelConfig:
     """
     file = path / "config.json" if path.is_dir() else path
     if not file.is_file():
-        raise OptionError(f"--random-weights {path}: there is no such file, or folder with a config.json")
+        raise OptionError(
+            f"--random-weights {path}: there is no such file, or folder with a config.json", option="random_weights"
+        )
     try:
         return read_config(read_json(file))
     except CheckpointError as error:
-        raise OptionError(f"--random-weights {path}: {error}") from None
+        raise OptionError(f"--random-weights {path}: {error}", option="random_weights") from None
 
 
 def read_formats(quantize: str | None, embedding: str | None = None) -> Quantization:
@@ -61,7 +65,7 @@ def read_formats(quantize: str | None, embedding: str | None = None) -> Quantiza
 
 def _format(option: str, name: str | None, known: dict[str, Format]) -> Format | None:
     if name is not None and name not in known:
-        raise OptionError(f"{option} {name!r} does not exist; known: {', '.join(known)}")
+        raise OptionError(f"{option} {name!r} does not exist; known: {', '.join(known)}", option=keyword(option))
     return None if name is None else known[name]
 
 
@@ -79,7 +83,7 @@ def empty_model(config: ModelConfig, dtype: torch.dtype, chosen: Quantization | 
         try:
             replace_layers(model, part)
         except OptionError as error:
-            raise OptionError(f"{option}: {error}") from None
+            raise OptionError(f"{option}: {error}", option=keyword(option)) from None
     return model
 
 
@@ -113,7 +117,8 @@ def random_engine(
     needed, free = needed_bytes(config, kind, cells, chosen), free_bytes(target)
     if needed > free:
         raise OptionError(
-            f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free"
+            f"--random-weights {name}: weights and caches take {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
+            option="random_weights",
         )
     model = empty_model(config, kind, chosen).to_empty(device=target)
     with torch.no_grad():

@@ -90,7 +90,7 @@ def read_report(path: Path) -> Report:
     try:
         lines = path.read_text(encoding="utf-8").strip().splitlines()
     except OSError as error:
-        raise OptionError(f"--compare {path}: {error.strerror}") from None
+        raise OptionError(f"--compare {path}: {error.strerror}", option="compare") from None
     except UnicodeDecodeError:
         lines = []
     try:
@@ -106,7 +106,7 @@ def read_report(path: Path) -> Report:
                 _change(spread, spread)
         _circumstances(report)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise OptionError(f"--compare {path} holds no line that gesso bench --json printed") from None
+        raise OptionError(f"--compare {path} holds no line that gesso bench --json printed", option="compare") from None
     return report
 
 

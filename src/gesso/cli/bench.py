@@ -10,6 +10,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli.progress import working
 from gesso.load_options import LoadOptions
+from gesso.options import keyword
 
 if TYPE_CHECKING:
     from gesso.bench.cells import Cell, Settings
@@ -21,7 +22,7 @@ REPEATS, WARMUP = 3, 1
 _MEASURING, _SHOWN, _MODEL = ({"rich_help_panel": panel} for panel in ("Measuring", opt.OUTPUT, "Model"))
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[MODEL]", help="Bundled name, folder or Hugging Face id; mini without it."),
+    typer.Argument(metavar="MODEL", help="Bundled name, folder or Hugging Face id; mini without it."),
 ]
 Prompt = Annotated[
     str, typer.Option(metavar="N,...", help="Tokens of the prompt; several lengths separated by commas.", **_MEASURING)
@@ -91,14 +92,19 @@ def bench(
     from gesso.errors import OptionError
 
     if random_weights is not None and model is not None:
-        raise OptionError(f"--random-weights and {model} contradict: it has weights of its own")
+        raise OptionError(
+            f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
+        )
     if random_weights is not None and peer is not None:
-        raise OptionError("--peer needs a checkpoint: random weights are never on disk")
+        raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
     formats = {"--quantize": quantize, "--quantize-embedding": quantize_embedding}
     if random_weights is None and (option := next((name for name, form in formats.items() if form is not None), None)):
-        raise OptionError(f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it")
+        raise OptionError(
+            f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it",
+            option=keyword(option),
+        )
     if random_weights is None and load.device == "meta":
-        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights")
+        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights", option="device")
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
     if random_weights is not None and load.device == "meta":
@@ -162,7 +168,7 @@ def _count(
 
     for option, given in measuring.items():
         if given is not None:
-            raise OptionError(f"{option} is for measuring: --device meta counts bytes alone")
+            raise OptionError(f"{option} is for measuring: --device meta counts bytes alone", option=keyword(option))
     config, chosen = read_shape(path), read_formats(*formats)
     check_lengths(cells, config)
     with working("counting"):
@@ -234,13 +240,13 @@ def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *,
     from gesso.errors import OptionError
 
     if steps is not None and "canvas" not in modes:
-        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas")
+        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas", option="steps")
     if steps == "real" and random:
-        raise OptionError("--steps real needs real weights: canvases of random ones never settle")
+        raise OptionError("--steps real needs real weights: canvases of random ones never settle", option="steps")
     if steps is None:
         return Settings(RANDOM_STEPS if random else None, repeats, warmup)
     if steps != "real" and not steps.lstrip("-").isdecimal():
-        raise OptionError(f"--steps takes real or a whole number, got {steps!r}")
+        raise OptionError(f"--steps takes real or a whole number, got {steps!r}", option="steps")
     return Settings(None if steps == "real" else int(steps), repeats, warmup)
 
 
@@ -255,7 +261,9 @@ def _numbers(option: str, text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise OptionError(f"{option} takes whole numbers separated by commas, got {text!r}") from None
+        raise OptionError(
+            f"{option} takes whole numbers separated by commas, got {text!r}", option=keyword(option)
+        ) from None
 
 
 def _check_plot(plot: Path | None) -> None:
@@ -267,9 +275,9 @@ def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'")
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
     if not plot.parent.is_dir():
-        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}")
+        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")
 
 
 def _use_threads(threads: int | None) -> None:
@@ -280,5 +288,5 @@ def _use_threads(threads: int | None) -> None:
     if threads is None:
         return
     if threads < 1:
-        raise OptionError(f"--threads must be at least 1, got {threads}")
+        raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
     torch.set_num_threads(threads)

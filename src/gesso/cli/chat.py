@@ -39,7 +39,7 @@ def chat(
     partner: Any
     if server is not None:
         if load != LoadOptions(model=load.model):
-            *others, last = (row.flag for name, row in options_of(LoadOptions).items() if name != "model")
+            *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
             message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
             raise OptionError(message, option="server")
         partner = _remote(server, load.model, api_key)

@@ -104,17 +104,21 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
     from gesso.errors import OptionError
 
     if as_json and diff:
-        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff")
+        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff", option="json")
     if file == "-" and in_place:
-        raise OptionError("--in-place needs a file: standard input cannot be written")
+        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     if not interactive:
         return
     if as_json or diff:
-        raise OptionError(f"--interactive and {'--json' if as_json else '--diff'} contradict each other")
+        raise OptionError(
+            f"--interactive and {'--json' if as_json else '--diff'} contradict each other", option="interactive"
+        )
     if file == "-":
-        raise OptionError("--interactive needs a file: standard input is where the answers come from")
+        raise OptionError(
+            "--interactive needs a file: standard input is where the answers come from", option="interactive"
+        )
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise OptionError("--interactive needs a terminal to ask in")
+        raise OptionError("--interactive needs a terminal to ask in", option="interactive")
 
 
 def changes(old: str, new: str) -> Iterator[tuple[str, str]]:

@@ -82,8 +82,10 @@ def _summary(scores: "list[TaskScore]") -> "Table":
     """A line for each task."""
     from rich.table import Table
 
-    heads = ("task", "right", "95% interval", "steps/canvas", "95th pct", "tokens/forward", "s/answer")
-    table = Table(*heads, box=None, pad_edge=False, collapse_padding=True)
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("task", overflow="fold")
+    for head in ("right", "95%\ninterval", "steps/\ncanvas", "95th\npct", "tokens/\nforward", "s/\nanswer"):
+        table.add_column(head, no_wrap=True)
     for score in scores:
         low, high = score.interval
         table.add_row(

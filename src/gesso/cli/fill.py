@@ -59,9 +59,9 @@ def fill(
     from gesso.errors import OptionError
 
     if in_place and output is not None:
-        raise OptionError("--in-place and --output contradict each other")
+        raise OptionError("--in-place and --output contradict each other", option="in_place")
     if in_place and file == "-":
-        raise OptionError("--in-place needs a file: standard input cannot be written")
+        raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     data, text = read_text(file)
     # A text without a hole is refused before the model is loaded.
     document = parse_document(text)

@@ -93,15 +93,17 @@ def finetune(
     if method == "full" and (shaped or experts):
         raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
     if experts and target:
-        raise OptionError("--experts adds the experts to the default targets; with --target name layers.*.experts")
+        raise OptionError(
+            "--experts adds the experts to the default targets; with --target name layers.*.experts", option="experts"
+        )
     if held_out is not None and held_out_file:
-        raise OptionError("--held-out and --held-out-file exclude each other")
+        raise OptionError("--held-out and --held-out-file exclude each other", option="held_out")
     if sample_every is not None and not sample_prompt:
-        raise OptionError("--sample-every needs a --sample-prompt")
+        raise OptionError("--sample-every needs a --sample-prompt", option="sample_every")
     if draft_rounds is not None and not own_drafts:
-        raise OptionError("--draft-rounds needs --own-drafts")
+        raise OptionError("--draft-rounds needs --own-drafts", option="draft_rounds")
     if not 0 <= own_drafts <= 1:
-        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}")
+        raise OptionError(f"--own-drafts must be at least 0 and at most 1, got {own_drafts:g}", option="own_drafts")
     share = 0.0 if held_out_file else 0.05 if held_out is None else held_out
     usual = LoraConfig()
     lora = LoraConfig(
@@ -139,12 +141,14 @@ def finetune(
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config
         from gesso.models.loading import pick_device, read_model_config, stored_quantization
-        from gesso.models.quantization import QLORA
+        from gesso.models.quantization.plan import QLORA
 
         folder = resolve_config(model, offline=offline)
         stored = stored_quantization(folder)
         if stored is not None and method != "lora":
-            raise OptionError(f"--method {method} needs whole weights, and those of {model} are quantized already")
+            raise OptionError(
+                f"--method {method} needs whole weights, and those of {model} are quantized already", option="method"
+            )
         return print_estimate(
             read_model_config(folder),
             settings,
@@ -155,7 +159,9 @@ def finetune(
             quantize=QLORA if method == "qlora" else stored,
         )
     if not data or out is None:
-        raise OptionError("gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine")
+        raise OptionError(
+            "gesso finetune needs DATA and --out, as in: gesso finetune chats.jsonl --out runs/mine", option="out"
+        )
     folder = resolve(model, offline=offline)
     recipe = finetune_recipe(
         data,

@@ -17,7 +17,9 @@ def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in NUMBERS}
+    found = {number: signal.getsignal(number) for number in NUMBERS}
+    # What the parent process chose to ignore stays ignored.
+    before = {number: handler for number, handler in found.items() if handler is not signal.SIG_IGN}
 
     def restore() -> None:
         for number, handler in before.items():
@@ -28,7 +30,7 @@ def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
         action()
         restore()
 
-    for number in NUMBERS:
+    for number in before:
         signal.signal(number, handle)
     try:
         yield

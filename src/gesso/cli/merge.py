@@ -27,10 +27,10 @@ def merge(
     from gesso.models.saving import save_folder
 
     if dtype not in DTYPES:
-        raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}")
+        raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
     folder = resolve(model, offline=offline)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
-        raise OptionError(f"--out is {out}, which is read from: name another folder")
+        raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")
     base = load_folder(folder, "cpu", "auto")
     load_adapter(base, adapter)
     fold(base)

@@ -53,9 +53,8 @@ def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
 
 
 def _is_choice(row: Option) -> bool:
-    """Whether a strategy's option goes with some strategies only."""
-    role = row.owner.partition(" ")[0]
-    return role in STRATEGIES and len(STRATEGIES[role].names) > 1
+    """Whether it goes with some strategies only, there being others."""
+    return any(row.owner.startswith(registry.label) and len(registry.names) > 1 for registry in STRATEGIES.values())
 
 
 def _form(row: Option) -> str:
@@ -205,7 +204,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
-    made = Annotated[annotation(row), flag(row, helps.get(row.name))]
+    made: Any = Annotated[annotation(row), flag(row, helps.get(row.name))]
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
 
 
@@ -231,7 +230,6 @@ Model = Annotated[str, flag(_LOAD["model"])]
 Device = Annotated[str, flag(_LOAD["device"])]
 Dtype = Annotated[str, flag(_LOAD["dtype"])]
 Offline = Annotated[bool, flag(_LOAD["offline"])]
-Seed = Annotated[int | None, flag(engine_options()["seed"])]
 Server = Annotated[
     str | None,
     typer.Option(metavar="URL", help="An OpenAI-compatible server, to use its model.", rich_help_panel="Model"),

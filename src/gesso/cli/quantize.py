@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.options import keyword
 
 if TYPE_CHECKING:
-    from gesso.nn.quantized import Format
+    from gesso.nn.quant.base import Format
 
 GROUP_SIZE = 64
 
@@ -41,8 +42,8 @@ def quantize(
 
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
-    from gesso.models.quantization import Quantization
-    from gesso.models.quantize import quantize_folder
+    from gesso.models.quantization.convert import quantize_folder
+    from gesso.models.quantization.plan import Quantization
 
     _format("--to", to, group_size)
     parts = {
@@ -51,7 +52,9 @@ def quantize(
         "--embedding": embedding,
     }
     if group_size is not None and "int4" not in parts.values():
-        raise OptionError("--group-size is of int4, which none of --dense, --experts and --embedding is")
+        raise OptionError(
+            "--group-size is of int4, which none of --dense, --experts and --embedding is", option="group_size"
+        )
     chosen = Quantization(
         *(None if kind == "none" else _format(option, kind, group_size) for option, kind in parts.items())
     )
@@ -72,15 +75,17 @@ def quantize(
 
 def _format(option: str, kind: str, group_size: int | None) -> "Format":
     from gesso.errors import OptionError
-    from gesso.nn.weight_only import GROUP_SIZES, Int4, Int8
+    from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8
 
     if kind == "int8":
         return Int8()
     if kind != "int4":
         known = "int8, int4" if option == "--to" else "int8, int4, none"
-        raise OptionError(f"{option} {kind!r} does not exist; known: {known}")
+        raise OptionError(f"{option} {kind!r} does not exist; known: {known}", option=keyword(option))
     if group_size is not None and group_size not in GROUP_SIZES:
-        raise OptionError(f"--group-size must be one of {', '.join(map(str, GROUP_SIZES))}, got {group_size}")
+        raise OptionError(
+            f"--group-size must be one of {', '.join(map(str, GROUP_SIZES))}, got {group_size}", option="group_size"
+        )
     return Int4(GROUP_SIZE if group_size is None else group_size)
 
 

@@ -14,6 +14,7 @@ import httpx
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished, event_from_dict
 from gesso.engine.result import FinishReason, GenerationResult
 from gesso.errors import GessoError, HubError, OptionError
+from gesso.generation import engine_options
 
 STANDARD = {
     "seed": "seed",
@@ -23,8 +24,6 @@ STANDARD = {
     "top_p": "top_p",
 }
 """Names of options that every server knows."""
-EXTRAS = ("top_k", "thinking_budget")
-"""Fields of a gesso server that stand beside those; the rest stands under `diffusion`."""
 CONNECT_SECONDS = 10.0
 
 
@@ -42,7 +41,7 @@ class RemoteModel:
             OptionError: it does not serve this model.
         """
         if not url.startswith(("http://", "https://")):
-            raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}")
+            raise OptionError(f"--server takes an address such as http://127.0.0.1:8000, got {url!r}", option="server")
         self._url = url
         self._base = url.rstrip("/").removesuffix("/v1") + "/v1"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
@@ -50,7 +49,7 @@ class RemoteModel:
         names = [str(card["id"]) for card in cards]
         self.name = names[0] if model is None else model
         if self.name not in names:
-            raise OptionError(f"{url} does not serve {self.name!r}; it serves {', '.join(names)}")
+            raise OptionError(f"{url} does not serve {self.name!r}; it serves {', '.join(names)}", option="model")
         card = cards[names.index(self.name)]
         self.is_gesso = card.get("owned_by") == "gesso"
         self.special = frozenset(card.get("special_token_ids") or ())
@@ -89,16 +88,25 @@ class RemoteModel:
         body |= {STANDARD[name]: given.pop(name) for name in list(given) if name in STANDARD}
         if not self.is_gesso and (given or thinking):
             named = next(iter(given), "thinking")
-            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it")
-        body |= {name: given.pop(name) for name in EXTRAS if name in given}
-        diffusion = given
-        if self.is_gesso and drafts:
-            diffusion["draft_frames"] = True
-        if diffusion:
-            body["diffusion"] = diffusion
+            raise OptionError(f"{named}: {self._url} is no gesso server and does not know it", option=named)
         if thinking:
-            body["chat_template_kwargs"] = {"enable_thinking": True}
+            given["thinking"] = True
+        for name, value in given.items():
+            _put(body, name, value)
+        if self.is_gesso and drafts:
+            body.setdefault("diffusion", {})["draft_frames"] = True
         return RemoteStream(f"{self._base}/chat/completions", self._headers, body)
+
+
+def _put(body: dict[str, Any], name: str, value: Any) -> None:
+    """Put an option where a gesso server's request has it."""
+    row = engine_options().get(name)
+    if row is None or row.field is None:
+        raise OptionError(f"{name}: a server's requests have no such field", option=name)
+    *path, field = row.field.split(".")
+    for part in path:
+        body = body.setdefault(part, {})
+    body[field] = value
 
 
 class RemoteStream:

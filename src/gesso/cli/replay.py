@@ -23,7 +23,7 @@ def replay(
     from gesso.errors import OptionError
 
     if speed < 0:
-        raise OptionError(f"--speed must be at least 0, got {speed}")
+        raise OptionError(f"--speed must be at least 0, got {speed}", option="speed")
     live = is_screen(sys.stdout)
     trace = read_trace(file)
     result = present(_paced(trace.events, speed if live else 0.0), live=live, as_json=False, special=trace.special)

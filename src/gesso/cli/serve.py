@@ -9,6 +9,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.generation import STRATEGIES
 from gesso.load_options import LoadOptions
+from gesso.options import keyword
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
@@ -117,9 +118,14 @@ def serve(
     from gesso.errors import OptionError
 
     if enable_chunked_prefill is False:
-        raise OptionError("--no-enable-chunked-prefill is not supported: prompts are always encoded in chunks")
+        raise OptionError(
+            "--no-enable-chunked-prefill is not supported: prompts are always encoded in chunks",
+            option="enable_chunked_prefill",
+        )
     if kv_memory is not None and gpu_memory_utilization is not None:
-        raise OptionError("--kv-memory and --gpu-memory-utilization both bound the caches: give one of them")
+        raise OptionError(
+            "--kv-memory and --gpu-memory-utilization both bound the caches: give one of them", option="kv_memory"
+        )
     bound = None if kv_memory is None else size_in_bytes(kv_memory)
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
@@ -154,7 +160,9 @@ def serve(
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
             longest = engine.model.config.canvas_length
-            raise OptionError(f"--diffusion-config: canvas_length must be at most the model's {longest}")
+            raise OptionError(
+                f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
+            )
         if gpu_memory_utilization is not None:
             import dataclasses
 
@@ -187,7 +195,7 @@ def size_in_bytes(text: str) -> int:
     unit = UNITS.get(found[2].upper()) if found else None
     size = int(float(found[1]) * unit) if found and unit else 0
     if size < 1:
-        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}")
+        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}", option="kv_memory")
     return size
 
 
@@ -203,9 +211,12 @@ def adapter_folders(given: list[str]) -> dict[str, Path]:
     for text in given:
         name, equals, folder = text.partition("=")
         if not equals or not folder or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-            raise OptionError(f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}")
+            raise OptionError(
+                f"--adapter takes NAME=DIR, the name of letters, digits, '.', '_' and '-'; got {text!r}",
+                option="adapter",
+            )
         if name in folders:
-            raise OptionError(f"--adapter: {name} is given twice")
+            raise OptionError(f"--adapter: {name} is given twice", option="adapter")
         folders[name] = Path(folder)
     return folders
 
@@ -218,9 +229,9 @@ def _json_object(option: str, text: str | None) -> dict[str, Any]:
     try:
         parsed = json.loads(text) if text is not None else {}
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{option} is no JSON: {error}") from None
+        raise OptionError(f"{option} is no JSON: {error}", option=keyword(option)) from None
     if not isinstance(parsed, dict):
-        raise OptionError(f"{option} must be a JSON object, got {text!r}")
+        raise OptionError(f"{option} must be a JSON object, got {text!r}", option=keyword(option))
     return parsed
 
 
@@ -231,7 +242,9 @@ def _canvas_override(text: str | None) -> dict[str, Any]:
     given = _json_object("--diffusion-config", text)
     for name in given:
         if name != "canvas_length":
-            raise OptionError(f"--diffusion-config: {name} has no meaning here; known: canvas_length")
+            raise OptionError(
+                f"--diffusion-config: {name} has no meaning here; known: canvas_length", option="diffusion_config"
+            )
     return given
 
 
@@ -261,7 +274,12 @@ def _share_of_gpu(engine: "Engine", share: float) -> int:
 
     device = engine.model.device
     if device.type != "cuda":
-        raise OptionError(f"--gpu-memory-utilization has no meaning on {device.type}; use --kv-memory")
+        raise OptionError(
+            f"--gpu-memory-utilization has no meaning on {device.type}; use --kv-memory",
+            option="gpu_memory_utilization",
+        )
     if not 0 < share <= 1:
-        raise OptionError(f"--gpu-memory-utilization must be above 0 and at most 1, got {share}")
+        raise OptionError(
+            f"--gpu-memory-utilization must be above 0 and at most 1, got {share}", option="gpu_memory_utilization"
+        )
     return default_kv_memory(device, share)

@@ -31,7 +31,7 @@ def train(
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.loading import pick_device
-        from gesso.models.quantization import QLORA
+        from gesso.models.quantization.plan import QLORA
 
         # The widest canvases take most; an example fills as many as are trained on.
         longest = plan.model.canvas_length * (1 + plan.train.canvases_per_example)

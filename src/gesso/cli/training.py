@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
+from gesso.options import keyword
 from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, TrainingCallback
 from gesso.train.trainer import train
 
@@ -75,7 +76,9 @@ class TensorBoardWatcher(ProgressWatcher):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise OptionError("--tensorboard needs tensorboard: pip install 'gesso[train]'") from None
+            raise OptionError(
+                "--tensorboard needs tensorboard: pip install 'gesso[train]'", option="tensorboard"
+            ) from None
         self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
 
     def stepped(self, step: int, record: StepRecord | None) -> None:
@@ -118,9 +121,9 @@ def run_training(
 
     for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
         if value is not None and value <= 0:
-            raise OptionError(f"{option} must be above 0, got {value}")
+            raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
     if plot and find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'")
+        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
     if threads is not None:
         torch.set_num_threads(threads)
     interrupted = threading.Event()

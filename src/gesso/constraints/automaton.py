@@ -14,34 +14,74 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gesso.constraints.minimize import FAR, distinct_pairs, heights, steps
 from gesso.errors import OptionError
 
 IntArray = NDArray[np.int32]
 
 REFUSED = -1
 """In place of a state or a class: there is none."""
-FAR = 2**31 - 1
-"""A distance that is never covered."""
+UNSPELLABLE = "the constraint allows no text that this vocabulary can spell"
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """States that differ in a counter only, and the rows that they share.
+
+    A family has as many states as its counter has values, numbered in their order, and few rows: the last states have
+    one each, and all before them share the first, for no token counts so far that it would meet the end from there.
+    """
+
+    begin_F: NDArray[np.int64]
+    """The first state of each family; families follow each other, behind the states that are in none."""
+    length_F: NDArray[np.int64]
+    row_F: NDArray[np.int64]
+    """The first of each family's rows."""
+    rows_F: NDArray[np.int64]
+    moves_RK: NDArray[np.bool_]
+    """Where a row's target is relative: it lies as far behind what the row says as the state lies behind the row's."""
+
+    @property
+    def states(self) -> int:
+        return int(self.begin_F[-1] + self.length_F[-1])
+
+    def rows(self, state_N: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The row of each state, and how far a state lies behind the first one with its targets."""
+        family_N = np.searchsorted(self.begin_F, state_N, side="right") - 1
+        inside = family_N >= 0
+        family_N = family_N.clip(min=0)
+        place_N = state_N - self.begin_F[family_N]
+        row_N = (place_N - self.length_F[family_N] + self.rows_F[family_N]).clip(min=0)
+        return (
+            np.where(inside, self.row_F[family_N] + row_N, state_N),
+            np.where(inside, place_N - row_N, 0),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
-    """A language of token sequences; every state can be reached and can reach `done`. All arrays are on the host."""
+    """A language of token sequences; from every state that `advance` gives `done` can be reached. All arrays are on
+    the host. Without `families` rows and states are the same."""
 
     class_V: IntArray
     """The class of each token, `REFUSED` for one that no state takes."""
     next_SK: IntArray
-    """The state that follows, or `REFUSED`."""
+    """The state that follows, or `REFUSED`; one row for each state that is in no family, then the families' rows."""
     distance_S: IntArray
-    """The fewest tokens to `done`, the end token included."""
+    """Of each row, the fewest tokens to `done`, the end token included."""
     start: int
     end_tokens: tuple[int, ...]
     fill_token: int
+    families: Families | None = None
 
     @property
     def done(self) -> int:
-        """The state after the end: the last one."""
-        return len(self.next_SK) - 1
+        """The state after the end: the last one that is in no family."""
+        return len(self.next_SK) - 1 if self.families is None else int(self.families.begin_F[0]) - 1
+
+    @property
+    def states(self) -> int:
+        return len(self.next_SK) if self.families is None else self.families.states
 
     @property
     def vocab_size(self) -> int:
@@ -50,36 +90,39 @@ class TokenAutomaton:
     @property
     def shortest(self) -> int:
         """Tokens of the shortest valid output, the end token included."""
-        return int(self.distance_S[self.start])
+        return self.distance(self.start)
 
     @cached_property
     def longest(self) -> int | None:
-        """Tokens of the longest valid output, the end token included; None where there is no longest."""
-        longest_S: dict[int, int] = {self.done: 0}
-        open_S: set[int] = set()
-        stack = [self.start]
-        followers = [np.unique(row[row >= 0]).tolist() for row in self.next_SK]
-        while stack:
-            state = stack[-1]
-            if state in longest_S:
-                stack.pop()
-                continue
-            open_S.add(state)
-            waiting = [after for after in followers[state] if after not in longest_S]
-            if open_S.intersection(waiting):
-                return None  # a way back: it can be gone again and again
-            if waiting:
-                stack += waiting
-                continue
-            longest_S[state] = 1 + max(longest_S[after] for after in followers[state])
-            open_S.discard(state)
-            stack.pop()
-        return longest_S[self.start]
+        """Tokens of the longest valid output, the end token included; None where there is no longest, or a counter
+        bounds it so that none of usual length meets it."""
+        if self.families is not None:
+            return None
+        source, kind = np.nonzero(self.next_SK >= 0)
+        target = self.next_SK[source, kind]
+        inner = source != self.done
+        height = heights(*distinct_pairs(source[inner], target[inner], self.states), self.states)[self.start]
+        return None if height == FAR else int(height)
 
     @cached_property
     def accepting_S(self) -> NDArray[np.bool_]:
-        """Where the text may end; `done` is among them."""
+        """Of each row, whether the text may end; `done` is among them."""
         return np.asarray(self.distance_S <= 1)
+
+    def distance(self, state: int) -> int:
+        """The fewest tokens from a state to `done`, the end token included."""
+        return int(self.distances(np.array([state]))[0])
+
+    def distances(self, state_N: NDArray[np.int64]) -> IntArray:
+        """The same of several states."""
+        return self.distance_S[state_N if self.families is None else self.families.rows(state_N)[0]]
+
+    def after(self, state: int) -> NDArray[np.int64]:
+        """The state that follows each class of tokens, or `REFUSED`."""
+        if self.families is None:
+            return self.next_SK[state].astype(np.int64)
+        (row,), (offset,) = self.families.rows(np.array([state]))
+        return self.next_SK[row] + self.families.moves_RK[row] * offset
 
     @cached_property
     def first_token_K(self) -> NDArray[np.int64]:
@@ -91,7 +134,7 @@ class TokenAutomaton:
         """The state after `tokens`, or `REFUSED`."""
         for token in tokens:
             kind = int(self.class_V[token]) if 0 <= token < len(self.class_V) else REFUSED
-            state = REFUSED if kind < 0 or state < 0 else int(self.next_SK[state, kind])
+            state = REFUSED if kind < 0 or state < 0 else int(self.after(state)[kind])
             if state < 0:
                 return REFUSED
         return state
@@ -100,8 +143,8 @@ class TokenAutomaton:
         """One of the shortest sequences from `state` to `done`, the end token included; of equals the lowest ids."""
         tokens = []
         while state != self.done:
-            row = self.next_SK[state]
-            nearer = np.flatnonzero((row >= 0) & (self.distance_S[row] == self.distance_S[state] - 1))
+            row = self.after(state)
+            nearer = np.flatnonzero((row >= 0) & (self.distances(row) == self.distance(state) - 1))
             kind = nearer[self.first_token_K[nearer].argmin()]
             tokens.append(int(self.first_token_K[kind]))
             state = int(row[kind])
@@ -124,7 +167,7 @@ class TokenAutomaton:
         table_SV = np.asarray(next_SV, dtype=np.int32)
         accepting_S = np.zeros(len(table_SV), dtype=np.bool_)
         accepting_S[list(accepting)] = True
-        next_SK, class_V = _distinct_columns(table_SV)
+        next_SK, class_V, _ = distinct_columns(table_SV)
         return cls.assemble(class_V, next_SK, accepting_S, start, tuple(end_tokens), fill_token)
 
     @classmethod
@@ -151,59 +194,51 @@ class TokenAutomaton:
             OptionError: no sequence of tokens is accepted.
         """
         fill = end_tokens[0] if fill_token is None else fill_token
-        states, classes = next_SK.shape
-        outside = sorted({fill, *end_tokens})
-        class_V = class_V.copy()
-        class_V[outside] = classes + np.arange(len(outside))
-        table = np.full((states + 1, classes + len(outside)), REFUSED, dtype=np.int32)
-        table[:states, :classes] = next_SK
-        for kind, token in enumerate(outside, start=classes):
-            table[:states, kind][accepting_S] = states if token in end_tokens else REFUSED
-            table[states, kind] = states if token == fill else REFUSED
-        table[:, np.bincount(class_V[class_V >= 0], minlength=table.shape[1]) == 0] = REFUSED
-
-        source, target = _pairs(table)
-        distance_S = _steps(target, source, states + 1, states)
-        kept = np.flatnonzero((_steps(source, target, states + 1, start) < FAR) & (distance_S < FAR))
+        states = len(next_SK)
+        table, class_V = with_ends(next_SK, class_V, accepting_S, end_tokens, fill, states)
+        source, kind = np.nonzero(table >= 0)
+        source, target = distinct_pairs(source, table[source, kind], states + 1)
+        distance_S = steps(target, source, states + 1, np.array([states]))
+        reached_S = steps(source, target, states + 1, np.array([start])) < FAR
+        kept = np.flatnonzero(reached_S & (distance_S < FAR))
         if distance_S[start] == FAR:
-            raise OptionError("the constraint allows no text that this vocabulary can spell")
+            raise OptionError(UNSPELLABLE)
         number = np.full(states + 2, REFUSED, dtype=np.int32)
         number[kept] = np.arange(len(kept))
-        merged, column_K = _distinct_columns(number[table[kept]])
+        merged, column_K, _ = distinct_columns(number[table[kept]])
         column_V = np.where(class_V >= 0, column_K[class_V], REFUSED).astype(np.int32)
         return cls(column_V, merged, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
 
 
-def _distinct_columns(table_SK: IntArray) -> tuple[IntArray, IntArray]:
-    """The columns that differ, in the order in which they first come, and of each column its place among them, or
-    `REFUSED` where it refuses everywhere."""
+def distinct_columns(table_SK: NDArray[np.integer]) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
+    """The columns that differ, in the order in which they first come; of each column its place among them, or
+    `REFUSED` where it refuses everywhere; and where each of them first came."""
     columns_KS = np.ascontiguousarray(table_SK.T)
-    number = {np.full(len(table_SK), REFUSED, dtype=np.int32).tobytes(): REFUSED}
+    number = {np.full_like(columns_KS[0], REFUSED).tobytes(): REFUSED}
     place_K = np.array([number.setdefault(row.tobytes(), len(number) - 1) for row in columns_KS], dtype=np.int32)
     _, firsts = np.unique(place_K[place_K >= 0], return_index=True)
-    return np.ascontiguousarray(table_SK[:, np.flatnonzero(place_K >= 0)[firsts]]), place_K
+    firsts = np.flatnonzero(place_K >= 0)[firsts]
+    return np.ascontiguousarray(table_SK[:, firsts]), place_K, firsts
 
 
-def _pairs(table_SK: IntArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """States and states that follow them, each pair once."""
-    source, kind = np.nonzero(table_SK >= 0)
-    first, second = np.divmod(np.unique(source * len(table_SK) + table_SK[source, kind]), len(table_SK))
-    return first, second
-
-
-def _steps(source: NDArray[np.int64], target: NDArray[np.int64], states: int, start: int) -> IntArray:
-    """The fewest steps from `start` to each state, breadth first."""
-    order = np.argsort(source, kind="stable")
-    begins = np.searchsorted(source[order], np.arange(states + 1))
-    followers = target[order]
-    steps_S = np.full(states, FAR, dtype=np.int32)
-    frontier = np.array([start])
-    step = 0
-    while len(frontier):
-        steps_S[frontier] = step
-        counts = begins[frontier + 1] - begins[frontier]
-        places = np.repeat(begins[frontier] - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        found = np.unique(followers[places])
-        frontier = found[steps_S[found] == FAR]
-        step += 1
-    return steps_S
+def with_ends(
+    next_RK: IntArray,
+    class_V: IntArray,
+    accepting_R: NDArray[np.bool_],
+    end_tokens: tuple[int, ...],
+    fill: int,
+    done: int,
+) -> tuple[IntArray, IntArray]:
+    """The table with a row for the state `done` behind the others and classes for what ends and fills, and the class
+    of each token."""
+    rows, classes = next_RK.shape
+    outside = sorted({fill, *end_tokens})
+    class_V = class_V.copy()
+    class_V[outside] = classes + np.arange(len(outside))
+    table = np.full((rows + 1, classes + len(outside)), REFUSED, dtype=np.int32)
+    table[:rows, :classes] = next_RK
+    for kind, token in enumerate(outside, start=classes):
+        table[:rows, kind][accepting_R] = done if token in end_tokens else REFUSED
+        table[rows, kind] = done if token == fill else REFUSED
+    table[:, np.bincount(class_V[class_V >= 0], minlength=table.shape[1]) == 0] = REFUSED
+    return table, class_V

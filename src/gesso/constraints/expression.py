@@ -1,7 +1,7 @@
 """Regular languages of texts, as trees.
 
-What a regular expression can say, and three things that it cannot: `Intersection`, `Joined` (optional parts with
-separators between those that are there) and `Multiples` (numbers that a number divides).
+What a regular expression can say, and four things that it cannot: `Intersection`, `Difference`, `Joined` (optional
+parts with separators between those that are there) and `Multiples` (numbers that a number divides).
 """
 
 from collections.abc import Iterable
@@ -72,6 +72,14 @@ class Intersection:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """The texts of the body that are none of what is removed; each is a text of its own to its anchors."""
+
+    body: "Expression"
+    removed: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
 class Whole:
     """The body, whose anchors refer to the ends of this and not of what is around it."""
 
@@ -85,7 +93,7 @@ class Multiples:
     divisor: int
 
 
-Expression = Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Whole | Multiples
+Expression = Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples
 
 NEVER: Expression = Union(())
 """No text at all."""
@@ -119,6 +127,11 @@ def intersection(*parts: Expression) -> Expression:
         return NEVER
     kept = tuple(dict.fromkeys(parts))
     return kept[0] if len(kept) == 1 else Intersection(kept)
+
+
+def difference(body: Expression, removed: Expression) -> Expression:
+    """The body without the texts of `removed`."""
+    return body if NEVER in (removed, body) else Difference(body, removed)
 
 
 def choices(options: Iterable[str]) -> Expression:

@@ -24,12 +24,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gesso.constraints.automaton import REFUSED, TokenAutomaton
+from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import TokenClasses
 from gesso.constraints.emissions import Emissions
-from gesso.constraints.scan import FloatArray, Scan
+from gesso.constraints.scan import FloatArray
 from gesso.constraints.segments import Segments
+from gesso.constraints.window import Window, Windows
 from gesso.errors import OptionError
+
+_CELLS = 1 << 20
+"""Weights of pairs, of several positions, that are held at a time in log space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +64,22 @@ class Lattice:
     def __init__(self, automaton: TokenAutomaton, device: torch.device | str = "cpu") -> None:
         self.automaton = automaton
         self.device = torch.device(device)
-        states, classes = automaton.next_SK.shape
-        source, kind = np.nonzero(automaton.next_SK != REFUSED)
-        target = automaton.next_SK[source, kind].astype(np.int64)
-        pairs, pair = np.unique(source * states + target, return_inverse=True)
-        self._source, self._target = np.divmod(pairs, states)
-        sets = np.split(kind[np.argsort(pair, kind="stable")], np.bincount(pair).cumsum()[:-1])
-        number: dict[bytes, int] = {}
-        self._set = np.array([number.setdefault(kinds.tobytes(), len(number)) for kinds in sets])
-        kind_E = np.concatenate([np.frombuffer(kinds, dtype=kind.dtype) for kinds in number])
-        set_E = np.repeat(np.arange(len(number)), [len(kinds) // kind.itemsize for kinds in number])
+        self._windows = windows = Windows(automaton)
+        classes, kind_E, set_E = automaton.next_SK.shape[1], windows.kind_E, windows.set_E
 
-        member_LK = np.zeros((len(number), classes))
+        member_LK = np.zeros((windows.sets, classes))
         member_LK[set_E, kind_E] = 1.0
         self._member_LK = torch.from_numpy(member_LK).to(self.device)
         self._member_of_set = member_LK > 0
         self._kind_of_E, self._begins_L = kind_E, np.unique(set_E, return_index=True)[1]
 
         self._classes = Segments(automaton.class_V, classes, self.device)
-        self._sets = Segments(set_E, len(number), self.device)
+        self._sets = Segments(set_E, windows.sets, self.device)
         self._kinds = Segments(kind_E, classes, self.device)
-        self._pairs_of_set = Segments(self._set, len(number), self.device)
-        self._kind_E, self._set_E, self._source_P, self._target_P, self._column_V = (
+        self._kind_E, self._set_E, self._column_V = (
             torch.from_numpy(places).to(self.device)
-            for places in (
-                kind_E, set_E, self._source, self._target, np.where(automaton.class_V < 0, classes, automaton.class_V)
-            )
-        )  # fmt: skip
-        self._scan = Scan(self._source, self._target, self._set, states)
+            for places in (kind_E, set_E, np.where(automaton.class_V < 0, classes, automaton.class_V))
+        )
 
     @cached_property
     def token_classes(self) -> TokenClasses:
@@ -102,6 +94,8 @@ class Lattice:
     def prepare(self) -> None:
         """Make the tables that else are made when they are first asked for: its size is final then."""
         _ = self.token_classes, self.class_V
+        if self.automaton.families is None:
+            self._windows.whole.prepare()
 
     def emissions(self, log_p_RV: Tensor) -> Emissions:
         """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
@@ -122,59 +116,85 @@ class Lattice:
         Raises:
             OptionError: no canvas is valid: it is too short, or pins contradict the constraint.
         """
-        automaton = self.automaton
         starts = [start] if isinstance(start, int) else sorted(start)
-        first_S = np.full(len(automaton.next_SK), -math.inf)
-        first_S[starts] = 0.0
-        last_S = np.zeros_like(first_S) if budget is None else np.where(automaton.distance_S <= budget, 0.0, -math.inf)
+        window, firsts = self._windows.window(starts, len(emissions.best))
+        first_S, last_S = window.first(firsts), window.last(budget)
 
         best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
         best_CL = np.maximum.reduceat(best_CK.take(self._kind_of_E, axis=1), self._begins_L, axis=1)
-        ahead_CS = self._scan.best(best_CL, last_S)
+        member_LK = self._member_of_set
+        if not window.whole:
+            best_CL, member_LK = best_CL[:, window.set_L], member_LK[window.set_L]
+        ahead_CS = window.scan.best(best_CL, last_S)
         if (first_S + ahead_CS[0]).max() == -math.inf:
             raise OptionError(self._why_none(len(best_CL), starts, budget))
-        best = _Best(best_CK, token_CK, best_CL, self._member_of_set)
-        sets, end = self._scan.trace(best_CL, ahead_CS, starts[int(ahead_CS[0, starts].argmax())], best.lowest)
+        best = _Best(best_CK, token_CK, best_CL, member_LK)
+        likeliest = int(ahead_CS[0, firsts].argmax())
+        sets, end = window.scan.trace(best_CL, ahead_CS, firsts[likeliest], best.lowest)
         canvas = best.tokens(sets)
+        end = end if window.whole else self.automaton.advance(starts[likeliest], canvas.tolist())
         canvas_C = torch.from_numpy(canvas).to(self.device)
         if canvas_only:
             nothing = torch.full_like(emissions.total, math.nan)
             return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
 
-        plain = self._plain(emissions.total, first_S, last_S)
-        factor_CK, log_total = self._in_log_space(emissions.total, first_S, last_S) if plain is None else plain
+        plain = self._plain(window, emissions.total, first_S, last_S)
+        factor_CK, log_total = self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain
         log_share_CK = factor_CK + emissions.total
         share_CK = log_share_CK.exp()
         inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
         entropy_C = (share_CK * inside).sum(dim=-1).clamp_(min=0.0).float()
         return Posterior(factor_CK, entropy_C, log_total, canvas_C, end, self._column_V)
 
-    def _plain(self, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray) -> tuple[Tensor, float] | None:
+    def _plain(
+        self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray
+    ) -> tuple[Tensor, float] | None:
         """Log factors and log total by plain products, every position scaled; None where too much underflows."""
         top_C1 = total_CK.amax(dim=-1, keepdim=True)
         weight_CL = ((total_CK - top_C1).exp_() @ self._member_LK.T).cpu().numpy()
-        found = self._scan.shares(weight_CL, first_S, last_S)
+        if not window.whole:
+            weight_CL = weight_CL[:, window.set_L]
+        found = window.scan.shares(weight_CL, first_S, last_S)
         if found is None:
             return None
         share_CL, log_total = found
         each_CL = np.divide(share_CL, weight_CL, out=np.zeros_like(share_CL), where=weight_CL > 0)
-        factor_CK = torch.from_numpy(each_CL).to(self.device) @ self._member_LK
+        factor_CK = torch.from_numpy(self._in_all_sets(window, each_CL, 0.0)).to(self.device) @ self._member_LK
         return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum())
 
-    def _in_log_space(self, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray) -> tuple[Tensor, float]:
+    def _in_log_space(
+        self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray
+    ) -> tuple[Tensor, float]:
         total_CL = self._sets.logsumexp(total_CK.index_select(1, self._kind_E)).cpu().numpy()
-        before_CS, behind_CS = self._scan.sums(total_CL, first_S, last_S)
+        if not window.whole:
+            total_CL = total_CL[:, window.set_L]
+        before_CS, behind_CS = window.scan.sums(total_CL, first_S, last_S)
         log_total = float(np.logaddexp.reduce(first_S + behind_CS[0]))
-        return self._factors(before_CS, behind_CS) - log_total, log_total
+        return self._factors(window, before_CS, behind_CS) - log_total, log_total
 
-    def _factors(self, before_CS: FloatArray, behind_CS: FloatArray) -> Tensor:
+    def _factors(self, window: Window, before_CS: FloatArray, behind_CS: FloatArray) -> Tensor:
         """Log weight of everything around one class at one position, [C, K]."""
-        before, behind = torch.from_numpy(before_CS).to(self.device), torch.from_numpy(behind_CS).to(self.device)
-        around_CP = before[:-1].index_select(1, self._source_P).add_(behind[1:].index_select(1, self._target_P))
-        return self._kinds.logsumexp(self._pairs_of_set.logsumexp(around_CP).index_select(1, self._set_E))
+        around_CL = np.empty((len(before_CS) - 1, len(window.set_L)))
+        # A part of the positions at a time: there may be a hundred thousand pairs.
+        stride = max(1, _CELLS // len(window.source_P))
+        for begin in range(0, len(around_CL), stride):
+            part = slice(begin, begin + stride)
+            around_CP = before_CS[:-1][part].take(window.source_P, axis=1)
+            around_CP += behind_CS[1:][part].take(window.target_P, axis=1)
+            around_CL[part] = window.pairs_of_set.logsumexp(torch.from_numpy(around_CP)).numpy()
+        all_CL = torch.from_numpy(self._in_all_sets(window, around_CL, -math.inf)).to(self.device)
+        return self._kinds.logsumexp(all_CL.index_select(1, self._set_E))
+
+    def _in_all_sets(self, window: Window, value_CL: FloatArray, nothing: float) -> FloatArray:
+        """Values of a window's sets as those of all sets."""
+        if window.whole:
+            return value_CL
+        every_CL = np.full((len(value_CL), self._windows.sets), nothing)
+        every_CL[:, window.set_L] = value_CL
+        return every_CL
 
     def _why_none(self, width: int, starts: list[int], budget: int | None) -> str:
-        needed = int(self.automaton.distance_S[starts].min())
+        needed = int(self.automaton.distances(np.array(starts)).min())
         if budget is not None and needed > width + budget:
             return f"nothing that short satisfies the constraint: it takes {needed} tokens, {width + budget} are left"
         return "no text satisfies the constraint together with the tokens that are given or excluded"

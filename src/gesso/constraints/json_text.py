@@ -143,11 +143,16 @@ def multiples(divisor: int) -> Expression:
 
 def _naturals(low: int, high: int) -> Expression:
     options = []
+    whole: list[int] = []
     for digits in range(len(str(low)), len(str(max(high, 0))) + 1):
-        first = max(low, 10 ** (digits - 1) if digits > 1 else 0)
-        last = min(high, 10**digits - 1)
-        if first <= last:
+        smallest, largest = 10 ** (digits - 1) if digits > 1 else 0, 10**digits - 1
+        first, last = max(low, smallest), min(high, largest)
+        if digits > 1 and (first, last) == (smallest, largest):
+            whole.append(digits)
+        elif first <= last:
             options.append(_between(str(first), str(last)))
+    if whole:
+        options.append(sequence(_digits(ord("1"), ord("9")), repeat(_DIGIT, whole[0] - 1, whole[-1] - 1)))
     return union(options)
 
 

@@ -1,8 +1,15 @@
-"""A nondeterministic automaton over bytes while it is put together."""
+"""A nondeterministic automaton over bytes while it is put together, with counters.
+
+A counted repetition is a *region* of states that share one counter: its body stands there once, and steps without a
+byte enter the region (the counter is 0), count, go on or leave while the counter is within bounds. States of no
+region are in region 0. Regions do not nest. What is built while `inside` a region belongs to it.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-from gesso.constraints import charset
+from gesso.constraints import budget, charset
 from gesso.constraints.expression import Anchor, Chars, Expression, Multiples, Text
 from gesso.constraints.placeholders import encode
 from gesso.errors import OptionError
@@ -10,9 +17,57 @@ from gesso.errors import OptionError
 MAX_GRAPH = 400_000
 """States."""
 
+ENTER, COUNT, WHILE, LEAVE = range(4)
+"""Kinds of a counter's steps: set it to 0; add 1; go on, or leave the region, while it is within bounds."""
+NO_COUNT = -1
+
+
+@dataclass(slots=True)
+class Region:
+    """The states of one counter."""
+
+    key: int
+    """What it was built for, to spell that out where the counter turns out to be ambiguous."""
+    most: int
+    """The greatest count."""
+    least_bytes: int
+    """Of the text between two counts."""
+    starts: list[int] = field(default_factory=lambda: [0])
+    """Counts from which on other steps are open than just below."""
+
+    def interval(self, count: int) -> tuple[int, int]:
+        """The first and last of the counts around `count` for which the same steps are open."""
+        low, high = 0, self.most
+        for start in self.starts:
+            if start <= count:
+                low = max(low, start)
+            else:
+                high = min(high, start - 1)
+        return low, high
+
+
+class AmbiguousCountError(Exception):
+    """Two counts are possible after one text, so that a counter cannot tell them: their regions must be spelled out."""
+
+    def __init__(self, keys: set[int]) -> None:
+        super().__init__(keys)
+        self.keys = keys
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """States after a text, and the counter of those that are in a region."""
+
+    states: frozenset[int]
+    region: int = 0
+    count: int = NO_COUNT
+    entered: bool = False
+    """Whether the region was entered just now."""
+
 
 class Graph:
-    """States with edges for ranges of bytes, free steps, and free steps at the begin or the end of the text only."""
+    """States with edges for ranges of bytes, free steps, free steps at the begin or end of the text only, and a
+    counter's steps."""
 
     def __init__(self) -> None:
         self.edges: list[list[tuple[int, int, int]]] = []
@@ -20,7 +75,12 @@ class Graph:
         self.free: list[list[int]] = []
         self.free_at: dict[bool, dict[int, list[int]]] = {False: {}, True: {}}
         """Keyed by whether it is at the end, else at the begin, then by state."""
-        self._closed: dict[int, frozenset[int]] = {}
+        self.steps: dict[int, list[tuple[int, int, int, int]]] = {}
+        """A counter's, of each state: kind, the state that follows, least and greatest count."""
+        self.region: list[int] = []
+        self.regions: list[Region] = [Region(0, 0, 1)]
+        self.inside = 0
+        self._closed: dict[int, tuple[frozenset[int], bool]] = {}
 
     def add(self) -> int:
         """A new state.
@@ -30,12 +90,15 @@ class Graph:
         """
         if len(self.edges) >= MAX_GRAPH:
             raise OptionError(f"the constraint is too large: spelled out it has more than {MAX_GRAPH} parts")
+        if not len(self.edges) % 1024:
+            budget.current().check()
         self.edges.append([])
         self.free.append([])
+        self.region.append(self.inside)
         return len(self.edges) - 1
 
     def link(self, source: int, target: int) -> None:
-        """A free step."""
+        """A free step; not from region to region."""
         self.free[source].append(target)
 
     def step(self, source: int) -> int:
@@ -50,6 +113,18 @@ class Graph:
         for source in sources:
             self.link(source, target)
         return target
+
+    def add_region(self, key: int, most: int, least_bytes: int) -> int:
+        """A new counter."""
+        self.regions.append(Region(key, most, least_bytes))
+        return len(self.regions) - 1
+
+    def count(self, kind: int, source: int, target: int, low: int = 0, high: int = 0) -> None:
+        """A counter's step."""
+        self.steps.setdefault(source, []).append((kind, target, low, high))
+        if kind in (WHILE, LEAVE):
+            region = self.regions[self.region[source]]
+            region.starts += [start for start in (low, high + 1) if 0 < start <= region.most]
 
     def add_text(self, text: str, source: int) -> int:
         """Put a text behind `source`; return the state behind it."""
@@ -77,7 +152,7 @@ class Graph:
     def _add_chars(self, chars: charset.CharSet, source: int) -> int:
         target = self.add()
         tails: dict[tuple[charset.ByteRange, ...], int] = {(): target}
-        for spelling in charset.utf8(chars):
+        for spelling in _spellings(chars):
             for place in range(len(spelling) - 1, 0, -1):
                 if spelling[place:] not in tails:
                     tails[spelling[place:]] = state = self.add()
@@ -94,21 +169,54 @@ class Graph:
                 self.edges[state].append((byte, byte, rests[(10 * rest + digit) % divisor]))
         return self.step(rests[0])
 
-    def closure(self, states: Iterable[int], at_begin: bool = False, at_end: bool = False) -> frozenset[int]:
-        """All states that free steps lead to from `states`."""
-        if not (at_begin or at_end):
-            return frozenset().union(*map(self._close, states))
-        extra = [self.free_at[kind] for kind, applies in ((False, at_begin), (True, at_end)) if applies]
-        found = set(states)
-        left = list(found)
-        while left:
-            state = left.pop()
-            for targets in (self.free[state], *(free.get(state, ()) for free in extra)):
-                left += [target for target in targets if target not in found]
-                found.update(targets)
-        return frozenset(found)
+    def closure(
+        self, states: Iterable[int], count: int = NO_COUNT, at_begin: bool = False, at_end: bool = False
+    ) -> Closed:
+        """All states that steps without a byte lead to from `states`.
 
-    def _close(self, state: int) -> frozenset[int]:
+        Args:
+            count: the counter of those of `states` that are in a region.
+
+        Raises:
+            AmbiguousCountError: not all states of regions agree on it.
+        """
+        if not (at_begin or at_end):
+            known = [self._close(state) for state in states]
+            if not any(counts for _, counts in known):
+                return Closed(frozenset().union(*(found for found, _ in known)))
+        extra = [self.free_at[kind] for kind, applies in ((False, at_begin), (True, at_end)) if applies]
+        seen: dict[int, tuple[int, bool]] = {}
+        waiting = [(state, count if self.region[state] else NO_COUNT, False) for state in states]
+        while waiting:
+            state, at, entered = waiting.pop()
+            if (before := seen.get(state)) is not None:
+                if before != (at, entered):
+                    raise AmbiguousCountError({self.regions[self.region[state]].key})
+                continue
+            seen[state] = at, entered
+            waiting += [(target, at, entered) for target in self.free[state]]
+            for free in extra:
+                waiting += [(target, at, entered) for target in free.get(state, ())]
+            for kind, target, low, high in self.steps.get(state, ()):
+                if kind == ENTER:
+                    waiting.append((target, 0, True))
+                elif kind == COUNT:
+                    waiting.append((target, at + 1, entered))
+                elif low <= at <= high:
+                    waiting.append((target, at, entered) if kind == WHILE else (target, NO_COUNT, False))
+        kept = frozenset(state for state in seen if self._says(state))
+        counted = {(self.region[state], *seen[state]) for state in kept if self.region[state]}
+        if len(counted) > 1:
+            raise AmbiguousCountError({self.regions[region].key for region, _, _ in counted})
+        return Closed(kept, *counted.pop()) if counted else Closed(kept)
+
+    def _says(self, state: int) -> bool:
+        """Whether a state is more than a way to others."""
+        leads = bool(self.free[state]) or state in self.steps
+        return bool(self.edges[state]) or not leads or state in self.free_at[True]
+
+    def _close(self, state: int) -> tuple[frozenset[int], bool]:
+        """What free steps lead to, and whether a counter is among it."""
         if state not in self._closed:
             found, left = {state}, [state]
             while left:
@@ -116,7 +224,11 @@ class Graph:
                     if target not in found:
                         found.add(target)
                         left.append(target)
-            # States that only lead on freely say nothing of their own.
-            kept = {s for s in found if self.edges[s] or not self.free[s] or s in self.free_at[True]}
-            self._closed[state] = frozenset(kept)
+            counts = any(self.region[s] or s in self.steps for s in found)
+            self._closed[state] = frozenset(filter(self._says, found)), counts
         return self._closed[state]
+
+
+@lru_cache(maxsize=512)
+def _spellings(chars: charset.CharSet) -> tuple[tuple[charset.ByteRange, ...], ...]:
+    return tuple(charset.utf8(chars))

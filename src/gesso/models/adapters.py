@@ -26,7 +26,7 @@ from gesso.models.saving import write_safetensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -61,7 +61,9 @@ def targets(model: DiffusionGemma, config: LoraConfig) -> list[str]:
     for pattern in config.targets:
         found = [name for name in names if fnmatchcase(name, pattern)]
         if not found:
-            raise OptionError(f"the target {pattern!r} matches no layer; layers are called such as {names[0]}")
+            raise OptionError(
+                f"the target {pattern!r} matches no layer; layers are called such as {names[0]}", option="target"
+            )
         chosen |= dict.fromkeys(found)
     return [name for name in names if name in chosen]
 

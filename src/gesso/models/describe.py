@@ -9,6 +9,8 @@ from gesso.config import ModelConfig
 from gesso.generation import STRATEGIES, GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.models.vision_config import read_vision_config
+from gesso.models.vision_loading import has_vision
 from gesso.options import options_of
 
 
@@ -26,6 +28,13 @@ def parameters(config: ModelConfig) -> tuple[int, int]:
 def folder_bytes(folder: Path) -> int:
     """Bytes of the weights in a folder."""
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def _vision(folder: Path, config: ModelConfig) -> str:
+    if not has_vision(folder):
+        return "described, without weights: text only" if config.vision_config else "none"
+    tower = read_vision_config(config.vision_config or {})
+    return f"{tower.num_hidden_layers} layers, {tower.hidden_size} wide"
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -50,7 +59,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "max_denoising_steps": defaults.max_denoising_steps,
         **_strategies(defaults),
         "bf16_bytes": 2 * total,
-        "vision": "described, not read" if config.vision_config else "none",
+        "vision": _vision(folder, config),
     }
 
 

@@ -113,7 +113,7 @@ class DiffusionGemma(nn.Module):
             max_write_len: the most tokens that will be written at once, where it is known: a chunk or a canvas.
         """
         if batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, got {batch_size}")
+            raise OptionError(f"batch_size must be at least 1, got {batch_size}", option="batch_size")
         return KVCache(
             [SequenceCache(self.config, self.dtype, self.device, max_seq_len, max_write_len) for _ in range(batch_size)]
         )

@@ -15,13 +15,15 @@ from torch import Tensor
 from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
-from gesso.models import hf_config, hf_generation_config, modelopt
+from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import QLORA, Quantization, read_quantization, replace_layers
+from gesso.models.quantization import modelopt
+from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
 from gesso.nn.host_memory import keep_freed_memory
-from gesso.nn.quantized import Format, quantized_tensors
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.layers import quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
 SINGLE = "model.safetensors"

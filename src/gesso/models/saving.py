@@ -18,9 +18,11 @@ from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import DTYPES, OWN_DEFAULTS, SINGLE, weight_files
-from gesso.models.quantization import refuse_quantized
+from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, open_file
+from gesso.models.vision_loading import described, vision_tensors
+from gesso.models.vision_tower import VisionModel
 
 SHARD_BYTES = 5 * 10**9
 _OWN_FILE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
@@ -33,6 +35,7 @@ def save_folder(
     dtype: str = "float32",
     generation: GenerationConfig | None = None,
     source: Path | None = None,
+    vision: VisionModel | None = None,
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
 ) -> None:
@@ -40,14 +43,15 @@ def save_folder(
 
     Args:
         source: the folder the model came from: its vision weights, tokenizer and template are carried over.
+        vision: a tower and projector that take the place of the source's; written in `dtype`.
         gather: what makes a whole tensor of one that lies in parts on several processes. All of them call this
             function, with the same model; only one `writes`.
 
     Raises:
-        OptionError: the model is quantized.
+        OptionError: the model is quantized, or `vision` is for a text model of another width.
     """
     refuse_quantized(model, "writing a checkpoint")
-    config, kind = model.config, DTYPES[dtype]
+    config, kind = described(model.config, vision), DTYPES[dtype]
     if writes:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", hf_config.write_config(config, dtype))
@@ -61,8 +65,8 @@ def save_folder(
             copy_text_files(source, folder)
     tensors = model.state_dict()
     shards = _shards(tensors, kind)
-    vision = dict(_vision(source)) if source is not None and writes else {}
-    count = len(shards) + bool(vision)
+    images = dict(_vision(vision, source, kind)) if writes else {}
+    count = len(shards) + bool(images)
     files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     for file, shard in zip(files, shards, strict=False):
         part: dict[str, Tensor] = {}
@@ -75,11 +79,11 @@ def save_folder(
             write_tensors(folder / file, part)
     if not writes:
         return
-    if vision:
-        write_tensors(folder / files[-1], vision)
+    if images:
+        write_tensors(folder / files[-1], images)
     if count > 1:
         names = {hf_name: files[i] for i, shard in enumerate(shards) for name in shard for hf_name in _hf_names(name)}
-        names |= dict.fromkeys(vision, files[-1])
+        names |= dict.fromkeys(images, files[-1])
         total = sum((folder / file).stat().st_size for file in files)
         write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
     _remove_stale(folder, files)
@@ -121,8 +125,13 @@ def _hf_names(name: str) -> list[str]:
     return [to_hf(name)] if copy is None else [to_hf(name), copy]
 
 
-def _vision(source: Path) -> Iterator[tuple[str, Tensor]]:
-    for name, path in weight_files(source).items():
+def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a tower by their published names, or else those of the source, as they are stored."""
+    if vision is not None:
+        for name, tensor in vision_tensors(vision).items():
+            yield name, tensor.to("cpu", kind).contiguous()
+        return
+    for name, path in (weight_files(source) if source else {}).items():
         if name.startswith(VISION_PREFIXES):
             with open_file(path) as file:
                 yield name, file.get_tensor(name)

@@ -1,14 +1,16 @@
 """The vision tower of a checkpoint folder into a `VisionModel`, and back into tensors of published names."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gesso.errors import CheckpointError
+from gesso.config import ModelConfig
+from gesso.errors import CheckpointError, ConfigError, OptionError
 from gesso.models.loading import pick_device, pick_dtype, read_model_config, weight_files
 from gesso.models.tensors import open_checked
-from gesso.models.vision_config import read_vision_config
+from gesso.models.vision_config import read_vision_config, write_vision_config
 from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
 from gesso.models.vision_tower import VisionModel
 
@@ -55,6 +57,27 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> Visi
         loaded[name] = tensor.to(torch.float32 if ".std_" in name else kind)
     model.load_state_dict(loaded, strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def described(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
+    """The config of a text model that is saved with a tower; what describes the tower already stays as it was read.
+
+    Raises:
+        OptionError: the projector makes embeddings of another width.
+    """
+    if vision is None:
+        return config
+    width = vision.projector.projection.out_features
+    if width != config.hidden_size:
+        raise OptionError(
+            f"the vision tower makes embeddings of {width} numbers, the text model has {config.hidden_size}"
+        )
+    try:
+        if config.vision_config is not None and read_vision_config(config.vision_config) == vision.config:
+            return config
+    except ConfigError:
+        pass  # a description of no tower, as text-only checkpoints have
+    return replace(config, vision_config=write_vision_config(vision.config))
 
 
 def vision_tensors(model: VisionModel) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Linear maps by the faster of two libraries, with rows aligned so that none depends on its neighbours.
+"""Linear maps by the library that is fastest among those that keep a row's bits.
 
 On a CPU PyTorch hands fp32 matmuls to MKL, which on AMD processors uses half of the vector width; oneDNN, which
 PyTorch brings along too, uses all of it. Both add up in fp32. oneDNN has no gradient here, so training stays with
@@ -8,19 +8,12 @@ PyTorch itself.
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from gesso.nn.row_alignment import multiply_aligned
-
-_ONEDNN = (
-    torch.ops.mkldnn._linear_pointwise.default
-    if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    else None
-)
+from gesso.nn.row_alignment import Multiply, multiply_aligned
 
 SMALL = 1 << 15
-"""Weights of fewer numbers stay with PyTorch: there a call costs more than its arithmetic."""
-LONG = 512
-"""Weights of more input features do not: MKL cuts so long a sum by the number of rows."""
+"""Weights of fewer numbers go to PyTorch first: there a call of oneDNN costs more than its arithmetic."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -34,19 +27,31 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or x.dtype != weight.dtype
         or torch.is_autocast_enabled("cpu")
         or torch.compiler.is_compiling()
+        or is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers to measure
         or not x.numel()
     ):
         return F.linear(x, weight, bias)
-    large = weight.numel() >= SMALL or weight.shape[1] > LONG
-    if large and x.dtype == torch.float32 and _ONEDNN is not None:
-        return multiply_aligned(_by_onednn, x, weight, bias)
-    return multiply_aligned(F.linear, x, weight, bias)
+    if x.dtype != torch.float32:
+        return multiply_aligned(_NARROW, x, weight, bias)
+    return multiply_aligned(_FLOAT32 if weight.numel() < SMALL else _LARGE_FLOAT32, x, weight, bias)
 
 
 def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    assert _ONEDNN is not None
-    out: Tensor = _ONEDNN(x, weight, bias, "none", [], "")
+    out: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
     return out
+
+
+_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_FLOAT32: tuple[Multiply, ...] = (F.linear, _by_onednn) if _ONEDNN else (F.linear,)
+_LARGE_FLOAT32 = _FLOAT32[::-1]
+
+
+def _in_float32(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product of narrower numbers, rounded once at the end."""
+    return _LARGE_FLOAT32[0](x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
+
+
+_NARROW: tuple[Multiply, ...] = (F.linear, _in_float32)
 
 
 class Linear(nn.Linear):

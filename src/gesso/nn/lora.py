@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from gesso.nn.experts import Experts, Projection, mix_experts
 from gesso.nn.linear import linear
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 
 def _drawn(*shape: int, device: torch.device) -> nn.Parameter:

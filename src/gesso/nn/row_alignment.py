@@ -1,15 +1,14 @@
 """Row alignment: how many rows a CPU's matmul needs so that a row's result is the same bits whatever stands beside it.
 
-A matmul library picks its kernel by the number of rows, and kernels add up in different orders. From some multiple of
-rows on, every row's result is the same bits; which multiple depends on the library that a weight goes to (see
-`gesso.nn.linear`), the weight's shape and type, the processor and the threads. So it is measured, with random numbers,
-once for every shape that a process multiplies by, the first time that it does (some milliseconds for all of a small
-model): `row_plan`. A matmul of fewer rows than its plan asks for is filled up with copies of the last row.
+A matmul library picks its kernel by the number of rows, and shares rows among threads; kernels add up in different
+orders. With some libraries, from some multiple of rows on, every row's result is the same bits; with which, and from
+which multiple on, depends on the weight's shape and type, the processor and the threads. So it is measured, with random
+numbers, once for every shape that a process multiplies by, the first time that it does (`row_plan`; a tenth of a second
+for all of a small model). A matmul of fewer rows than its plan asks for is filled up with copies of the last row.
 
-Where no multiple keeps the bits (seen for bfloat16 without bfloat16 units, on three threads), the rows are multiplied
-in calls of one size instead. Matrices of more than `MEASURED` numbers are not measured: they get the largest multiple.
-Past about a thousand input features libraries cut the sum itself by the number of rows, and results are then the same
-but for rounding.
+Matrices of more than `MEASURED` numbers are not measured: they get the first library and the largest multiple. Past
+about a thousand input features libraries cut the sum itself by the number of rows, and results are then the same but
+for rounding.
 
 A whole pass is filled up to few rows (`align_rows`), because libraries compile a kernel for every number of rows that
 they meet and elementwise functions round otherwise where a thread's share ends inside a vector.
@@ -27,9 +26,16 @@ ALIGNMENTS = (4, 8, 16)
 and on any other device, in multiples of the last."""
 MEASURED = 1 << 21
 """Numbers of the largest weight that is measured: all rows tried of it are a GFLOP."""
-_COUNTS = (16, 32)
-"""Numbers of rows that must agree with `_REFERENCE` rows: few, because a library compiles a kernel for each."""
-_REFERENCE = 144
+_LIGHT = 1 << 15
+"""Numbers of a weight of which many rows are tried."""
+_ROWS, _LIGHT_ROWS = 144, 528
+"""Rows of the matmul that those of fewer rows are compared with."""
+_COUNTS, _LIGHT_COUNTS = (16, 32), (16, 32, 48, 80, 112, 160, 256)
+"""Numbers of rows that must agree with it: few, because oneDNN compiles a kernel for each."""
+_MOST = (None, 32, 16)
+"""Rows of a call at most, in the order in which they are tried: some libraries change their ways at larger numbers."""
+_STARTS = (0, 5, 11)
+"""Rows that calls begin with: a row's place in its call must not matter either."""
 
 Multiply = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """x [N, in], weight [out, in] and bias [out] or None -> [N, out]."""
@@ -37,51 +43,69 @@ Multiply = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How the rows of one matmul are grouped so that none depends on the others."""
+    """How to multiply by one kind of weight so that no row depends on the others."""
 
+    multiply: Multiply
     multiple: int
     """Fewer rows than `ALIGNMENTS[-1]` come in multiples of this."""
-    together: bool = True
-    """Whether any multiple of `ALIGNMENTS[-1]` rows may be multiplied in one call; if not, that many a call."""
+    most: int | None = None
+    """Rows of a call at most; None: any number."""
 
 
 @functools.cache
-@torch.no_grad()
 def row_plan(
-    multiply: Multiply,
+    candidates: tuple[Multiply, ...],
     shape: tuple[int, ...],
     dtype: torch.dtype,
     transposed: bool,
     biased: bool,
     threads: int,  # noqa: ARG001 - results depend on it
 ) -> RowPlan:
-    """The plan of a matmul by `multiply`, measured once in a process for each kind of weight.
+    """Measure a matmul, once in a process for each kind of weight.
+
+    The first candidate that keeps a row's bits is taken, if need be in calls of few rows. Where none does, rows are
+    multiplied by the first in calls of one size: then no row depends on how many there are, but it may on its place.
 
     Args:
+        candidates: ways to multiply, the preferred one first.
         shape: of the weight, [out, in].
         transposed: the weight is a transposed view of [in, out] in memory.
         threads: that PyTorch computes with.
     """
-    last = ALIGNMENTS[-1]
     if shape[0] * shape[1] > MEASURED:
-        return RowPlan(last)
+        return RowPlan(candidates[0], ALIGNMENTS[-1])
     weight, x = _cancelling(shape, dtype)
     if transposed:
         weight = weight.T.contiguous().T
     bias = weight[:, 0].contiguous() if biased else None
-    whole = multiply(x, weight, bias)
+    for multiply in candidates:
+        for most in _MOST:
+            if multiple := _least_multiple(multiply, x, weight, bias, most):
+                return RowPlan(multiply, multiple, most)
+    return RowPlan(candidates[0], ALIGNMENTS[-1], ALIGNMENTS[-1])
+
+
+def _least_multiple(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor | None, most: int | None) -> int | None:
+    """The least multiple of rows that keeps a row's bits in calls of at most so many; None where none does."""
+    whole, last = _multiply_calls(multiply, x, weight, bias, most), ALIGNMENTS[-1]
 
     def keeps(count: int, start: int = 0) -> bool:
         part = slice(start, start + count)
         return torch.equal(multiply(x[part].clone(), weight, bias), whole[part])
 
-    together = all(keeps(count) for count in _COUNTS) and keeps(last, start=_REFERENCE - last)
-    if not together:
-        return RowPlan(last, together=False)
+    counts = [n for n in (_LIGHT_COUNTS if len(x) == _LIGHT_ROWS else _COUNTS) if most is None or n <= most]
+    if not all(keeps(count, start) for count in counts for start in _STARTS):
+        return None
     for multiple in ALIGNMENTS[:-1]:
-        if all(keeps(count) for count in range(multiple, last, multiple)) and keeps(multiple, start=multiple):
-            return RowPlan(multiple)
-    return RowPlan(last)
+        if all(keeps(count, start) for count in range(multiple, last, multiple) for start in _STARTS):
+            return multiple
+    return last
+
+
+def _multiply_calls(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor | None, most: int | None) -> Tensor:
+    if most is None or len(x) <= most:
+        return multiply(x, weight, bias)
+    return torch.cat([multiply(part, weight, bias) for part in x.split(most)])
 
 
 def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -90,7 +114,8 @@ def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Ten
     outside, inside = shape
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(outside, inside, generator=generator).to(dtype)
-    x = torch.randn(_REFERENCE, inside, generator=generator).to(dtype)
+    rows = _LIGHT_ROWS if weight.numel() < _LIGHT else _ROWS
+    x = torch.randn(rows, inside, generator=generator).to(dtype)
     half = inside // 2
     order = torch.randperm(half, generator=generator)
     weight[:, half : 2 * half] = -weight[:, order]
@@ -98,23 +123,19 @@ def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Ten
     return weight, x
 
 
-def multiply_aligned(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`multiply` of rows on a CPU, [..., in] -> [..., out], grouped by their plan."""
+def multiply_aligned(candidates: tuple[Multiply, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight.T + bias of rows on a CPU, [..., in] -> [..., out], as their plan says; without gradients."""
     shape = weight.shape
-    plan = row_plan(
-        multiply, shape, weight.dtype, weight.stride(0) == 1 != shape[1], bias is not None, torch.get_num_threads()
-    )
+    transposed = weight.stride(0) == 1 != shape[1]
+    plan = row_plan(candidates, shape, weight.dtype, transposed, bias is not None, torch.get_num_threads())
     rows, last = x.numel() // shape[1], ALIGNMENTS[-1]
     fill = -rows % (plan.multiple if rows < last else last)
-    if not fill and (plan.together or rows == last):
-        return multiply(x, weight, bias)
+    if not fill and (plan.most is None or rows <= plan.most):
+        return plan.multiply(x, weight, bias)
     flat = x.reshape(rows, shape[1])
     if fill:
         flat = torch.cat((flat, flat[-1:].expand(fill, -1)))
-    if plan.together:
-        out = multiply(flat, weight, bias)
-    else:
-        out = torch.cat([multiply(part, weight, bias) for part in flat.split(last)])
+    out = _multiply_calls(plan.multiply, flat, weight, bias, plan.most)
     return out[:rows].view(*x.shape[:-1], shape[0])
 
 

@@ -5,7 +5,7 @@ and turns a distribution over tokens back into a hidden state. Scoring and mixin
 with K = V = the table, so one pass over chunks of the vocabulary with a running maximum gives the sample,
 the argmax, the entropy and the mixed embedding without ever holding the logits of a whole canvas.
 
-`gesso.nn.quantized_vocabulary` has the same over a table in few bits, so whoever reads the table asks for the `rows` of
+`gesso.nn.quant.vocabulary` has the same over a table in few bits, so whoever reads the table asks for the `rows` of
 tokens or for a `slab`.
 """
 

@@ -25,7 +25,7 @@ from gesso.options.kinds import (
     WordOrMapping,
 )
 from gesso.options.registry import Registry, Strategy, StrategyName
-from gesso.options.table import Option, checked, declare, option, options_of, unknown_option
+from gesso.options.table import Option, checked, declare, keyword, option, options_of, unknown_option
 
 __all__ = [
     "BiasMap",
@@ -49,6 +49,7 @@ __all__ = [
     "WordOrMapping",
     "checked",
     "declare",
+    "keyword",
     "option",
     "options_of",
     "unknown_option",

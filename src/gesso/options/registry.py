@@ -50,13 +50,15 @@ C = TypeVar("C", bound=type)
 class Registry(Generic[S]):
     """The strategies of one role, such as `sampler`."""
 
-    def __init__(self, role: str, package: str) -> None:
+    def __init__(self, role: str, package: str, label: str = "") -> None:
         """
         Args:
-            role: what they are called; the option that chooses one has this name.
+            role: name of the option that chooses one.
             package: every module in it is imported when a strategy is first asked for.
+            label: what they are called; `role` where it is empty.
         """
         self.role = role
+        self.label = label or role
         self._package = package
         self._classes: dict[str, type[S]] = {}
         self._default = ""
@@ -127,7 +129,7 @@ class Registry(Generic[S]):
             found: dict[str, Option] = {}
             for name in self.names:
                 for option, row in options_of(self._classes[name]).items():
-                    owner = f"{found[option].owner}, {name}" if option in found else f"{self.role} {name}"
+                    owner = f"{found[option].owner}, {name}" if option in found else f"{self.label} {name}"
                     found[option] = dataclasses.replace(found.get(option, row), owner=owner)
             self._options = found
         return self._options
@@ -160,8 +162,8 @@ class Registry(Generic[S]):
         owner = self.options()[option].owner if option in self.options() else None
         known = ", ".join(options_of(self.get(name))) or "none"
         whose = f"it belongs to {owner}" if owner else f"its options: {known}"
-        message = f"{option} is no option of the {self.role} {name}; {whose}"
-        return OptionError(message, option=option, hint=f"choose another {self.role}, or leave {option} out")
+        message = f"{option} is no option of the {self.label} {name}; {whose}"
+        return OptionError(message, option=option, hint=f"choose another {self.label}, or leave {option} out")
 
     def _load(self) -> None:
         if not self._loaded:

@@ -162,3 +162,8 @@ def checked(instance: Any) -> None:
 def unknown_option(name: str, known: Iterable[str]) -> OptionError:
     """The refusal of an option that does not exist."""
     return OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}", option=name)
+
+
+def keyword(flag: str) -> str:
+    """The keyword that a flag such as `--max-new-tokens` stands for."""
+    return flag.lstrip("-").replace("-", "_")

@@ -26,7 +26,8 @@ from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.experts import Experts, grouped
-from gesso.nn.quantized import QuantizedExperts, in_kernel
+from gesso.nn.quant.base import in_kernel
+from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
 
 Pass = Callable[[Tensor, Tensor], Tensor]

@@ -132,7 +132,7 @@ class ModelRunner:
     def prefill(self, batch: PrefillBatch) -> None:
         with self._lock:
             if any(item.spans for item in batch.items):
-                raise OptionError("embeddings: this model takes none, its prompts are tokens")
+                raise OptionError("embeddings: this model takes none, its prompts are tokens", option="embeddings")
             self._activate(batch.adapter)
             rows = [self._row(item.cache) for item in batch.items]
             sizes = [len(item.tokens) for item in batch.items]
@@ -243,7 +243,7 @@ class ModelRunner:
         """Compute with an adapter, or with none; a graph knows the weights it was captured with."""
         if self._switch is None:
             if adapter is not None:
-                raise OptionError(f"no adapter {adapter!r}; known: none")
+                raise OptionError(f"no adapter {adapter!r}; known: none", option="adapter")
         elif self._switch.activate(adapter):
             self._forget_graphs(adapter)
 

@@ -13,6 +13,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.context import Context
 from gesso.server.message_models import Messages
 from gesso.server.messages import template_messages
+from gesso.server.option_fields import field_of
 from gesso.server.schema import Strict, contradiction
 
 
@@ -25,7 +26,7 @@ class ChooseRequest(Strict):
     options: Annotated[
         list[Annotated[str, StringConstraints(min_length=1)]], Field(min_length=2, max_length=MOST_OPTIONS)
     ]
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    seed: Annotated[int, field_of("seed")] | None = None
     user: str | None = None
 
     @model_validator(mode="after")

@@ -12,7 +12,8 @@ from gesso.control.selection import Lines, Selection, selection_of
 from gesso.errors import OptionError, TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
-from gesso.server.errors import ApiError
+from gesso.server.errors import ApiError, said
+from gesso.server.option_fields import field_of
 from gesso.server.report import diffusion_report, usage
 from gesso.server.requests import Diffusion
 from gesso.server.responses import DiffusionReport, Usage
@@ -30,10 +31,10 @@ class EditRequest(Strict):
     instruction: Annotated[str, StringConstraints(min_length=1)]
     lines: str | Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
     match: Annotated[str, StringConstraints(min_length=1)] | None = None
-    strength: Annotated[float, Field(gt=0, le=1)] | None = None
+    strength: Annotated[float, field_of("strength")] | None = None
     context: Annotated[int, Field(ge=0)] | None = None
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    seed: Annotated[int, field_of("seed")] | None = None
+    max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     diffusion: Diffusion | None = None
     user: str | None = None
 
@@ -101,10 +102,10 @@ def edit_routes(context: Context) -> APIRouter:
                 http,
             )
         except (OptionError, TextError) as error:
-            # What the edit refuses begins with the field's name; the rest is the engine's.
-            name = "text" if isinstance(error, TextError) else str(error).split(maxsplit=1)[0].rstrip(":")
+            # An edit has fields of its own for some options, and a text where others have a prompt.
+            name = "text" if isinstance(error, TextError) else error.option
             if name in EditRequest.model_fields:
-                raise ApiError(400, str(error), param=name) from None
+                raise ApiError(400, said(error), param=name) from None
             raise
         answer = Edited(**context.head("edit", body.model), object="edit", **_outcome(result))
         return Response(answer.model_dump_json(), media_type="application/json")
@@ -114,8 +115,9 @@ def edit_routes(context: Context) -> APIRouter:
 
 def _options(body: EditRequest) -> dict[str, Any]:
     """The engine's options of an edit; what was not given is left out."""
-    diffusion = {} if body.diffusion is None else body.diffusion.model_dump(exclude=set(_OWN))
-    return {"seed": body.seed, "max_new_tokens": body.max_tokens, **diffusion}
+    diffusion = {} if body.diffusion is None else body.diffusion.options()
+    given = {name: value for name, value in diffusion.items() if name not in _OWN}
+    return {"seed": body.seed, "max_new_tokens": body.max_tokens, **given}
 
 
 def _outcome(result: EditResult) -> dict[str, Any]:

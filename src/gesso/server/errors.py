@@ -1,7 +1,6 @@
 """Every error in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, and what it says."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,27 +11,9 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
 
 from gesso.errors import ClosingError, EngineDeadError, QueueFullError, TextError, UserError
-from gesso.server.requests import Diffusion
+from gesso.server.option_fields import request_field
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
-
-_FIELDS = {
-    "max_new_tokens": "max_tokens",
-    **{
-        name: name
-        for name in ("temperature", "top_p", "top_k", "logit_bias", "thinking_budget", "seed", "stop", "tools")
-    },
-    "options": "options",
-    "tool_choice": "tool_choice",
-    "thinking": "chat_template_kwargs.enable_thinking",
-    "json_schema": "response_format",
-    "json_object": "response_format",
-    "regex": "structured_outputs.regex",
-    "choices": "structured_outputs.choice",
-    "grammar": "structured_outputs.grammar",
-    **{name: f"diffusion.{name}" for name in Diffusion.model_fields},
-}
-"""The engine's options and the request fields they come from."""
 
 _ABSENT = object()
 
@@ -85,9 +66,14 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
     if isinstance(error, ClosingError):
         return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
     if isinstance(error, TextError):
-        return ApiError(400, str(error), param="messages" if path.endswith("/chat/completions") else "prompt")
-    found = re.search(rf"\b({'|'.join(_FIELDS)})\b", str(error))
-    return ApiError(400, str(error), param=_FIELDS[found[1]] if found else None)
+        prompt = "messages" if path.endswith("/chat/completions") else "prompt"
+        return ApiError(400, said(error), param=request_field(error.option) or prompt)
+    return ApiError(400, said(error), param=request_field(error.option))
+
+
+def said(error: UserError) -> str:
+    """The message of an error with its hint."""
+    return str(error) if error.hint is None else f"{error}; {error.hint}"
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiError:

@@ -15,7 +15,7 @@ from gesso.control.job import Job
 from gesso.errors import OptionError, TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
-from gesso.server.errors import ApiError
+from gesso.server.errors import ApiError, said
 from gesso.server.fill_models import Extra, Filled, FilledPart, FillRequest, Infilled, InfillRequest, Timings
 from gesso.server.messages import sampling_options
 from gesso.server.requests import CompletionRequest
@@ -43,7 +43,7 @@ def fill_routes(context: Context) -> APIRouter:
             **body.model_dump(include={"seed", "temperature", "top_p", "top_k"}),
         }
         if body.diffusion is not None:
-            settings |= body.diffusion.model_dump(exclude={"draft_frames"})
+            settings |= body.diffusion.options()
         job = fill(
             context.service.engine,
             body.text,
@@ -137,8 +137,8 @@ async def _run(context: Context, job: Job[FillResult], http: HttpRequest, param:
     except TextError as error:
         raise ApiError(400, str(error), param=param) from None
     except OptionError as error:
-        if str(error).startswith("instruction"):
-            raise ApiError(400, str(error), param="instruction" if param == "text" else param) from None
+        if error.option == "instruction":
+            raise ApiError(400, said(error), param="instruction" if param == "text" else param) from None
         raise
 
 

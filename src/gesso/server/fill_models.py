@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
+from gesso.server.option_fields import field_of
 from gesso.server.requests import MAX_STOP, MAX_TEXT, Diffusion
 from gesso.server.schema import Strict, contradiction, only
 
@@ -21,12 +22,12 @@ class FillRequest(Strict):
     instruction: Text | None = None
     alternatives: Annotated[int, Field(ge=0, le=MAX_ALTERNATIVES)] = 3
     """How many other texts are told of each hole at most."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     """Of a hole without a length of its own."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, field_of("seed")] | None = None
+    temperature: Annotated[float, field_of("temperature")] | None = None
+    top_p: Annotated[float, field_of("top_p")] | None = None
+    top_k: Annotated[int, field_of("top_k")] | None = None
     user: str | None = None
     diffusion: Diffusion | None = None
 
@@ -99,10 +100,10 @@ class InfillRequest(Strict):
     """Most tokens; -1 leaves it to the model, 0 answers nothing."""
     n_indent: Annotated[int, Field(ge=0)] | None = None
     """The answer ends before its first line that is indented by less, the line of the cursor aside."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    temperature: Annotated[float, field_of("temperature")] | None = None
     top_k: Annotated[int, Field(ge=-1)] | None = None
     """-1 and 0 count all tokens."""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, field_of("top_p")] | None = None
     seed: Annotated[int, Field(ge=-1, lt=2**63)] | None = None
     """-1 draws a fresh one."""
     stop: Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)] | None = None

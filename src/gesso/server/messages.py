@@ -7,7 +7,8 @@ from pydantic_core import from_json
 
 from gesso.server.errors import ApiError
 from gesso.server.message_models import AssistantMessage, Message, NamedTool
-from gesso.server.requests import ChatRequest, Diffusion, ObjectFormat, Sampling, SchemaFormat
+from gesso.server.option_fields import rows_under
+from gesso.server.requests import ChatRequest, ObjectFormat, Sampling, SchemaFormat
 
 TOOL_CALL = "<|tool_call>"
 EFFORT = {"low": 0.25, "medium": 0.5, "high": 0.75}
@@ -65,19 +66,14 @@ def _arguments(text: str, path: str) -> dict[str, Any]:
 
 def sampling_options(request: Sampling) -> dict[str, Any]:
     """Collects the engine's options that both kinds of completion have; what was not given is left out."""
-    stop = (request.stop,) if isinstance(request.stop, str) else request.stop
-    bias = {int(token): value for token, value in (request.logit_bias or {}).items()}
-    diffusion = request.diffusion or Diffusion()
     options: dict[str, Any] = {
-        "max_new_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "top_k": request.top_k,
-        "seed": request.seed,
-        "stop": tuple(stop) if stop else None,
-        "logit_bias": bias or None,
-        **diffusion.model_dump(exclude={"draft_frames"}),
+        row.name: getattr(request, field) for field, row in rows_under("").items() if field in Sampling.model_fields
     }
+    stop, bias = request.stop, request.logit_bias or {}
+    options["stop"] = ((stop,) if isinstance(stop, str) else tuple(stop)) if stop else None
+    options["logit_bias"] = {int(token): value for token, value in bias.items()} or None
+    if request.diffusion is not None:
+        options |= request.diffusion.options()
     if (outputs := request.structured_outputs) is not None:
         options |= {
             "regex": outputs.regex,

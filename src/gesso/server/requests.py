@@ -4,14 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from gesso.generation import MOST_ROUNDS, CanvasWidths, Mode
+from gesso.generation import MOST_LOGPROBS, SAMPLING
 from gesso.server.message_models import Content, Messages, NamedTool, Tool
+from gesso.server.option_fields import field_of, rows_under, with_options
 from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
 
 MAX_CHOICES = 8
 MAX_PROMPTS = 32
 MAX_STOP = 16
-MAX_LOGPROBS = 20
 MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
@@ -20,26 +20,16 @@ MAX_CONSTRAINT = 2**16
 """Characters of a regular expression or a grammar."""
 
 
+@with_options(rows_under("diffusion."))
 class Diffusion(Strict):
-    """How the canvases are denoised; each field overrides the model's default."""
+    """How the canvases are denoised; each field overrides the model's default. The fields are the options that the
+    table puts here."""
 
-    max_denoising_steps: Annotated[int, Field(ge=1)] | None = None
-    entropy_bound: Annotated[float, Field(ge=0)] | None = None
-    t_min: Annotated[float, Field(ge=0)] | None = None
-    t_max: Annotated[float, Field(gt=0)] | None = None
-    stability_threshold: Annotated[int, Field(ge=0)] | None = None
-    confidence_threshold: Annotated[float, Field(ge=0)] | None = None
-    canvas_length: Annotated[int, Field(ge=1)] | None = None
-    start_canvas: Annotated[list[TokenId], Field(min_length=1)] | None = None
-    strength: Annotated[float, Field(gt=0, le=1)] | None = None
-    canvas: Annotated[list[TokenId | None], Field(min_length=1)] | None = None
-    canvas_width: CanvasWidths | None = None
-    stop_at_end: bool | None = None
-    verify: Annotated[int, Field(ge=0, le=MOST_ROUNDS)] | Literal["auto"] | None = None
-    verify_threshold: Annotated[float, Field(ge=0)] | None = None
-    mode: Mode | None = None
-    ignore_eos: bool | None = None
     draft_frames: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """The engine's options that were given."""
+        return self.model_dump(exclude={"draft_frames"}, exclude_none=True)
 
 
 class StreamOptions(Strict):
@@ -62,16 +52,14 @@ class StructuredOutputs(Strict):
         return self
 
 
+@with_options({name: row for name, row in rows_under("").items() if row.group == SAMPLING})
 class Sampling(Strict):
     """The fields of both kinds of completion."""
 
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
     stop: (
         Annotated[str, StringConstraints(min_length=1)]
@@ -144,9 +132,9 @@ class ChatRequest(Sampling):
     """A chat completion."""
 
     messages: Messages
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     tools: Annotated[list[Tool], Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
@@ -176,7 +164,7 @@ class ChatRequest(Sampling):
             raise contradiction("structured_outputs", "contradicts response_format")
         if (constrained or self.structured_outputs is not None) and self.tools and self.tool_choice != "none":
             raise contradiction("tools", "do not go with a constraint on the whole answer; set tool_choice to none")
-        if self.prediction is not None and self.diffusion is not None and self.diffusion.start_canvas is not None:
+        if self.prediction is not None and self.diffusion is not None and "start_canvas" in self.diffusion.options():
             raise contradiction("prediction", "contradicts diffusion.start_canvas")
         if self.top_logprobs is not None and not self.logprobs:
             raise contradiction("top_logprobs", "needs logprobs: true")
@@ -214,7 +202,7 @@ class CompletionRequest(Sampling):
     """A completion of text or tokens as they are, without the chat template."""
 
     prompt: Prompts
-    logprobs: Annotated[int, Field(ge=0, le=MAX_LOGPROBS)] | None = None
+    logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     suffix: str | None = None
     """What comes after the text that is to be found; an empty one is none."""
     echo: Annotated[bool | None, only(False, because="the prompt is not repeated; use /v1/tokenize")] = None

@@ -33,13 +33,13 @@ def listen(host: str, port: int) -> socket.socket:
         OptionError: the address is not this machine's, or taken.
     """
     if not 0 <= port < 2**16:
-        raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}")
+        raise OptionError(f"cannot listen at port {port}: ports are 0 to {2**16 - 1}", option="port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise OptionError(f"cannot listen at {host} port {port}: {reason}") from None
+        raise OptionError(f"cannot listen at {host} port {port}: {reason}", option="host") from None
 
 
 def address(listener: socket.socket) -> str:

@@ -50,11 +50,11 @@ class Sudoku(Task):
         weights = dict(_UNIFORM if clue_weights is None else clue_weights)
         wrong = [clues for clues in weights if not MIN_CLUES <= clues <= 80]
         if wrong:
-            raise OptionError(f"a Sudoku puzzle has {MIN_CLUES} to 80 clues, got {wrong[0]}")
+            raise OptionError(f"a Sudoku puzzle has {MIN_CLUES} to 80 clues, got {wrong[0]}", option="clues")
         if not weights or min(weights.values()) < 0 or sum(weights.values()) <= 0:
-            raise OptionError("clue_weights needs weights of at least 0 and one above 0")
+            raise OptionError("clue_weights needs weights of at least 0 and one above 0", option="clue_weights")
         if bases is not None and bases < 1:
-            raise OptionError(f"bases must be at least 1, got {bases}")
+            raise OptionError(f"bases must be at least 1, got {bases}", option="bases")
         self._clues = list(weights)
         self._weights = list(weights.values())
         self._bases = bases

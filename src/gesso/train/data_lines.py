@@ -50,13 +50,13 @@ class FileDataConfig:
 
     def __post_init__(self) -> None:
         if self.max_length < 2:
-            raise OptionError(f"max_length must be at least 2, got {self.max_length}")
+            raise OptionError(f"max_length must be at least 2, got {self.max_length}", option="max_length")
         if not 0 <= self.held_out < 0.5:
-            raise OptionError(f"held_out must be at least 0 and below 0.5, got {self.held_out}")
+            raise OptionError(f"held_out must be at least 0 and below 0.5, got {self.held_out}", option="held_out")
         if self.thinking not in ("keep", "strip"):
-            raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip")
+            raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip", option="thinking")
         if self.seed < 0:
-            raise OptionError(f"seed must be at least 0, got {self.seed}")
+            raise OptionError(f"seed must be at least 0, got {self.seed}", option="seed")
 
 
 class Record(Protocol):
@@ -172,7 +172,8 @@ class Text:
         canvas, longest = self.reader.model.canvas_length, self.reader.config.max_length
         if longest < canvas + 2:
             raise OptionError(
-                f"max_length {longest} is too short to cut text: {canvas + 2} holds one canvas, bos and eos"
+                f"max_length {longest} is too short to cut text: {canvas + 2} holds one canvas, bos and eos",
+                option="max_length",
             )
         return (longest - 2) // canvas * canvas
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import Quantization, replace_layers
+from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import vocabulary
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer

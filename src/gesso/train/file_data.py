@@ -95,7 +95,7 @@ class FileData:
             OptionError: options contradict each other.
         """
         if held_out_files and config.held_out:
-            raise OptionError("held_out and held_out_files exclude each other")
+            raise OptionError("held_out and held_out_files exclude each other", option="held_out")
         self._config = config
         self._reader = LineReader(tokenizer, template, model, stop_token_ids, config)
         self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}

@@ -40,13 +40,17 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:
-            raise OptionError(f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}")
+            raise OptionError(
+                f"method {self.method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method"
+            )
         if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
-            raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}")
+            raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}", option="epochs")
         if self.source_share is not None and not 0 <= self.source_share <= 1:
-            raise OptionError(f"source_share must be at least 0 and at most 1, got {self.source_share:g}")
+            raise OptionError(
+                f"source_share must be at least 0 and at most 1, got {self.source_share:g}", option="source_share"
+            )
         if self.learning_rate is not None and not self.learning_rate > 0:
-            raise OptionError(f"learning_rate must be above 0, got {self.learning_rate}")
+            raise OptionError(f"learning_rate must be above 0, got {self.learning_rate}", option="learning_rate")
 
 
 def finetune_recipe(
@@ -75,7 +79,10 @@ def finetune_recipe(
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
     model = read_model_config(folder)
     if data.max_length > model.max_position_embeddings:
-        raise OptionError(f"max_length {data.max_length} is past the model's {model.max_position_embeddings} positions")
+        raise OptionError(
+            f"max_length {data.max_length} is past the model's {model.max_position_embeddings} positions",
+            option="max_length",
+        )
     generation = read_generation_defaults(folder, model)
     examples = FileData(
         files,
@@ -90,7 +97,9 @@ def finetune_recipe(
     if steps is None:
         steps = math.ceil(plan.epochs * examples.report.examples / train.batch_size)
     if plan.source_share and not examples.report.changes:
-        raise OptionError("source_share is for pairs with a source, and no line to train on has one")
+        raise OptionError(
+            "source_share is for pairs with a source, and no line to train on has one", option="source_share"
+        )
     usual = SOURCE_SHARE if examples.report.changes else 0.0
     settings = dataclasses.replace(
         train,
@@ -100,7 +109,9 @@ def finetune_recipe(
         warmup_steps=math.ceil(plan.warmup_share * steps),
     )
     if settings.evaluate_every and not examples.report.held_out:
-        raise OptionError("evaluate_every needs held-out examples: give held_out or a held-out file")
+        raise OptionError(
+            "evaluate_every needs held-out examples: give held_out or a held-out file", option="evaluate_every"
+        )
     return Recipe(
         name=f"finetune-{plan.method}",
         model=model,

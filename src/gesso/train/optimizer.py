@@ -39,7 +39,7 @@ def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Op
     try:
         from torchao.optim import AdamW8bit  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
-        raise OptionError("optimizer adamw8bit needs torchao: pip install 'gesso[train]'") from None
+        raise OptionError("optimizer adamw8bit needs torchao: pip install 'gesso[train]'", option="optimizer") from None
     optimizer: torch.optim.Optimizer = AdamW8bit(groups, lr=0.0, betas=betas)
     return optimizer
 

@@ -31,7 +31,7 @@ def plot_losses(metrics: Path, picture: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("a plot needs matplotlib: pip install 'gesso[train]'") from None
+        raise OptionError("a plot needs matplotlib: pip install 'gesso[train]'", option="plot") from None
     records = read_metrics(metrics)
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     axes = figure.subplots()

@@ -10,7 +10,7 @@ from gesso.errors import CheckpointError
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
-from gesso.models.quantization import refuse_quantized
+from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig

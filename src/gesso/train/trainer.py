@@ -83,9 +83,13 @@ class _Run:
         self.recipe, self.out, self.group = recipe, out, group
         self.callback = callback if group.leads else TrainingCallback()
         if group.size > 1 and recipe.train.sample_every:
-            raise OptionError("samples on the way are made by one process only: leave out sample_every")
+            raise OptionError(
+                "samples on the way are made by one process only: leave out sample_every", option="sample_every"
+            )
         if group.size > 1 and recipe.train.optimizer == "muon":
-            raise OptionError("muon is for one process: it makes whole matrices orthogonal, and they lie in parts")
+            raise OptionError(
+                "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
+            )
         out.mkdir(parents=True, exist_ok=True)
         if group.leads:
             remove_leftovers(out)
@@ -222,7 +226,9 @@ class _Run:
         config = self.recipe.train
         conversations = self.recipe.data.evaluation(config.evaluation_examples)
         if not conversations:
-            raise OptionError("evaluate_every looks at held-out examples, and the data holds none out")
+            raise OptionError(
+                "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"
+            )
         generator = torch.Generator().manual_seed(config.seed)
         totals = torch.zeros(2)
         canvas_tokens = target_tokens = 0

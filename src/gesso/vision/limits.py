@@ -12,7 +12,7 @@ class ImageLimits:
     max_bytes: int = 32 * 2**20
     """Of the encoded file."""
     max_pixels: int = 64 * 10**6
-    """Width times height. Decoding takes up to about ten bytes a pixel."""
+    """Width times height. Decoding takes up to about a dozen bytes a pixel."""
 
     def __post_init__(self) -> None:
         if self.max_bytes < 1 or self.max_pixels < 1:

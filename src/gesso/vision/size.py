@@ -49,7 +49,9 @@ class TargetSize:
 def check_budget(budget: int) -> None:
     """Raises OptionError where the model was not trained on pictures of so many soft tokens."""
     if budget not in BUDGETS:
-        raise OptionError(f"an image may take {', '.join(map(str, BUDGETS))} soft tokens, not {budget!r}")
+        raise OptionError(
+            f"an image may take {', '.join(map(str, BUDGETS))} soft tokens, not {budget!r}", option="budget"
+        )
 
 
 def target_size(width: int, height: int, budget: int = DEFAULT_BUDGET, layout: PatchLayout = GEMMA4) -> TargetSize:

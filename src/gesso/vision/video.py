@@ -51,9 +51,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.fps, int | float) and 0 < self.fps < math.inf):
-            raise OptionError(f"fps must be a positive number, got {self.fps!r}")
+            raise OptionError(f"fps must be a positive number, got {self.fps!r}", option="fps")
         if not isinstance(self.max_frames, int) or self.max_frames < 1:
-            raise OptionError(f"max_frames must be a positive integer, got {self.max_frames!r}")
+            raise OptionError(f"max_frames must be a positive integer, got {self.max_frames!r}", option="max_frames")
 
     def times(self, duration: float) -> list[float]:
         """The moments of a clip of so many seconds: 0 first, all before its end, in order."""

@@ -32,4 +32,4 @@ class StoppingRule(Strategy, Protocol):
         return {}
 
 
-STOPPING_RULES: Registry[StoppingRule] = Registry("stopping", __name__)
+STOPPING_RULES: Registry[StoppingRule] = Registry("stopping", __name__, "stopping rule")

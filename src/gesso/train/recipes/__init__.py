@@ -33,5 +33,5 @@ def load_recipe(name: str) -> Recipe:
         OptionError: there is none.
     """
     if name not in RECIPES:
-        raise OptionError(f"no recipe {name!r}; known: {', '.join(sorted(RECIPES))}")
+        raise OptionError(f"no recipe {name!r}; known: {', '.join(sorted(RECIPES))}", option="recipe")
     return RECIPES[name]()

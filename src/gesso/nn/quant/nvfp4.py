@@ -1,9 +1,7 @@
-"""NVFP4 and FP8 as NVIDIA's modelopt stores them, read back inside the matmul: no hardware FP4 or FP8 is used.
+"""NVFP4 as NVIDIA's modelopt stores it, read back inside the matmul: no hardware FP4 is used.
 
-NVFP4: a weight is e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign bit), two a byte, the earlier feature in the low four
+A weight is e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign bit), two a byte, the earlier feature in the low four
 bits, times a scale in FP8 (e4m3) for 16 input features of a row, times one fp32 number for the matrix.
-
-FP8: a weight is e4m3 (magnitudes up to 448) times one fp32 number, for the matrix or for each row (output feature).
 """
 
 import functools
@@ -13,8 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gesso.nn.quant.fp8 import FP8_TOP
+
 GROUP = 16
-FP8_TOP = 448.0
 MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -58,25 +57,3 @@ class NVFP4:
         codes, scales, factors = parts  # a value times a scale has 6 bits: exact in bfloat16
         values = _pairs(codes.device, dtype)[codes.int()].flatten(-2).unflatten(-1, (-1, GROUP))
         return (values * scales.to(dtype)[..., None]).flatten(-2), factors
-
-
-@dataclass(frozen=True, slots=True)
-class FP8:
-    """See the top of this file. A matrix's one number is held once for every row."""
-
-    kernel: ClassVar[str] = "fp8"
-    parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
-
-    def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
-        return torch.empty(rows, columns, dtype=torch.float8_e4m3fn), torch.empty(rows, dtype=torch.float32)
-
-    def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """Scales as large as let the row's largest become 448."""
-        weight = weight.float()
-        scales = weight.abs().amax(dim=-1) / FP8_TOP
-        unit = weight / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
-        return unit.to(torch.float8_e4m3fn), scales
-
-    def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        codes, scales = parts  # every code is exact in bfloat16 and in float16
-        return codes.to(dtype), scales

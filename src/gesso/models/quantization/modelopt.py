@@ -21,12 +21,13 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from gesso.errors import CheckpointError
-from gesso.models.quantization import Quantization
+from gesso.models.quantization.plan import Quantization
 from gesso.models.state_dict_adapter import to_hf, to_hf_module
 from gesso.models.tensors import INDEX, check_copies, open_file
 from gesso.nn.experts import Experts
-from gesso.nn.modelopt import FP8, GROUP, NVFP4
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.nvfp4 import GROUP, NVFP4
 
 FILE = "hf_quant_config.json"
 CONFIG = "config.json: quantization_config"

@@ -15,10 +15,10 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
-from gesso.models.quantization import Quantization
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
 from gesso.models.saving import save_folder
-from gesso.nn.weight_only import Int8
+from gesso.nn.quant.integer import Int8
 
 SHAPE = Shape("sf", hidden=32, expert_size=16)
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]

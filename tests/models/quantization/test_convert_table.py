@@ -16,10 +16,10 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapters import attach, merge
 from gesso.models.loading import INDEX, load_folder, weight_files
-from gesso.models.quantization import Quantization
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
 from gesso.models.saving import save_folder
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.forward import losses

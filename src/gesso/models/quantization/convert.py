@@ -25,11 +25,12 @@ from gesso.models.loading import (
     stored_quantization,
     weight_files,
 )
-from gesso.models.quantization import Quantization, replace_layers, write_quantization
+from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, SLAB, check_copies, open_checked, open_file, sources
-from gesso.nn.quantized import Format, part_names, restore
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.layers import part_names
 
 Progress = Callable[[int, int], None]
 """Told the files written and those there will be."""
@@ -73,9 +74,9 @@ def quantize_folder(
         CheckpointError: a source that cannot be used, or is quantized already.
     """
     if chosen == Quantization():
-        raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized")
+        raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized", option="dense")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"--out {out} is there already and no empty folder: name another")
+        raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
     config = read_model_config(source)
     if stored_quantization(source) is not None:
         raise CheckpointError(f"{source} is quantized already: quantize the model it was made from")
@@ -181,4 +182,6 @@ def _check_space(
     place = next(parent for parent in out.absolute().parents if parent.exists())
     free = shutil.disk_usage(place).free
     if needed > free:
-        raise OptionError(f"--out {out} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free")
+        raise OptionError(
+            f"--out {out} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free", option="out"
+        )

@@ -17,9 +17,9 @@ MEASURE = """
 import sys, torch
 from pathlib import Path
 from gesso.models.loading import load_folder
-from gesso.models.quantization import Quantization
-from gesso.models.quantize import quantize_folder
-from gesso.nn.weight_only import Int4
+from gesso.models.quantization.plan import Quantization
+from gesso.models.quantization.convert import quantize_folder
+from gesso.nn.quant.integer import Int4
 torch.set_num_threads(1)
 
 def load(source, out):

@@ -15,17 +15,18 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
-from gesso.models import quantize
 from gesso.models.adapters import attach, merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import INDEX, load_folder, weight_files
-from gesso.models.quantization import Quantization, replace_layers
-from gesso.models.quantize import quantize_folder
+from gesso.models.quantization import convert
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.saving import save_folder
 from gesso.models.state_dict_adapter import to_hf
-from gesso.nn.quantized import Format, QuantizedExperts, QuantizedLinear, quantized_tensors, restore
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_tensors
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from models.test_describe import PUBLISHED
 
 SHAPE = Shape(layers="sf", hidden=64, mlp=96, head_dim=16, full_head_dim=32, expert_size=32, bias=True)
@@ -194,7 +195,7 @@ def test_folders_and_choices_that_cannot_be_are_refused(source: Path, tmp_path: 
     with pytest.raises(OptionError, match="vocabulary cannot be held in 4 bits: 64 input features"):
         quantize_folder(source, tmp_path / "out", Quantization(embedding=Int4(128)))
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(quantize.shutil, "disk_usage", lambda path: usage(10_000))
+    monkeypatch.setattr(convert.shutil, "disk_usage", lambda path: usage(10_000))
     with pytest.raises(OptionError, match=r"needs 0\.00 GB, and its disk has 0\.00 GB free"):
         quantize_folder(source, tmp_path / "out", CHOICES["int8"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
@@ -205,9 +206,9 @@ def test_the_space_that_is_asked_for_is_what_is_written(source: Path, tmp_path: 
     quantize_folder(source, tmp_path / "out", CHOICES["mixed"])
     size = sum(t.nbytes for path in (tmp_path / "out").glob("*.safetensors") for t in load_file(path).values())
     usage = namedtuple("usage", "free")
-    monkeypatch.setattr(quantize.shutil, "disk_usage", lambda path: usage(size))
+    monkeypatch.setattr(convert.shutil, "disk_usage", lambda path: usage(size))
     quantize_folder(source, tmp_path / "enough", CHOICES["mixed"])
-    monkeypatch.setattr(quantize.shutil, "disk_usage", lambda path: usage(size - 1))
+    monkeypatch.setattr(convert.shutil, "disk_usage", lambda path: usage(size - 1))
     with pytest.raises(OptionError, match="its disk has"):
         quantize_folder(source, tmp_path / "too little", CHOICES["mixed"])
 

@@ -6,18 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import (
-    LEVELS,
-    NF4,
-    QuantizedExperts,
-    QuantizedLinear,
-    dequantize,
-    group_size,
-    matmul,
-    quantize,
-    quantized_like,
-    quantized_tensors,
-)
+from gesso.nn.quant.base import matmul
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_like, quantized_tensors
+from gesso.nn.quant.nf4 import LEVELS, NF4, dequantize, group_size, quantize
+
+pytestmark = pytest.mark.numbers
 
 # Published with QLoRA (arXiv 2305.14314, appendix E), to the digits that matter here.
 PUBLISHED = [-1, -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0, 0.0796, 0.1609, 0.2461, 0.3379, 0.4407,

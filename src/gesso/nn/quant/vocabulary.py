@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gesso.kernels import Walk
 from gesso.nn.linear import linear
-from gesso.nn.quantized import Format, matmul, restore
+from gesso.nn.quant.base import Format, matmul, restore
 from gesso.nn.vocabulary import GPU_TRAINING_BYTES, TRAINING_BYTES, Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14

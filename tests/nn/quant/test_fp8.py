@@ -1,7 +1,10 @@
+import pytest
 import torch
 
-from gesso.nn.modelopt import FP8
-from gesso.nn.quantized import restore
+from gesso.nn.quant.base import restore
+from gesso.nn.quant.fp8 import FP8
+
+pytestmark = pytest.mark.numbers
 
 
 def test_fp8_is_within_half_a_step_of_every_weight() -> None:

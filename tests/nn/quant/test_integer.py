@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from gesso.nn import quantized
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import Format, matmul, quantized_like, quantized_tensors, restore
-from gesso.nn.weight_only import Int4, Int8
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, matmul, restore
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import quantized_like, quantized_tensors
+
+pytestmark = pytest.mark.numbers
 
 UNIT = 2.0**-24
 """Of rounding in fp32."""
@@ -120,7 +123,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(
 
 @forms
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_matmul_is_that_of_the_weight_whatever_the_slabs(
+def test_the_matmul_is_that_of_the_weight_whatever_the_tiles(
     form: Format, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts, x = form.quantize(random(40, 256) * 0.05), random(16, 256, seed=1).to(dtype)
@@ -136,8 +139,8 @@ def test_the_matmul_is_that_of_the_weight_whatever_the_slabs(
     magnitude = x.double().abs() @ (size * largest.expand(-1, -1, 256 // largest.shape[1]).flatten(1)).T
     bound = (exact + 4 * torch.finfo(dtype).eps / 2) * magnitude
     with torch.no_grad():
-        for slab in (1, 7 * 256, 1 << 19):
-            monkeypatch.setattr(quantized, "CPU_SLAB", slab)
+        for tile in (1, 7 * 256, 1 << 19):
+            monkeypatch.setattr(base, "CPU_TILE", tile)
             found = matmul(x, parts, form)
             assert found.dtype == dtype
             assert ((found.double() - expected).abs() <= bound).all()

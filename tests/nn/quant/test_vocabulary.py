@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.nn import quantized_vocabulary, vocabulary
-from gesso.nn.quantized import Format, restore
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
+from gesso.nn import vocabulary
+from gesso.nn.quant import vocabulary as quantized_vocabulary
+from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
-from gesso.nn.weight_only import Int4, Int8
+
+pytestmark = pytest.mark.numbers
 
 FORMS: list[Format] = [Int8(), Int4(32)]
 forms = pytest.mark.parametrize("form", FORMS, ids=str)

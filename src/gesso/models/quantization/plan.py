@@ -23,10 +23,12 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import QUANT_METHOD, quantization_of
 from gesso.nn.experts import Experts
-from gesso.nn.quantized import NF4, Format, QuantizedExperts, QuantizedLinear, quantized_like
-from gesso.nn.quantized_vocabulary import QuantizedVocabulary
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_like
+from gesso.nn.quant.nf4 import NF4
+from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import Vocabulary
-from gesso.nn.weight_only import GROUP_SIZES, Int4, Int8
 
 
 @dataclass(frozen=True, slots=True)

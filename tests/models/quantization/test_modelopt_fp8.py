@@ -12,10 +12,10 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.loading import load_folder
-from gesso.models.modelopt import read_modelopt
+from gesso.models.quantization.modelopt import read_modelopt
 from gesso.models.saving import save_folder
-from gesso.nn.quantized import QuantizedExperts, QuantizedLinear
-from models.test_modelopt import outputs, refuses_changed
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from models.quantization.test_modelopt import outputs, refuses_changed
 
 SHAPE = Shape("sf", hidden=32, expert_size=16)
 SETTINGS = {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head", "*router*"]}

@@ -1,0 +1,104 @@
+"""Frozen linear layers and fused experts over any format of few bits.
+
+E experts   F expert width   D hidden
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, in_kernel, matmul
+from gesso.nn.quant.nf4 import NF4
+
+
+class QuantizedLinear(nn.Module):
+    """A frozen linear layer in few bits; a bias keeps its type."""
+
+    bias: Tensor | None
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = False, form: Format | None = None) -> None:
+        """`form` is NF4 where none is given."""
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.form: Format = form or NF4()
+        for name, part in zip(self.form.parts, self.form.empty(out_features, in_features), strict=True):
+            self.register_buffer(name, part)
+        self.register_buffer("bias", torch.empty(out_features) if bias else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = matmul(x, tuple(self.get_buffer(name) for name in self.form.parts), self.form)
+        return out if self.bias is None else out + self.bias
+
+
+class QuantizedExperts(nn.Module):
+    """Frozen fused experts in few bits; an expert is read back only when it has tokens."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, form: Format | None = None) -> None:
+        """`form` is NF4 where none is given."""
+        super().__init__()
+        self.shapes = ((2 * intermediate_size, hidden_size), (hidden_size, intermediate_size))
+        self.num_experts = num_experts
+        self.form: Format = form or NF4()
+        for matrix, shape in zip(("gate_up", "down"), self.shapes, strict=True):
+            for name, part in zip(self.form.parts, self.form.empty(*shape), strict=True):
+                self.register_buffer(f"{matrix}_{name}", part.new_empty(num_experts, *part.shape))
+
+    def parts(self, matrix: str) -> tuple[Tensor, ...]:
+        """What "gate_up" or "down" of all experts is held in."""
+        return tuple(self.get_buffer(f"{matrix}_{name}") for name in self.form.parts)
+
+    def projections(self) -> Iterator[tuple[Projection, Projection]]:
+        """gate_up and down of every expert."""
+        gate_up, down = (
+            zip(*(part.unbind() for part in self.parts(matrix)), strict=True) for matrix in ("gate_up", "down")
+        )
+        for parts in zip(gate_up, down, strict=True):
+            first, second = (partial(matmul, parts=part, form=self.form) for part in parts)
+            yield first, second
+
+    def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        """Sum over the chosen experts of weight times expert(x), [N, D]."""
+        if in_kernel(x_ND):
+            gate_up, down = (
+                partial(base.multiply_in_kernel, parts=self.parts(name), form=self.form) for name in ("gate_up", "down")
+            )
+            return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
+        return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
+
+
+def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module | None:
+    """An empty module in few bits of the shape of `module`, or None for a kind of module that stays as it is.
+
+    Raises:
+        ValueError: its input features cannot be grouped.
+    """
+    if isinstance(module, nn.Linear):
+        return QuantizedLinear(module.in_features, module.out_features, module.bias is not None, form)
+    if isinstance(module, Experts):
+        (_, hidden), (_, width) = module.shapes
+        return QuantizedExperts(hidden, width, module.num_experts, form)
+    return None
+
+
+def part_names(name: str, form: Format) -> tuple[str, ...]:
+    """The buffers that hold the weight `name` of a layer that `quantized_like` replaces."""
+    stem, _, kind = name.rpartition(".")
+    prefix = f"{stem}." if kind == "weight" else f"{stem}.{kind.removesuffix('_proj')}_"
+    return tuple(f"{prefix}{part}" for part in form.parts)
+
+
+def quantized_tensors(name: str, tensor: Tensor, form: Format | None = None) -> dict[str, Tensor]:
+    """The buffers that hold the tensor `name` of a layer that `quantized_like` replaces: a weight becomes its parts,
+    a bias stays."""
+    if name.endswith(".bias"):
+        return {name: tensor}
+    form = form or NF4()
+    if tensor.dim() == 3:  # an expert at a time: the fp32 copies stay small
+        packed = tuple(torch.stack(parts) for parts in zip(*map(form.quantize, tensor), strict=True))
+    else:
+        packed = form.quantize(tensor)
+    return dict(zip(part_names(name, form), packed, strict=True))

@@ -1,0 +1,108 @@
+"""The HTTP side of the table of options: fields of bodies are made from it, and errors find their fields by it."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field, create_model
+from pydantic.fields import FieldInfo
+
+from gesso.generation import engine_options
+from gesso.options import (
+    Choice,
+    Integer,
+    IntegerOrWord,
+    Number,
+    Option,
+    PinnedTokens,
+    StrategyName,
+    Switch,
+    Text,
+    TokenIds,
+    options_of,
+)
+from gesso.server.schema import TokenId
+
+M = TypeVar("M", bound=BaseModel)
+_BOUNDS = {"minimum": "ge", "above": "gt", "maximum": "le", "below": "lt"}
+_MODEL_FIELDS = {"adapter": "model"}
+"""Fields of options that are no keywords of a request."""
+
+
+def field_of(name: str, declaring: type | None = None) -> Any:
+    """The bounds and the description of an option, for the annotation of a field that a body declares by itself.
+
+    Args:
+        declaring: the dataclass whose option it is; None looks among the options of a request.
+    """
+    row = engine_options()[name] if declaring is None else options_of(declaring)[name]
+    return _field(row)
+
+
+def _field(row: Option) -> FieldInfo:
+    kind, bounds = row.kind, dict[str, Any]()
+    if isinstance(kind, Integer | Number):
+        bounds = {ours: getattr(kind, theirs) for theirs, ours in _BOUNDS.items() if getattr(kind, theirs) is not None}
+    unit = f" Unit: {row.unit}." if row.unit else ""
+    info: FieldInfo = Field(description=f"{row.help}{unit}", **bounds)
+    return info
+
+
+def _annotation(row: Option) -> Any:
+    """The type of a field that may be left out, its bounds with it."""
+    kind = row.kind
+    found: Any
+    if isinstance(kind, Integer | Number):
+        found = int if isinstance(kind, Integer) else float
+    elif isinstance(kind, Switch):
+        found = bool
+    elif isinstance(kind, Text):
+        found = str
+    elif isinstance(kind, Choice | StrategyName):
+        found = _literal(*kind.words)
+    elif isinstance(kind, IntegerOrWord):
+        found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(kind.word)
+    elif isinstance(kind, TokenIds):
+        found = Annotated[list[TokenId], Field(min_length=1)]
+    elif isinstance(kind, PinnedTokens):
+        found = Annotated[list[TokenId | None], Field(min_length=1)]
+    else:
+        raise TypeError(f"option {row.name}: {type(kind).__name__} has no form in JSON; a body has to declare it")
+    return Annotated[found, _field(row)] | None
+
+
+def _literal(*words: str) -> Any:
+    return Literal.__getitem__(words)
+
+
+def rows_under(prefix: str) -> Mapping[str, Option]:
+    """The options whose fields stand in one object of a request, by the names of the fields."""
+    fields = {row.field: row for row in engine_options().values() if row.field is not None}
+    return {field.removeprefix(prefix): row for field, row in fields.items() if field.startswith(prefix)}
+
+
+def with_options(rows: Mapping[str, Option]) -> Callable[[type[M]], type[M]]:
+    """A decorator that gives a body a field for every option, but for those that it declares itself."""
+
+    def add(body: type[M]) -> type[M]:
+        fields = {name: (_annotation(row), None) for name, row in rows.items() if name not in body.model_fields}
+        made: Any = create_model(
+            body.__name__,
+            __base__=body,
+            __module__=body.__module__,
+            __doc__=body.__doc__,
+            **fields,  # type: ignore[call-overload]
+        )
+        return made  # type: ignore[no-any-return]
+
+    return add
+
+
+def request_field(option: str | None) -> str | None:
+    """The path of a request's field that sets an option.
+
+    What is no option of a request is a part of the body by its own name: arguments of jobs such as `instruction`.
+    """
+    if option is None:
+        return None
+    row = engine_options().get(option)
+    return row.field if row is not None else _MODEL_FIELDS.get(option, option)

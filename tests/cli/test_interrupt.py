@@ -1,0 +1,56 @@
+"""The first signal ends the work in hand, a second one the command; what is ignored stays ignored."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from gesso.cli.interrupt import first_interrupt
+from gesso.cli.signals import SIGNALS
+
+NUMBERS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture(autouse=True)
+def default_handlers() -> object:
+    """Those of Python, and then what was there before."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_first_signal_calls_and_the_second_interrupts(number: signal.Signals) -> None:
+    calls: list[int] = []
+    with first_interrupt(lambda: calls.append(1)):
+        signal.raise_signal(number)
+        assert (calls, SIGNALS.received) == ([1], number)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert calls == [1]
+    assert signal.getsignal(number) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_is_ignored_stays_ignored(number: signal.Signals) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    with first_interrupt(lambda: pytest.fail("nobody asked")):
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is signal.SIG_IGN
+
+
+def test_other_threads_have_no_signals() -> None:
+    found: list[object] = []
+
+    def work() -> None:
+        with first_interrupt(lambda: None):
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]

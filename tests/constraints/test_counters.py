@@ -1,0 +1,179 @@
+"""Counted repetitions as counters: the same language, tokens, marginals and canvases as when they are spelled out."""
+
+import math
+import re
+import time
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constraints.conftest import cases
+from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.expression import Expression
+from gesso.constraints.inference import Lattice
+from gesso.constraints.json_schema import schema_expression
+from gesso.constraints.regex import parse
+from gesso.constraints.tokens import token_automaton
+from gesso.constraints.vocabulary_tree import VocabularyTree
+
+PATTERNS = [
+    "[ab]{0,70}", "[ab]{66,80}c", "(ab?){64}", "([ab]{64,66}-){1,2}c", "(a{3}){70}", "(a|aa){64,70}", "([ab]{70})*",
+    "a{64,}b", "(ab|c){0,80}(c|d)", "([ab]{64,70},){64,66}", "a{0,70}a{0,70}", "(a{0,70}b)*", "[^a]{64,80}",
+    "((a{64})?b){0,2}", "(a{64}|b{70})c", "(a{64}|[ab]{70})c",
+]  # fmt: skip
+SCHEMAS = [
+    {"type": "string", "maxLength": 100},
+    {"type": "string", "minLength": 70, "maxLength": 100},
+    {"type": "string", "minLength": 64},
+    {"type": "string", "maxLength": 100, "pattern": "^[ab]+(c[ab]+)*$"},
+    {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 3},
+    {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 90},
+    {"type": "object", "properties": {"a": {"type": "string", "maxLength": 80}, "b": {"type": "string"}}},
+    {"anyOf": [{"type": "string", "maxLength": 70}, {"type": "string", "maxLength": 90, "pattern": "b"}]},
+]
+LETTERS = ["a", "b", "c", "-", '"', "é", ",", " ", "1", "{", "}", "[", "]", ":", "\\", "n"]
+TEXTS: list[bytes | None] = [
+    None, *(letter.encode() for letter in LETTERS), b"ab", b"aaa", b"aaaaaaa", b"abab", b"c-", b'a"', b'","', b'"]',
+    b"bc", b'": "', b"\xc3", b"\xa9", b"b\xc3", b"\xa9a", b"1, ", b'"a', b'a", "b', b'{"a": "', b'"}',
+]  # fmt: skip
+TREE = VocabularyTree.build(TEXTS)
+
+
+def expressions() -> list[Expression]:
+    return [*map(parse, PATTERNS), *map(schema_expression, SCHEMAS)]
+
+
+@pytest.fixture(scope="module", params=range(len(PATTERNS) + len(SCHEMAS)))
+def both(request: pytest.FixtureRequest) -> tuple[ByteAutomaton, ByteAutomaton]:
+    made = compile_bytes(expressions()[request.param])
+    return made, made.spelled()
+
+
+def test_most_keep_a_counter() -> None:
+    kept = [compile_bytes(one).counts is not None for one in expressions()]
+    assert sum(kept) >= len(kept) - 8
+
+
+def test_patterns_match_what_python_matches() -> None:
+    for pattern in PATTERNS:
+        automaton = compile_bytes(parse(pattern))
+        if "|aa" in pattern:  # Python's way through it takes exponential time
+            assert [automaton.matches("a" * count) for count in (63, 64, 140, 141)] == [False, True, True, False]
+            continue
+        for letters in ("a", "ab", "ba", "c", "b"):
+            for count in (0, 1, 2, 63, 64, 65, 66, 69, 70, 71, 79, 80, 81, 128, 140, 141, 210):
+                for text in (letters * count, letters * count + "c", letters * count + "b", letters * count + "-c"):
+                    assert automaton.matches(text) == bool(re.fullmatch(pattern, text)), (pattern, text)
+
+
+def test_it_is_the_language_that_is_spelled_out(both: tuple[ByteAutomaton, ByteAutomaton]) -> None:
+    """Both are walked through at once: every pair of states that can be reached agrees on what may follow."""
+    counted, spelled = both
+    assert spelled.counts is None
+    assert counted.size == len(spelled.accepting_S)
+    begins = counted.begins()
+    for state in range(len(counted.accepting_S)):
+        assert counted.accepting_S[state] == spelled.accepting_S[begins[state]]
+
+
+def canvases(lattice: Lattice, scores_CV: torch.Tensor, state: int, budget: int) -> tuple[list[int], object]:
+    found = lattice.posterior(lattice.emissions(scores_CV), state, budget)
+    shares = found.apply(scores_CV.log_softmax(dim=-1)).exp()
+    return found.canvas_C.tolist(), (shares, found.log_total, found.entropy_C)
+
+
+def test_tokens_and_marginals_are_those_of_what_is_spelled_out(both: tuple[ByteAutomaton, ByteAutomaton]) -> None:
+    counted, spelled = (token_automaton(one, TREE, [0]) for one in both)
+    assert spelled.families is None
+    assert counted.shortest == spelled.shortest
+    lattices = Lattice(counted), Lattice(spelled)
+    generator = torch.Generator().manual_seed(0)
+    for width in (5, 24):
+        states, tokens_left = (counted.start, spelled.start), spelled.shortest + 40
+        for _ in range(8):
+            if tokens_left <= 0 or counted.distance(states[0]) == 0:
+                break
+            scores = 4 * torch.randn(width, len(TEXTS), generator=generator)
+            # An end that the model would rather not take, so that counters come near theirs.
+            scores[:, 0] -= 30
+            budget = max(0, tokens_left - width)
+            if spelled.distance(states[1]) > width + budget:
+                break
+            canvas, marginals = canvases(lattices[0], scores, states[0], budget)
+            expected, true = canvases(lattices[1], scores, states[1], budget)
+            for one, other in zip(marginals, true, strict=True):  # type: ignore[call-overload]
+                torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other), atol=1e-6, rtol=1e-6)
+            weights = [scores[torch.arange(width), torch.tensor(one)].sum() for one in (canvas, expected)]
+            assert float(weights[0]) == pytest.approx(float(weights[1]), abs=1e-4)
+            states = (counted.advance(states[0], canvas), spelled.advance(states[1], canvas))
+            assert min(states) >= 0
+            assert counted.distance(states[0]) == spelled.distance(states[1])
+            tokens_left -= width
+        rest = counted.completion(states[0])
+        assert len(rest) == spelled.distance(states[1])
+        assert spelled.advance(states[1], rest) == spelled.done
+
+
+@given(st.data())
+@settings(max_examples=cases(60, 600), deadline=None)
+def test_any_walk_leads_to_states_that_agree(data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(PATTERNS) + len(SCHEMAS) - 1))
+    counted, spelled = _automata(place)
+    one, other = counted.start, spelled.start
+    for _ in range(60):
+        allowed = [token for token in range(1, len(TEXTS)) if spelled.advance(other, [token]) >= 0]
+        assert allowed == [token for token in range(1, len(TEXTS)) if counted.advance(one, [token]) >= 0]
+        assert counted.distance(one) == spelled.distance(other)
+        if not allowed:
+            break
+        token = data.draw(st.sampled_from(allowed))
+        one, other = counted.advance(one, [token]), spelled.advance(other, [token])
+
+
+_made: dict[int, tuple[TokenAutomaton, TokenAutomaton]] = {}
+
+
+def _automata(place: int) -> tuple[TokenAutomaton, TokenAutomaton]:
+    if place not in _made:
+        counted = compile_bytes(expressions()[place])
+        _made[place] = (token_automaton(counted, TREE, [0]), token_automaton(counted.spelled(), TREE, [0]))
+    return _made[place]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        parse("[a-z]{0,4000}"), parse("(a{100}){199}"), parse("[ab]{10000}"), parse("([ab]{5,90},){0,5000}"),
+        schema_expression({"type": "string", "maxLength": 10_000}),
+        schema_expression({"type": "array", "items": {"type": "string", "maxLength": 2000}, "maxItems": 50}),
+        schema_expression({"type": "string", "maxLength": 2000, "pattern": "^[a-z]+(-[a-z]+)*$"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_count_costs_nothing(expression: Expression) -> None:
+    started = time.thread_time()
+    automaton = token_automaton(compile_bytes(expression), TREE, [0])
+    assert automaton.shortest > 0
+    assert time.thread_time() - started < 2.0  # copy by copy it takes ten times as long
+
+
+def test_a_canvas_holds_few_of_many_counts() -> None:
+    automaton = token_automaton(compile_bytes(parse("[ab]{0,100000}".replace("100000", "10000"))), TREE, [0])
+    lattice = Lattice(automaton)
+    window, _ = lattice._windows.window([automaton.start], 8)
+    assert len(window.state_S) <= 4
+    near = automaton.start
+    for _ in range(1425):
+        near = automaton.advance(near, [TEXTS.index(b"aaaaaaa")])
+    assert automaton.distance(near) == 1
+    window, _ = lattice._windows.window([near], 8)
+    assert 20 < len(window.state_S) < 80
+    scores = torch.zeros(8, len(TEXTS))
+    scores[:, TEXTS.index(b"aaaaaaa")] = 50.0
+    found = lattice.posterior(lattice.emissions(scores), near, 0)
+    text = "".join((TEXTS[token] or b"").decode() for token in found.canvas_C.tolist())
+    assert len(text) <= 25
+    assert math.isfinite(found.log_total)
