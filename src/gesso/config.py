@@ -10,6 +10,23 @@ from typing import Any, Literal
 
 from gesso.errors import ConfigError
 
+MAX_LENGTH = 2**24
+"""Most tokens of a sequence: positions are turned into angles in fp32, which tells whole numbers apart up to here."""
+MAX_LAYERS = 1024
+MAX_WEIGHTS = 10**13
+"""Numbers of the largest model that is read: 10 TB even in 8 bits, more than any one machine holds."""
+_MOST = {
+    "canvas_length": (2**16, "a canvas attends to all of itself in every step"),
+    "max_position_embeddings": (MAX_LENGTH, "positions are exact in fp32 up to there"),
+    "sliding_window": (MAX_LENGTH, "positions are exact in fp32 up to there"),
+    "vocab_size": (2**24, "more tokens than any tokenizer has"),
+    "hidden_size": (2**20, "wider than any model"),
+    "intermediate_size": (2**22, "wider than any model"),
+    "moe_intermediate_size": (2**22, "wider than any model"),
+    "num_attention_heads": (2**16, "more than any model has"),
+    "num_experts": (2**16, "more than any model has"),
+}
+"""Bounds of a `ModelConfig`, and why: a file that asks for more is refused before anything is made of it."""
 AttentionKind = Literal["sliding_attention", "full_attention"]
 
 
@@ -81,6 +98,24 @@ class ModelConfig:
     """Kept as read, so that what is saved again still describes the vision tower."""
 
     def __post_init__(self) -> None:
+        self._check_sizes()
+        self._check_layers()
+        for name in ("pad_token_id", "eos_token_id", "bos_token_id"):
+            _require_int(name, getattr(self, name), 0)
+        for token in self.image_token_ids:
+            _require_int("an image token id", token, 0)
+        if not isinstance(self.attention_bias, bool):
+            raise ConfigError(f"attention_bias must be true or false, got {self.attention_bias!r}")
+        if self.top_k_experts > self.num_experts:
+            raise ConfigError(f"top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}")
+        if self.final_logit_softcapping <= 0:
+            raise ConfigError(f"final_logit_softcapping must be positive, got {self.final_logit_softcapping}")
+        if self.rms_norm_eps <= 0:
+            raise ConfigError(f"rms_norm_eps must be positive, got {self.rms_norm_eps}")
+        if (weights := self._weights()) > MAX_WEIGHTS:
+            raise ConfigError(f"the config describes {weights:.1e} weights, more than any machine holds")
+
+    def _check_sizes(self) -> None:
         for name in (
             "vocab_size",
             "hidden_size",
@@ -94,16 +129,15 @@ class ModelConfig:
             "max_position_embeddings",
         ):
             _require_int(name, getattr(self, name), 1)
-        for name in ("pad_token_id", "eos_token_id", "bos_token_id"):
-            _require_int(name, getattr(self, name), 0)
-        for token in self.image_token_ids:
-            _require_int("an image token id", token, 0)
-        if not isinstance(self.attention_bias, bool):
-            raise ConfigError(f"attention_bias must be true or false, got {self.attention_bias!r}")
+        for name, (most, reason) in _MOST.items():
+            if getattr(self, name) > most:
+                raise ConfigError(f"{name} must be at most {most:,} ({reason}), got {getattr(self, name):,}")
+
+    def _check_layers(self) -> None:
         if not self.layers:
             raise ConfigError("num_hidden_layers must be a positive integer, got 0")
-        if self.top_k_experts > self.num_experts:
-            raise ConfigError(f"top_k_experts {self.top_k_experts} is more than num_experts {self.num_experts}")
+        if len(self.layers) > MAX_LAYERS:
+            raise ConfigError(f"num_hidden_layers must be at most {MAX_LAYERS:,}, got {len(self.layers):,}")
         for i, layer in enumerate(self.layers):
             _require_int(f"layer {i}: num_key_value_heads", layer.num_key_value_heads, 1)
             _require_int(f"layer {i}: head_dim", layer.head_dim, 1)
@@ -114,10 +148,15 @@ class ModelConfig:
                 )
             if layer.head_dim % 2:
                 raise ConfigError(f"layer {i}: head_dim must be even, got {layer.head_dim}")
-        if self.final_logit_softcapping <= 0:
-            raise ConfigError(f"final_logit_softcapping must be positive, got {self.final_logit_softcapping}")
-        if self.rms_norm_eps <= 0:
-            raise ConfigError(f"rms_norm_eps must be positive, got {self.rms_norm_eps}")
+            if layer.head_dim > _MOST["hidden_size"][0]:
+                raise ConfigError(f"layer {i}: head_dim must be at most {_MOST['hidden_size'][0]:,}")
+
+    def _weights(self) -> int:
+        """Numbers in the large matrices."""
+        expert = 3 * self.hidden_size * self.moe_intermediate_size
+        layer = 3 * self.hidden_size * self.intermediate_size + self.num_experts * (expert + self.hidden_size)
+        heads = sum(2 * (self.num_attention_heads + of.num_key_value_heads) * of.head_dim for of in self.layers)
+        return self.hidden_size * (self.vocab_size + heads) + len(self.layers) * layer
 
     def rope(self, kind: AttentionKind) -> RopeConfig:
         return self.sliding_rope if kind == "sliding_attention" else self.full_rope

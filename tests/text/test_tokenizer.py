@@ -67,6 +67,28 @@ def test_half_a_character_is_refused(tokenizer: Tokenizer, text: str) -> None:
         tokenizer.encode(text)
 
 
+def catastrophic(expression: str) -> Backend:
+    backend = Backend(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(expression), "isolated")
+    return backend
+
+
+@pytest.mark.parametrize("expression", ["(a+)+$", "(x+x+)+y", r"(?:(?:\s|\s\s)+)+$"])
+def test_an_expression_that_backtracks_for_ever_is_refused_at_load(tmp_path: Path, expression: str) -> None:
+    """The library's Rust code panics then: an exception that no `except Exception` catches."""
+    catastrophic(expression).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be used: the tokenizer gives up on the text"):
+        Tokenizer.from_folder(tmp_path)
+
+
+def test_and_refuses_the_text_where_only_that_shows_it(tmp_path: Path) -> None:
+    catastrophic("(q+)+$").save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.from_folder(tmp_path)
+    with pytest.raises(TextError, match="gives up on the text"):
+        tokenizer.encode("q" * 64 + "!")
+    assert tokenizer.encode("a") == [0]
+
+
 def bytewise() -> Backend:
     """A byte-level BPE tokenizer, as GPT-2's."""
     alphabet = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
+from gesso.json_files import read_json
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import read_json
 from gesso.models.saving import write_safetensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
+from gesso.models.tensors import check_finite
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -243,6 +244,8 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    for name, tensor in tensors.items():
+        check_finite(f"{folder / WEIGHTS}: {name}", tensor)
     return tensors
 
 

@@ -8,7 +8,7 @@ read, the second, which newer releases write, is written.
 from collections.abc import Mapping
 from typing import Any
 
-from gesso.config import LayerConfig, ModelConfig, RopeConfig
+from gesso.config import MAX_LAYERS, LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError
 from gesso.models.hf_config_keys import FIXED, GENERIC, ROPE_KEYS, TEXT_KEYS, TOP_KEYS
 
@@ -116,6 +116,8 @@ def _layers(text: Mapping[str, Any]) -> tuple[LayerConfig, ...]:
     kinds = text.get("layer_types")
     if not isinstance(count, int) or isinstance(count, bool) or not isinstance(kinds, list | None):
         raise ConfigError(f"config.json: num_hidden_layers {count!r} and layer_types {kinds!r} are no number and list")
+    if count > MAX_LAYERS:
+        raise ConfigError(f"config.json: num_hidden_layers must be at most {MAX_LAYERS:,}, got {count:,}")
     if kinds is None:
         kinds = ["full_attention" if (i + 1) % 6 == 0 else "sliding_attention" for i in range(count)]
         kinds[-1:] = ["full_attention"]

@@ -198,7 +198,7 @@ def _what_to_do(offline: bool) -> str:
 def _is_ours(folder: Path) -> bool:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
 
@@ -210,7 +210,7 @@ def _missing(folder: Path) -> list[str]:
         wanted += sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
     except FileNotFoundError:
         wanted.append(SINGLE)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         wanted.append(INDEX + " (unreadable)")
     return [name for name in wanted if not (folder / name).is_file()]
 

@@ -4,10 +4,9 @@ Weights come from safetensors only, memory-mapped, tensor by tensor straight to 
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
 """
 
-import json
 from collections.abc import Container, Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -15,12 +14,13 @@ from torch import Tensor
 from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
+from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, check_copies, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
@@ -29,23 +29,6 @@ OWN_DEFAULTS = "gesso.json"
 SINGLE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 CPU_FLOAT32_BYTES = 4 * 10**9
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a checkpoint.
-
-    Raises:
-        CheckpointError: the file is missing or no JSON object.
-    """
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path} is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds no JSON object")
-    return value
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -112,8 +95,8 @@ def load_folder(
             routers keep `dtype`.
 
     Raises:
-        CheckpointError: missing, unknown, misshapen or truncated weights, weights quantized by another program, or
-            another model type.
+        CheckpointError: missing, unknown, misshapen, truncated or non-finite weights, weights quantized by another
+            program, or another model type.
         ConfigError: an unknown key or impossible value in `config.json`.
         OptionError: a device or dtype that does not exist here, or a checkpoint to quantize that is quantized already.
     """
@@ -183,5 +166,6 @@ def _tensors(
     for name, (hf_name, path) in sources(folder, files, wanted, apart).items():
         with open_checked(hf_name, path, wanted[name], name in packed, str(device)) as file:
             tensor = file.get_tensor(hf_name)
+            check_finite(hf_name, tensor)
             yield name, tensor if name in packed else tensor.to(dtype)
     check_copies(files, {to_hf(name) for name in wanted}, dtype)

@@ -88,6 +88,23 @@ def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.
     return list(copies)
 
 
+def check_finite(name: str, tensor: Tensor) -> None:
+    """Refuse NaN and infinity, at the cost of reading the tensor once.
+
+    Raises:
+        CheckpointError: a number is not finite.
+    """
+    if not tensor.is_floating_point() or not tensor.numel() or tensor.is_meta:
+        return
+    if tensor.itemsize == 1:  # e4m3 has no infinity, and NaN is all ones behind the sign
+        finite = not bool((tensor.view(torch.uint8) & 0x7F == 0x7F).any())
+    else:
+        least, largest = tensor.aminmax()
+        finite = bool(least.isfinite() & largest.isfinite())
+    if not finite:
+        raise CheckpointError(f"{name} holds numbers that are not finite (NaN or infinity): the weights are damaged")
+
+
 def _equal(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
     """Whether two tensors are the same in `dtype`; a slab of each is cast at a time."""
     slabs = zip(first.flatten().split(SLAB), second.flatten().split(SLAB), strict=False)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from gesso.errors import CheckpointError, TextError
+from gesso.json_files import read_json
+from gesso.text.sandbox import BoundedEnvironment, TemplateLimitError, bounded_filter, render
 
 Message = Mapping[str, Any]
 
@@ -19,12 +20,10 @@ class ChatTemplate:
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
         """`tokens` are the names a template may use, such as `bos_token`."""
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
+        environment = BoundedEnvironment()
         environment.globals["raise_exception"] = _refuse
         environment.globals["strftime_now"] = lambda pattern: datetime.now().astimezone().strftime(pattern)
-        environment.filters["tojson"] = _to_json
+        environment.filters["tojson"] = bounded_filter("tojson", _to_json)
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
@@ -37,12 +36,7 @@ class ChatTemplate:
         settings: Any = {}
         path = folder / "tokenizer_config.json"
         if path.exists():
-            try:
-                settings = json.loads(path.read_text(encoding="utf-8"))
-            except (UnicodeDecodeError, json.JSONDecodeError) as error:
-                raise CheckpointError(f"{path} is no JSON: {error}") from None
-            if not isinstance(settings, dict):
-                raise CheckpointError(f"{path} holds no JSON object")
+            settings = read_json(path)
         template = folder / "chat_template.jinja"
         if template.exists():
             try:
@@ -71,16 +65,21 @@ class ChatTemplate:
         """The prompt text.
 
         Raises:
-            TextError: the template refuses the messages, or tries what the sandbox forbids.
+            TextError: the template refuses the messages, tries what the sandbox forbids, or computes too much.
         """
         try:
-            return self._template.render(
-                messages=list(messages),
-                enable_thinking=thinking,
-                tools=tools,
-                add_generation_prompt=add_generation_prompt,
-                **self._tokens,
+            return render(
+                self._template,
+                {
+                    "messages": list(messages),
+                    "enable_thinking": thinking,
+                    "tools": tools,
+                    "add_generation_prompt": add_generation_prompt,
+                    **self._tokens,
+                },
             )
+        except TemplateLimitError as error:
+            raise TextError(f"the checkpoint's chat template is stopped: {error}") from None
         except Exception as error:  # noqa: BLE001 - a template is a program of the checkpoint's and may do anything
             raise TextError(f"the chat template refuses these messages: {error}") from None
 

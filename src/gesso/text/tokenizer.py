@@ -10,6 +10,8 @@ import tokenizers
 
 from gesso.errors import CheckpointError, TextError
 
+_PROBES = (*(256 * c for c in "ax 0.\n"), 128 * "a" + "!", 128 * "x" + "y", 128 * " " + "a", 64 * "0" + ".", 64 * "aB ")
+"""Texts that are encoded once at load: expressions that take exponentially many steps mostly do so on runs."""
 UNBOUNDED = 256
 """Characters that a token is taken to cover where nothing bounds them."""
 
@@ -34,15 +36,23 @@ class Tokenizer:
         """Read `tokenizer.json`.
 
         Raises:
-            CheckpointError: the file is missing or unreadable.
+            CheckpointError: the file is missing or unreadable, or its expression for cutting a text into words gives up
+                on a plain one.
         """
         path = folder / "tokenizer.json"
         if not path.exists():
             raise CheckpointError(f"tokenizer.json is missing in {folder}")
         try:
-            return cls(tokenizers.Tokenizer.from_file(str(path)))
-        except Exception as error:  # the library raises bare Exception
+            found = cls(tokenizers.Tokenizer.from_file(str(path)))
+            for text in _PROBES:
+                found.encode(text)
+        except TextError as error:
+            raise CheckpointError(f"{path} cannot be used: {error}") from None
+        except BaseException as error:  # the library raises bare Exception, and its panics are none
+            if not isinstance(error, Exception) and not _is_panic(error):
+                raise
             raise CheckpointError(f"{path} cannot be read: {error}") from None
+        return found
 
     @property
     def size(self) -> int:
@@ -64,11 +74,17 @@ class Tokenizer:
         """Token ids of `text`.
 
         Raises:
-            TextError: the text holds half of a character (a surrogate), such as bytes that were no UTF-8.
+            TextError: the text holds half of a character (a surrogate), such as bytes that were no UTF-8, or the
+                tokenizer's expression for cutting it into words gives up on it.
         """
         if any("\ud800" <= c <= "\udfff" for c in text):
             raise TextError("the text is no valid Unicode: it holds bytes that are no UTF-8, or half a character")
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        try:
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        except BaseException as error:
+            if not _is_panic(error):
+                raise
+            raise TextError(f"the tokenizer gives up on the text: {error}") from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids`, special tokens included."""
@@ -79,6 +95,11 @@ class Tokenizer:
         if index not in self._pieces:
             self._pieces[index] = self.decode([index])
         return self._pieces[index]
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether the library's Rust code panicked: a BaseException whose class cannot be imported."""
+    return type(error).__name__ == "PanicException" and type(error).__module__.startswith("pyo3")
 
 
 def covers_all(tokenizer: tokenizers.Tokenizer) -> bool:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from gesso.errors import CheckpointError, OptionError
+from gesso.json_files import read_json
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
     OWN_DEFAULTS,
     packed_names,
-    read_json,
     read_model_config,
     stored_quantization,
     weight_files,
@@ -28,7 +28,7 @@ from gesso.models.loading import (
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, SLAB, check_copies, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, SLAB, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.quant.base import Format, restore
 from gesso.nn.quant.layers import part_names
 
@@ -134,7 +134,9 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
     """What is written of one tensor, by Hugging Face name."""
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
-            return {hf_name: file.get_tensor(hf_name)}
+            tensor = file.get_tensor(hf_name)
+            check_finite(hf_name, tensor)
+            return {hf_name: tensor}
         lost, size = 0.0, 0.0
         parts = _empty(like, form)
         for place, weight in _slabs(file, hf_name, like):

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from gesso.errors import CheckpointError
 from gesso.models.quantization.plan import Quantization
 from gesso.models.state_dict_adapter import to_hf, to_hf_module
-from gesso.models.tensors import INDEX, check_copies, open_file
+from gesso.models.tensors import INDEX, check_copies, check_finite, open_file
 from gesso.nn.experts import Experts
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -174,6 +174,5 @@ def _fill(target: Tensor, stored: Tensor, name: str, algorithm: str) -> None:
         stored = stored.reshape(-1).expand_as(target)
     if stored.shape != target.shape:
         raise CheckpointError(f"{name} has shape {list(stored.shape)}, the config says {list(target.shape)}")
-    if by_rows and not stored.isfinite().all():
-        raise CheckpointError(f"{name} holds numbers that are not finite")
+    check_finite(name, stored)
     target.copy_(stored)

@@ -1,0 +1,47 @@
+"""JSON objects of files that come from elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gesso.errors import CheckpointError
+
+MAX_DEPTH = 64
+"""Levels of nesting: what reads or shows a deeper value calls itself for each."""
+MAX_BYTES = 2**28
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object that a file of a checkpoint holds.
+
+    Raises:
+        CheckpointError: the file is missing, too large, or no JSON object of at most `MAX_DEPTH` levels.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise CheckpointError(f"{path} has more than {MAX_BYTES // 2**20} MiB: no file of settings")
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
+    except RecursionError:
+        raise CheckpointError(f"{path} is nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:  # no UTF-8, no JSON, or a number of thousands of digits
+        raise CheckpointError(f"{path} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds no JSON object")
+    if _is_deeper(value, MAX_DEPTH):
+        raise CheckpointError(f"{path} is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether containers stand in each other more than so many levels deep; does not call itself."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)

@@ -1,0 +1,67 @@
+"""Templates that would compute for hours, or fill the memory, are stopped in seconds and by name."""
+
+import pytest
+
+from gesso.errors import TextError
+from gesso.text import sandbox
+from gesso.text.chat_template import ChatTemplate
+
+
+def grown(step: str) -> str:
+    return "{% set n = namespace(s='aa', l=[1]) %}{% for i in range(90) %}" + step + "{% endfor %}{{ n.s }}{{ n.l }}"
+
+
+TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of more than 33,554,432"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", TURNS),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}text{% endfor %}{% endfor %}", TURNS),
+        ("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}", TURNS),
+        ("{% for a in [[1]] recursive %}{% for b in range(99) %}{{ loop(range(99)) }}{% endfor %}{% endfor %}", ""),
+        ("{{ 'a' * 99999999999 }}", SIZE),
+        ("{{ 2 ** 9999999999 }}", SIZE),
+        ("{{ 'a' | center(9999999999) }}", SIZE),
+        ("{{ 'a'.ljust(9999999999) }}", SIZE),
+        ("{{ '%9999999999d' % 1 }}", "formats a text too wide"),
+        ("{{ '%9999999999d' | format(1) }}", "formats a text too wide"),
+        ("{{ (['a' * 1000000] * 1000) | join('b') }}", SIZE),
+        ("{{ 'b'.join(['a' * 1000000] * 1000) }}", SIZE),
+        ("{% set s = 'a' * 30000000 %}{{ s }}{{ s }}", SIZE),
+        (grown("{% set n.s = n.s ~ n.s %}"), SIZE),
+        (grown("{% set n.s = n.s + n.s %}"), SIZE),
+        (grown("{% set n.s = n.s.replace('a', n.s) %}"), SIZE),
+        (grown("{% set n.s = n.s | replace('a', n.s) %}"), SIZE),
+        (grown("{% set s %}{{ n.s }}{{ n.s }}{% endset %}{% set n.s = s %}"), SIZE),
+        (grown("{% set n.l = [n.l, n.l] %}"), "writes out a value of more than 10,000 items"),
+        (grown("{% set n.l = [n.l, n.l] %}") + "{{ n.l | tojson }}", "writes out a value of more than 10,000 items"),
+    ],
+)
+def test_what_computes_too_much_is_stopped(source: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MAX_STEPS", 10_000)  # a hundredth: so that the test is quick
+    with pytest.raises(TextError, match=f"chat template .*{said}"):
+        ChatTemplate(source, {}).render([])
+
+
+def test_time_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MAX_SECONDS", 0.2)
+    slow = ChatTemplate("{% for a in range(99999) %}{{ range(9999) | list | length }}{% endfor %}", {})
+    with pytest.raises(TextError, match=r"stopped: it computes for more than 0\.2 seconds"):
+        slow.render([])
+
+
+def test_what_templates_do_they_still_do() -> None:
+    source = (
+        "{% for m in messages %}{{ '<' ~ m.role ~ '>' }}{{ m.content | trim }} {{ loop.index }}/{{ loop.length }}"
+        "{% if loop.last %}!{% endif %}{% if loop.index == 2 %}{% break %}{% endif %}{% endfor %}"
+        "{% macro q(x) %}[{{ x }}]{% endmacro %}{{ q('z') }}{{ {'a': [1]} | tojson }}"
+        "{{ ['a', 1] | join(', ') }}{{ ('a', 'b') | join }}{{ 'aba'.replace('a', 'c') }}{{ '%s-%02d' % ('x', 3) }}"
+        "{% set x %}hi{% endset %}{{ x }}{% set y | upper %}hi{% endset %}{{ y }}{{ 2 ** 10 }}{{ [1] + [2] }}"
+        "{{ 'a\nb' | indent(2) }}{{ '{:>3}'.format(7) }}"
+    )
+    messages = [{"role": role, "content": " hi "} for role in ("user", "model", "user")]
+    assert ChatTemplate(source, {}).render(messages) == (
+        "<user>hi 1/3<model>hi 2/3[z]" + '{"a": [1]}' + "a, 1abcbcx-03hiHI1024[1, 2]a\n  b  7"
+    )
