@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
+    from gesso.constraints.constraint import constraint
     from gesso.control.choose import choose
     from gesso.control.edit import edit
     from gesso.control.fill import fill
@@ -31,6 +32,7 @@ _HOMES = {
     "load_model": "gesso.api",
     "GenerationConfig": "gesso.generation",
     "ModelConfig": "gesso.config",
+    "constraint": "gesso.constraints.constraint",
     "choose": "gesso.control.choose",
     "edit": "gesso.control.edit",
     "fill": "gesso.control.fill",
@@ -64,6 +66,7 @@ __all__ = [
     "Stream",
     "UserError",
     "choose",
+    "constraint",
     "edit",
     "fill",
     "load",

@@ -163,13 +163,13 @@ def test_a_count_costs_nothing(expression: Expression) -> None:
 def test_a_canvas_holds_few_of_many_counts() -> None:
     automaton = token_automaton(compile_bytes(parse("[ab]{0,100000}".replace("100000", "10000"))), TREE, [0])
     lattice = Lattice(automaton)
-    window, starts = lattice._windows.window([automaton.start], 8)
+    window, _ = lattice._windows.window([automaton.start], 8)
     assert len(window.state_S) <= 4
     near = automaton.start
     for _ in range(1425):
         near = automaton.advance(near, [TEXTS.index(b"aaaaaaa")])
     assert automaton.distance(near) == 1
-    window, starts = lattice._windows.window([near], 8)
+    window, _ = lattice._windows.window([near], 8)
     assert 20 < len(window.state_S) < 80
     scores = torch.zeros(8, len(TEXTS))
     scores[:, TEXTS.index(b"aaaaaaa")] = 50.0

@@ -11,6 +11,7 @@ from typing import Any
 
 from gesso.constraints import reasoning, tool_calls
 from gesso.constraints.compile import compile_constraint
+from gesso.constraints.constraint import Constraint
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
 from gesso.engine.cost import CostModel
@@ -48,6 +49,7 @@ class Request:
             asked for, or of a function with `strict: true`, has arguments that are valid under its schema.
         parallel_tool_calls (bool): whether there may be more than one call.
         begin (str): what the answer is made to begin with; it is part of the output.
+        constraint (Constraint): what `gesso.constraint` compiled, in the place of the option of its kind.
         prediction (str): what the answer will mostly be. Canvases start from it, with noise in the place of a share
             `strength` (0.3 without it), and are done as soon as they are confident: a good one saves steps.
     """
@@ -155,7 +157,7 @@ class Engine:
         Raises:
             OptionError, TextError: see `generate`.
         """
-        options = dict(request.options)
+        options = _with_constraint(dict(request.options))
         text = {name: options.pop(name) for name in _SWITCHES if name in options}
         for name, value in text.items():
             if not isinstance(value, bool):
@@ -276,6 +278,18 @@ class Engine:
             for sequence, events in loop.step():
                 for event in events:
                     yield sequence, event
+
+
+def _with_constraint(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with what `gesso.constraint` made as the option of its kind."""
+    given = options.pop("constraint", None)
+    if given is None:
+        return options
+    if not isinstance(given, Constraint):
+        raise OptionError(f"constraint must be made by gesso.constraint, got {given!r:.60}")
+    if given.option in options:
+        raise OptionError(f"constraint and {given.option} contradict: an answer has one constraint at most")
+    return {**options, given.option: given.value}
 
 
 def _as_request(request: Request | Mapping[str, Any] | Prompt) -> Request:
