@@ -28,9 +28,10 @@ def make_schema(generator: random.Random, depth: int) -> Any:
     leaves: list[Any] = [
         {"type": "integer"}, {"type": "number"}, {"type": "string"}, {"type": ["array", "null"]}, {"type": "object"},
         {"minimum": 2}, {"exclusiveMaximum": 2}, {"multipleOf": 3}, {"multipleOf": 0.5}, {"minLength": 2},
-        {"maxLength": 1},         {"pattern": "^a"}, {"pattern": "b$"}, {"const": 1}, {"enum": ["a", 2, None]}, {"required": ["a"]},
-        {"minItems": 2},         {"maxItems": 1}, {"minProperties": 1}, {"maxProperties": 1}, {"dependentRequired": {"a": ["b"]}}, True, False,
-        {"enum": [True, {}, []]}, {"type": "boolean"},
+        {"maxLength": 1},         {"pattern": "^a"}, {"pattern": "b$"}, {"const": 1},
+        {"enum": ["a", 2, None]}, {"required": ["a"]},        {"minItems": 2},         {"maxItems": 1},
+        {"minProperties": 1}, {"maxProperties": 1},
+        {"dependentRequired": {"a": ["b"]}}, True, False,        {"enum": [True, {}, []]}, {"type": "boolean"},
     ]  # fmt: skip
     if depth == 0:
         return generator.choice(leaves)
