@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
+    from gesso.constraints.constraint import constraint
     from gesso.control.choose import choose
     from gesso.control.edit import edit
     from gesso.control.fill import fill
@@ -37,6 +38,7 @@ _HOMES = {
     "load_model": "gesso.api",
     "GenerationConfig": "gesso.generation",
     "ModelConfig": "gesso.config",
+    "constraint": "gesso.constraints.constraint",
     "choose": "gesso.control.choose",
     "edit": "gesso.control.edit",
     "fill": "gesso.control.fill",
@@ -73,6 +75,7 @@ __all__ = [
     "Stream",
     "UserError",
     "choose",
+    "constraint",
     "edit",
     "fill",
     "load",

@@ -12,8 +12,8 @@ import torch
 from engine.tiny import make_tiny_folder
 
 from gesso.cli.app import run
-from gesso.engine import engine_core as engine_core_module
 from gesso.models import hub
+from gesso.runner import model_runner
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def gesso(bundled: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Ctrl-C during pass number so and so."""
     assert threading.current_thread() is threading.main_thread()
-    step = engine_core_module.denoise_step
+    step = model_runner.denoise_step
     passes = [0]
 
     def install(*numbers: int) -> None:
@@ -72,6 +72,6 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Any:
             if passes[0] in numbers:
                 signal.raise_signal(signal.SIGINT)
 
-        monkeypatch.setattr(engine_core_module, "denoise_step", interrupted)
+        monkeypatch.setattr(model_runner, "denoise_step", interrupted)
 
     return install

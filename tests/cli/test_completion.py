@@ -53,7 +53,7 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
         ("gesso models show ", ["mini", "sudoku", "org/ours"]),
         ("gesso generate --mode ", ["canvas", "ar", "auto"]),
         ("gesso finetune --method q", ["qlora"]),
-        ("gesso eval mini --task su", ["sudoku"]),
+        ("gesso eval mini --task sudo", ["sudoku"]),
         ("gesso generate --entropy", ["--entropy-bound"]),
         ("gesso fill ", []),
         ("gesso generate --json-schema sche", []),

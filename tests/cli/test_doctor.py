@@ -93,13 +93,13 @@ def test_the_command_installs_where_gesso_came_from(
             assert name == "direct_url.json"
             return None if source is None else json.dumps(source)
 
-    monkeypatch.setattr(doctor, "distribution", lambda _: Installed())
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
     assert doctor._requirement("train") == requirement
 
     def absent(_: str) -> None:
         raise PackageNotFoundError
 
-    monkeypatch.setattr(doctor, "distribution", absent)
+    monkeypatch.setattr("importlib.metadata.distribution", absent)
     assert doctor._requirement("train") == '"gesso[train]"'
 
 

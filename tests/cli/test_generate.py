@@ -15,10 +15,10 @@ from engine.tiny import reciter
 from cli.conftest import Gesso
 from gesso import api
 from gesso.api import load
-from gesso.engine import engine_core as engine_core_module
 from gesso.engine.engine import Engine
 from gesso.engine.result import GenerationResult
 from gesso.errors import TrainingError
+from gesso.runner import model_runner
 
 PROMPT = "Sort: pear, fig"
 
@@ -317,7 +317,7 @@ def test_ctrl_c_shows_what_was_held_back(gesso: Gesso, monkeypatch: pytest.Monke
 def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.MonkeyPatch, interrupt_at: Any) -> None:
     """Here both come during one pass, which would otherwise have to be waited for."""
     monkeypatch.setattr(api, "load", lambda *_, **__: reciter(WORDS, canvas=2))
-    step = engine_core_module.denoise_step
+    step = model_runner.denoise_step
 
     def twice(*arguments: Any) -> None:
         step(*arguments)
@@ -325,7 +325,7 @@ def test_a_second_ctrl_c_interrupts_as_usual(gesso: Gesso, monkeypatch: pytest.M
         signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(engine_core_module, "denoise_step", twice)
+    monkeypatch.setattr(model_runner, "denoise_step", twice)
     outcome = gesso("generate", "hi")
     assert (outcome.code, outcome.out) == (130, "")
     assert not outcome.err.strip()

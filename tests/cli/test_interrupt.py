@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gesso.cli.interrupt import first_interrupt
-from gesso.cli.signals import SIGNALS
+from gesso.cli.signals import SIGNALS, Signals
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 
@@ -54,3 +54,33 @@ def test_other_threads_have_no_signals() -> None:
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def test_a_command_that_goes_on_can_be_interrupted_again() -> None:
+    """As `gesso chat` does at its prompt."""
+    signals = Signals()
+    signals.running = True
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            signals.handle(signal.SIGINT, None)
+        assert signals.received == signal.SIGINT
+        signals.recovered()
+    assert signals.received is None
+
+
+def test_one_that_does_not_go_on_ends_at_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+
+    def leave(code: int) -> None:
+        ended.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(os, "write", lambda *_: None)
+    signals = Signals()
+    signals.running = True
+    with pytest.raises(KeyboardInterrupt):
+        signals.handle(signal.SIGINT, None)
+    with pytest.raises(SystemExit):
+        signals.handle(signal.SIGTERM, None)
+    assert ended == [143]

@@ -234,3 +234,17 @@ def test_output_that_nobody_takes_is_no_traceback(
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
+def test_every_encoding_can_be_printed_in(environment: dict[str, str], tmp_path: Path, encoding: str) -> None:
+    """A file name that is told in JSON, and the help's and legend's characters."""
+    folder = tmp_path / "\u4e2d\xe9\U0001f600"
+    folder.mkdir()
+    here = {**environment, "PYTHONIOENCODING": encoding}
+    for arguments in (["fill", str(folder), "--json"], ["--help"], ["fill", str(folder)]):
+        done = subprocess.run([sys.executable, "-m", "gesso", *arguments], env=here, capture_output=True, check=False)
+        assert b"Traceback" not in done.stderr
+        assert done.returncode == (0 if arguments == ["--help"] else 2)
+        if "--json" in arguments:
+            assert folder.name in json.loads(done.stdout.decode(encoding))["error"]["message"]

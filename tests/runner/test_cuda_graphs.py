@@ -143,7 +143,7 @@ def test_an_adapter_that_is_put_on_is_captured(tmp_path: Path) -> None:
         cache, state = runner.new_cache(64, 32), new_canvas()
         runner.prefill(PrefillBatch(None, (PrefillItem(0, cache, tuple(range(5))),)))
         entropies = []
-        for adapter in (None, None, None, None, "one", "one", None):
+        for adapter in (None, None, None, None, "one", "one", "one", None):
             runner.denoise(CanvasBatch(adapter, (CanvasItem(0, cache, state),)))
             entropies.append(state.entropy_C)
         said.append(torch.stack(entropies))

@@ -11,8 +11,10 @@ def main() -> None:
 
     from gesso.cli.app import run
     from gesso.cli.failure import remark
+    from gesso.cli.output import print_anything
     from gesso.cli.signals import INTERRUPTED
 
+    print_anything()
     try:
         SIGNALS.running = True
         code = run(sys.argv[1:])

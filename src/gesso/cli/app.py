@@ -82,7 +82,7 @@ def _command() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     command = _command()
-    SIGNALS.received = None
+    SIGNALS.recovered()
     try:
         code = int(command.main(list(arguments), prog_name="gesso", standalone_mode=False) or 0)
         if sys.stdout is not None:

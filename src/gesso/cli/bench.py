@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.output import print_json
 from gesso.cli.progress import working
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
@@ -85,7 +86,6 @@ def bench(
     quantize_embedding: QuantizeEmbedding = None,
 ) -> int:
     """Measure steps, tokens a second and memory, beside the least that a step can take."""
-    import json
 
     from gesso.bench.cells import make_cells
     from gesso.bench.report import read_report
@@ -125,7 +125,7 @@ def bench(
 
         report["changes"] = changes(before, report)
     if as_json:
-        print(json.dumps(report, ensure_ascii=False))
+        print_json(report)
     else:
         from gesso.cli.bench_tables import show_report
 
@@ -157,7 +157,6 @@ def _count(
     Raises:
         OptionError: one of them was given, or the shape cannot be what it is asked to be.
     """
-    import json
 
     from gesso.bench.account import META, account_report
     from gesso.bench.cells import check_lengths
@@ -174,7 +173,7 @@ def _count(
     with working("counting"):
         report = account_report(config, _name(path, *formats), pick_dtype(dtype, META), cells, chosen)
     if as_json:
-        print(json.dumps(report, ensure_ascii=False))
+        print_json(report)
     else:
         show_account(report)
     return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
 from gesso.cli.progress import is_screen
+from gesso.cli.signals import SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 from gesso.options import options_of
@@ -118,4 +119,5 @@ def _ask(live: bool) -> str | None:
         except KeyboardInterrupt:
             if not live:
                 raise
+            SIGNALS.recovered()
             print()

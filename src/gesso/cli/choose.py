@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.output import print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -29,7 +30,6 @@ def choose(
 ) -> None:
     """Show how likely the model finds each of some given answers."""
     import dataclasses
-    import json
 
     from gesso.cli.generate import read_prompt
     from gesso.errors import OptionError
@@ -47,7 +47,7 @@ def choose(
     messages = [{"role": role, "content": content} for role, content in turns if content is not None]
     result = run_shown(engine, choose_job(engine, text if options.get("raw") else messages, answers, **options))
     if as_json:
-        print(json.dumps({**dataclasses.asdict(result), "best": result.best.text}, ensure_ascii=False))
+        print_json({**dataclasses.asdict(result), "best": result.best.text})
     else:
         _show(result)
 

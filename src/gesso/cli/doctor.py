@@ -2,7 +2,6 @@
 
 import os
 import time
-from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,14 +38,13 @@ SECONDS = 0.1
 
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, devices, measured rates and caches, and how to install what is missing."""
-    import json
-
+    from gesso.cli.output import print_json
     from gesso.cli.progress import working
 
     with working("asking the machine"):
         facts = examine()
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
+        print_json(facts)
     else:
         _show(facts)
 
@@ -80,6 +78,8 @@ def examine() -> dict[str, Any]:
 
 def version_of(package: str) -> str | None:
     """The version of an installed package; None where there is none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -183,6 +183,7 @@ def _missing() -> list[dict[str, Any]]:
 def _requirement(extra: str) -> str:
     """What pip calls an extra of this installation: of a folder where it was installed from one."""
     import json
+    from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlparse
     from urllib.request import url2pathname
 

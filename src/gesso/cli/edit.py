@@ -9,6 +9,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.output import print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -167,10 +168,9 @@ def _answer() -> str:
 
 def _print_json(result: "EditResult") -> None:
     import dataclasses
-    import json
 
     derived = {name: getattr(result, name) for name in ("changed", "denoising_steps", "seconds", "prompt_tokens")}
-    print(json.dumps({**dataclasses.asdict(result), **derived}, ensure_ascii=False))
+    print_json({**dataclasses.asdict(result), **derived})
 
 
 def _print_diff(result: "EditResult") -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli.output import print_json
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def evaluate(
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
-    import json
 
     from rich.console import Console
 
@@ -63,7 +63,7 @@ def evaluate(
         with console.status(f"{name}: {examples} prompts"):
             scores.append(evaluate_task(engine, TASKS[name], examples, seed, options))
     if as_json:
-        print(json.dumps({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]}))
+        print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
         return 0
     shown = Console(highlight=False)
     shown.print(_summary(scores))

@@ -1,11 +1,11 @@
 """How a command that cannot be done says so: one line on standard error, and JSON on standard output with `--json`."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from gesso.cli.output import print_json
 from gesso.errors import GessoError
 
 
@@ -27,7 +27,7 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
         if as_json:
             kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
             told = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
-            print(json.dumps({"error": told}))
+            print_json({"error": told})
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:

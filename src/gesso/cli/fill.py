@@ -8,6 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.files import read_text, write_atomically
+from gesso.cli.output import print_json
 from gesso.cli.progress import run_shown
 from gesso.load_options import LoadOptions
 
@@ -53,7 +54,6 @@ def fill(
 ) -> None:
     """Fill the holes of a text; all around them stays as it is, byte for byte."""
     import dataclasses
-    import json
 
     from gesso.control.holes import parse_document
     from gesso.errors import OptionError
@@ -81,7 +81,7 @@ def fill(
     elif output is not None:
         output.write_bytes(result.text.encode())
     if as_json:
-        print(json.dumps(dataclasses.asdict(result), ensure_ascii=False))
+        print_json(dataclasses.asdict(result))
     elif sys.stdout.isatty():
         _show(document, result)
     elif not in_place and output is None:

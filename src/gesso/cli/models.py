@@ -1,6 +1,5 @@
 """`gesso models`: what is here, what it is made of, and what it can do."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +8,7 @@ import typer
 
 from gesso.cli import options as opt
 from gesso.cli.help import Command, Group
+from gesso.cli.output import print_json
 
 if TYPE_CHECKING:
     from gesso.models.card import ModelCard
@@ -43,7 +43,7 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
     ]
     found += [{"name": m.name, "where": "hub cache", "bytes": m.bytes, **_brief(m.path)} for m in cached()]
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        print_json(found)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("model", overflow="fold")
@@ -80,7 +80,7 @@ def show(
     card = read_card(folder)
     facts = {**describe(folder), **_abilities(folder, card)}
     if as_json:
-        print(json.dumps(facts, ensure_ascii=False))
+        print_json(facts)
         return
     console = Console(highlight=False)
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -14,7 +14,7 @@ import typer
 
 from gesso.errors import OptionError
 from gesso.generation import STRATEGIES, engine_options
-from gesso.load_options import LoadOptions
+from gesso.load_options import MODEL, LoadOptions
 from gesso.options import (
     Choice,
     Integer,
@@ -42,7 +42,7 @@ def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
     text = help or row.help
     facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
     owner = f" ({row.owner})" if _is_choice(row) else ""
-    default = f" [default: {row.default}]" if row.group == "Model" and isinstance(row.default, str) else ""
+    default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
     return typer.Option(
         *row.flag.split(),
         help=f"{text}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
@@ -204,8 +204,15 @@ def _is_given(value: Any) -> bool:
 
 
 def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
-    made: Any = Annotated[annotation(row), flag(row, helps.get(row.name))]
+    made = _annotated(row.name, row.group, helps.get(row.name))
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
+
+
+@functools.cache
+def _annotated(name: str, group: str, help: str | None) -> Any:  # noqa: A002
+    """What typer reads of a row, made once for all commands: it is a part of every start."""
+    row = (_LOAD if group == MODEL else engine_options())[name]
+    return Annotated[annotation(row), flag(row, help)]
 
 
 def load_engine(load: LoadOptions) -> "Engine":
@@ -232,12 +239,12 @@ Dtype = Annotated[str, flag(_LOAD["dtype"])]
 Offline = Annotated[bool, flag(_LOAD["offline"])]
 Server = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="An OpenAI-compatible server, to use its model.", rich_help_panel="Model"),
+    typer.Option(metavar="URL", help="An OpenAI-compatible server, to use its model.", rich_help_panel=MODEL),
 ]
 ApiKey = Annotated[
     str | None,
     typer.Option(
-        metavar="KEY", envvar="GESSO_API_KEY", help="The key that the server asks for.", rich_help_panel="Model"
+        metavar="KEY", envvar="GESSO_API_KEY", help="The key that the server asks for.", rich_help_panel=MODEL
     ),
 ]
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="A system message.", rich_help_panel="Answer")]

@@ -1,12 +1,12 @@
 """What `generate`, `chat` and `replay` share: the three ways to show a result."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterable
 
 from rich.console import Console
 
+from gesso.cli.output import print_json
 from gesso.cli.render import show_live, write_plain
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
@@ -19,7 +19,7 @@ def present(events: Iterable[Event], *, live: bool, as_json: bool, special: froz
         return show_live(events, Console(highlight=False), special)
     if as_json:
         result = _result(events)
-        print(json.dumps(result_to_dict(result), ensure_ascii=False))
+        print_json(result_to_dict(result))
         return result
     return write_plain(events)
 

@@ -54,6 +54,10 @@ class Signals:
         self._raised = True
         raise KeyboardInterrupt
 
+    def recovered(self) -> None:
+        """Called where a KeyboardInterrupt was caught and the command goes on: the next signal raises one again."""
+        self.received, self._raised = None, False
+
     def exit_code(self) -> int:
         """The exit code of a command that a signal ended: that of Ctrl-C where no signal was seen."""
         return _ENDS[signal.Signals(self.received or signal.SIGINT)][0]

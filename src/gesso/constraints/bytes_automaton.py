@@ -299,8 +299,8 @@ class _Compiler:
                 return graph.merge([self.build(graph, option, source) for option in options])
             case Repeat():
                 return self.build_repeat(graph, expression, source)
-            case Joined(items, separator):
-                return self.build_joined(graph, items, separator, source)
+            case Joined():
+                return self.build_joined(graph, expression, source)
             case Intersection() | Difference():
                 return self.embed(graph, expression, source)
             case Whole(body):
@@ -356,21 +356,37 @@ class _Compiler:
             end = self.build(graph, Repeat(others), end)
         return graph.merge([source, end]) if behind and repeat.least == 0 else end
 
-    def build_joined(
-        self, graph: Graph, items: tuple[tuple[Expression, bool], ...], separator: str, source: int
-    ) -> int:
-        none: int | None = source
-        some: int | None = None
-        for item, required in items:
-            ways = [] if none is None else [none]
-            ways += [] if some is None else [graph.add_text(separator, some)]
-            ends = [self.build(graph, item, graph.merge(ways))]
-            if required:
-                none = None
-            elif some is not None:
-                ends.append(some)
-            some = graph.merge(ends)
-        return graph.merge([state for state in (none, some) if state is not None])
+    def build_joined(self, graph: Graph, joined: Joined, source: int) -> int:
+        # By how many items there are, up to the count that makes a difference. Behind the first, separators follow.
+        most = joined.most
+        top = max(joined.least, 1) if most is None else most
+        here: dict[int, int] = {0: source}
+        for item, required in joined.items:
+            budget.current().check()
+            ways: dict[int, list[int]] = {}
+            entries: dict[int, list[int]] = {}
+            for count, state in here.items():
+                if count < top or most is None:
+                    behind = state if count == 0 else graph.add_text(joined.separator, state)
+                    entries.setdefault(min(count + 1, top), []).append(behind)
+                if not required:
+                    ways.setdefault(count, []).append(state)
+            for count, states in entries.items():
+                ways.setdefault(count, []).append(self.build(graph, item, graph.merge(states)))
+            here = {count: graph.merge(states) for count, states in ways.items()}
+        ends = [state for count, state in here.items() if count >= joined.least]
+        if joined.rest is not None:
+            ways = {}
+            for count, state in here.items():
+                left = None if most is None else most - count
+                if count + 1 >= joined.least and left != 0:
+                    # However many follow, they are of use here alike.
+                    behind = state if count == 0 else graph.add_text(joined.separator, state)
+                    ways.setdefault(-1 if left is None else left, []).append(behind)
+            for left, states in ways.items():
+                others = Repeat(joined.rest, 1, None if left < 0 else left, joined.separator)
+                ends.append(self.build(graph, others, graph.merge(states)))
+        return graph.merge(ends)
 
     def embed(self, graph: Graph, expression: Expression, source: int) -> int:
         """Put an automaton that is compiled by itself behind `source`."""
@@ -397,8 +413,8 @@ def parts_of(expression: Expression) -> Items[Expression]:
             return parts
         case Repeat(body) | Whole(body):
             return (body,)
-        case Joined(items):
-            return tuple(item for item, _ in items)
+        case Joined(items, _, rest):
+            return (*(item for item, _ in items), *(() if rest is None else (rest,)))
         case Difference(body, removed):
             return (body, removed)
         case _:
@@ -436,8 +452,8 @@ def _has_anchor(expression: Expression) -> bool:
             return any(map(_has_anchor, parts))
         case Repeat(body):
             return _has_anchor(body)
-        case Joined(items):
-            return any(_has_anchor(item) for item, _ in items)
+        case Joined():
+            return any(map(_has_anchor, parts_of(expression)))
         case _:
             return False
 

@@ -62,6 +62,7 @@ def difference(one: CharSet, other: CharSet) -> CharSet:
 ANY = complement(())
 """Every character."""
 ANY_BUT_NEWLINE = complement(of("\n"))
+ANY_BUT_LINE_ENDS = complement(of("\n\r\u2028\u2029"))
 DIGIT = of("0123456789")
 WORD = make([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 SPACE = of(" \t\n\r\f\v")

@@ -62,6 +62,12 @@ class Joined:
     items: tuple[tuple["Expression", bool], ...]
     """Each with whether it is required."""
     separator: str
+    rest: "Expression | None" = None
+    """Behind them any number of these."""
+    least: int = 0
+    """Of items that are there; of `rest`, which may repeat itself, one counts."""
+    most: int | None = None
+    """Of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,8 @@ class Multiples:
     """Runs of decimal digits, leading zeros included, whose value `divisor` divides."""
 
     divisor: int
+    point: bool = False
+    """Whether points may stand anywhere behind the first digit and count for nothing."""
 
 
 Expression = Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples

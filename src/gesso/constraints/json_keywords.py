@@ -1,43 +1,47 @@
-"""Which keywords of JSON Schema are read, what their values must be, and how the schemas of an `allOf` become one.
+"""Which keywords of JSON Schema are read, what their values must be, and what two schemas say together.
 
-A *plain* schema is a dict without `$ref`, `allOf`, `anyOf`, `oneOf`, annotations and `const` (which is an `enum` of
-one); its `pattern` is a list. Its subschemas are as they were written.
+A *plain* schema is a dict that says of a value what it must be without references and alternatives. What several
+schemas can say of one value stands in lists: `pattern` and `multipleOf` (each with whether it must hold), `enum` (one
+list of values), `notEnum`, `format`, `shapes` (of objects: `properties`, `patternProperties`, `additionalProperties`),
+`names` (`propertyNames`), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
+are as they were written.
 """
 
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from math import isfinite, lcm
+from math import isfinite
 from typing import Any
 
-from gesso.constraints.json_formats import FORMATS
+from gesso.constraints.json_document import Schema, escape_pointer
 from gesso.errors import OptionError
 
 ANNOTATIONS = frozenset(
-    ("title", "description", "default", "examples", "$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly",
-     "writeOnly", "$defs", "definitions")
+    ("title", "description", "default", "examples", "$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor",
+     "$recursiveAnchor", "$vocabulary", "deprecated", "readOnly", "writeOnly", "$defs", "definitions",
+     "contentEncoding", "contentMediaType", "contentSchema")
 )  # fmt: skip
 """Say nothing about what is valid."""
-COMBINATORS = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
+COMBINATORS = frozenset(
+    ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
+)
+UNSUPPORTED = frozenset(("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"))
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-TYPES_OF_KEYWORD = {
-    "properties": "object", "required": "object", "additionalProperties": "object",
-    "items": "array", "prefixItems": "array", "minItems": "array", "maxItems": "array", "uniqueItems": "array",
-    "minLength": "string", "maxLength": "string", "pattern": "string", "format": "string",
-    "minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number",
-    "multipleOf": "number",
-}  # fmt: skip
-"""The type of value a keyword speaks of; it lets every value of another type pass."""
+TYPE_OF_KEYWORD = {
+    **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names"), "object"),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
+}
+"""The type of value that a keyword of a plain schema speaks of; it lets every value of another type pass."""
 
-Schema = Any
-"""A dict or a bool, once it is checked."""
 Plain = dict[str, Any]
 
 
 def _is_json(value: Any) -> bool:
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False
     return True
 
@@ -62,6 +66,10 @@ def _is_schemas(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
 
 
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_schema, value.values()))
+
+
 _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "$ref": (lambda value: isinstance(value, str), "text"),
     "type": (
@@ -70,54 +78,80 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "enum": (lambda value: isinstance(value, list) and _is_json(value), "a list of JSON values"),
     "const": (_is_json, "a JSON value"),
-    "properties": (lambda value: isinstance(value, dict) and all(map(_is_schema, value.values())), "schemas by name"),
+    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), (_is_map, "schemas by name")),
+    "dependentRequired": (
+        lambda value: isinstance(value, dict) and all(map(_is_texts, value.values())), "lists of names by name",
+    ),
     "required": (_is_texts, "a list of names"),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (_is_schemas, "a list of schemas")),
-    **dict.fromkeys(("items", "additionalProperties"), (_is_schema, "a schema")),
-    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), (_is_count, "a whole number of at least 0")),
+    **dict.fromkeys(
+        ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
+        (_is_schema, "a schema"),
+    ),
+    **dict.fromkeys(
+        ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minContains",
+         "maxContains"),
+        (_is_count, "a whole number of at least 0"),
+    ),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (_is_number, "a number")),
-    "multipleOf": (
-        lambda value: _is_count(value) and 1 <= value <= 1000, "a whole number from 1 to 1000 to be supported",
-    ),
-    "uniqueItems": (lambda value: value is False, "false: that items differ is not supported"),
+    "multipleOf": (lambda value: _is_number(value) and value > 0, "a number above 0"),
+    "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
     "pattern": (lambda value: isinstance(value, str), "a regular expression"),
-    "format": (
-        lambda value: isinstance(value, str) and value in FORMATS, f"one of {', '.join(FORMATS)} to be supported",
-    ),
+    "format": (lambda value: isinstance(value, str), "the name of a format"),
 }  # fmt: skip
 
 
 def check(schema: Schema, pointer: str) -> None:
-    """Refuse what is not supported in one schema; not in those inside it.
+    """Refuse what is malformed or not supported in one schema of draft 2020-12; not in those inside it.
 
     Raises:
-        OptionError: a keyword is unknown, unsupported or has an impossible value; it gives the JSON pointer.
+        OptionError: a keyword is unsupported or has an impossible value; it gives the JSON pointer.
     """
     if not _is_schema(schema):
         raise OptionError(f"{pointer}: a schema must be an object, true or false, not {schema!r:.60}")
     for keyword in () if isinstance(schema, bool) else schema:
         place = f"{pointer}/{escape_pointer(str(keyword))}"
-        if keyword in ANNOTATIONS:
-            continue
-        if keyword not in _VALUES:
+        if keyword in UNSUPPORTED:
             raise OptionError(f"{place}: this keyword is not supported")
-        fits, what = _VALUES[keyword]
-        if not fits(schema[keyword]):
-            raise OptionError(f"{place}: must be {what}, not {schema[keyword]!r:.60}")
-
-
-def escape_pointer(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+        if keyword in _VALUES:
+            fits, what = _VALUES[keyword]
+            if not fits(schema[keyword]):
+                raise OptionError(f"{place}: must be {what}, not {schema[keyword]!r:.60}")
 
 
 def plain(schema: dict[str, Any]) -> Plain:
     """A checked schema without its annotations and combinators."""
-    kept = {key: value for key, value in schema.items() if key not in ANNOTATIONS | COMBINATORS}
-    if "const" in kept:
-        const = kept.pop("const")
-        kept["enum"] = [v for v in kept.get("enum", [const]) if same(v, const)]
-    if "pattern" in kept:
-        kept["pattern"] = [kept["pattern"]]
+    kept: Plain = {}
+    for key in ("type", "required", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+                "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):  # fmt: skip
+        if key in schema:
+            kept[key] = schema[key]
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        kept["enum"] = [v for v in values if "const" not in schema or same(v, schema["const"])]
+    if "pattern" in schema:
+        kept["pattern"] = [(schema["pattern"], True)]
+    if "format" in schema:
+        kept["format"] = [schema["format"]]
+    if "multipleOf" in schema:
+        kept["multipleOf"] = [(decimal(schema["multipleOf"]), True)]
+    if schema.get("uniqueItems"):
+        kept["uniqueItems"] = True
+    shape = (
+        schema.get("properties", {}),
+        schema.get("patternProperties", {}),
+        schema.get("additionalProperties", True),
+    )
+    if shape != ({}, {}, True):
+        kept["shapes"] = [shape]
+    if schema.get("propertyNames", True) is not True:
+        kept["names"] = [schema["propertyNames"]]
+    if schema.get("prefixItems") or schema.get("items", True) is not True:
+        kept["tuples"] = [(schema.get("prefixItems", []), schema.get("items", True))]
+    if "contains" in schema:
+        least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
+        if least or most is not None:
+            kept["contains"] = [(schema["contains"], least, None if most is None else int(most))]
     return kept
 
 
@@ -147,57 +181,33 @@ def types(schema: Plain) -> frozenset[str]:
     return names | {"integer"} if "number" in names else names
 
 
-def merge(one: Plain, other: Plain, pointer: str) -> Plain:
-    """A plain schema for what both allow.
-
-    Raises:
-        OptionError: they cannot be put in one.
-    """
+def merge(one: Plain, other: Plain) -> Plain:
+    """A plain schema for what both allow."""
     merged = one | other
-    shared = (one.keys() & other.keys()) - {"additionalProperties"}
-    of_items = {"items", "prefixItems"}
-    if "prefixItems" in merged and of_items & one.keys() and of_items & other.keys():
-        raise OptionError(f"{pointer}: prefixItems together with another schema's items is not supported")
-    for key in sorted(shared):
+    for key in one.keys() & other.keys():
         first, second = one[key], other[key]
         if key == "type":
             both = types(one) & types(other)
             merged[key] = sorted(both - {"integer"} if "number" in both else both, key=TYPES.index)
         elif key == "enum":
             merged[key] = [value for value in first if any(same(value, v) for v in second)]
-        elif key in {"required", "pattern"}:
+        elif key == "required":
             merged[key] = list(dict.fromkeys([*first, *second]))
-        elif key in {"minItems", "minLength", "minimum", "exclusiveMinimum"}:
+        elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
             merged[key] = max(first, second)
-        elif key in {"maxItems", "maxLength", "maximum", "exclusiveMaximum"}:
+        elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
             merged[key] = min(first, second)
-        elif key == "multipleOf":
-            merged[key] = lcm(int(first), int(second))
-        elif key == "items":
-            merged[key] = {"allOf": [first, second]}
-        elif key == "format" and first != second:
-            raise OptionError(f"{pointer}: the formats {first} and {second} at once are not supported")
-    return merged | _merge_objects(one, other)
-
-
-def _merge_objects(one: Plain, other: Plain) -> Plain:
-    merged: Plain = {}
-    if "properties" in one or "properties" in other:
-        first, second = one.get("properties", {}), other.get("properties", {})
-        merged["properties"] = {
-            name: {"allOf": [*_of_property(one, name), *_of_property(other, name)]} for name in {**first, **second}
-        }
-    rest = [schema["additionalProperties"] for schema in (one, other) if "additionalProperties" in schema]
-    if rest:
-        merged["additionalProperties"] = rest[0] if len(rest) == 1 else False if False in rest else {"allOf": rest}
+        elif isinstance(first, list):
+            merged[key] = first + [part for part in second if part not in first]
     return merged
 
 
-def _of_property(schema: Plain, name: str) -> list[Schema]:
-    """What a schema says of one property: at most one schema."""
-    if name in schema.get("properties", {}):
-        return [schema["properties"][name]]
-    return [schema["additionalProperties"]] if "additionalProperties" in schema else [True]
+def of_property(shape: tuple[Any, Any, Any], name: str, matches: Callable[[str, str], bool]) -> list[Schema]:
+    """What one shape says of the value of a property."""
+    properties, patterns, additional = shape
+    found = [properties[name]] if name in properties else []
+    found += [part for pattern, part in patterns.items() if matches(pattern, name)]
+    return found or [additional]
 
 
 def disjoint(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) -> bool:
@@ -209,12 +219,18 @@ def disjoint(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) 
     """
     if "enum" in one and "enum" in other:
         return not any(same(a, b) for a in one["enum"] for b in other["enum"])
-    first, second = _possible_types(one), _possible_types(other)
-    both = first & second
+    for first, second in ((one, other), (other, one)):
+        if "enum" in first and all(any(same(a, b) for b in second.get("notEnum", ())) for a in first["enum"]):
+            return True
+    both = _possible_types(one) & _possible_types(other)
     if both == {"object"}:
         return _disjoint_objects(one, other, apart) or _disjoint_objects(other, one, apart)
     if both and both <= {"integer", "number"}:
         return _below(one, other) or _below(other, one)
+    if both in ({"string"}, {"array"}):
+        what = "Length" if both == {"string"} else "Items"
+        sizes = [(schema.get(f"min{what}", 0), schema.get(f"max{what}")) for schema in (one, other)]
+        return any(top is not None and top < low for (_, top), (low, _) in (sizes, sizes[::-1]))
     return not both
 
 
@@ -228,12 +244,15 @@ def _possible_types(schema: Plain) -> frozenset[str]:
 
 
 def _disjoint_objects(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) -> bool:
-    first, second = one.get("properties", {}), other.get("properties", {})
-    for name in one.get("required", []):
-        if name not in second and other.get("additionalProperties") is False:
-            return True
-        if name in first and name in second and apart(first[name], second[name]):
-            return True
+    for name in one.get("required", ()):
+        for properties, patterns, additional in other.get("shapes", ()):
+            if properties.get(name) is False:
+                return True
+            if name not in properties and not patterns and additional is False:
+                return True
+            for of_one, _, _ in one.get("shapes", ()):
+                if name in of_one and name in properties and apart(of_one[name], properties[name]):
+                    return True
     return False
 
 

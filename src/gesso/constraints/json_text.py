@@ -8,7 +8,7 @@ after a point.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,7 @@ from gesso.constraints.expression import (
     NEVER,
     Anchor,
     Chars,
+    Difference,
     Expression,
     Intersection,
     Joined,
@@ -28,6 +29,7 @@ from gesso.constraints.expression import (
     Union,
     Whole,
     choices,
+    difference,
     intersection,
     repeat,
     sequence,
@@ -113,8 +115,12 @@ def escape(expression: Expression) -> Expression:
             return union(map(escape, options))
         case Repeat(body, least, most, separator):
             return repeat(escape(body), least, most, separator)
-        case Joined(items, separator):
-            return Joined(tuple((escape(item), required) for item, required in items), separator)
+        case Joined(items):
+            rest = None if expression.rest is None else escape(expression.rest)
+            escaped = tuple((escape(item), required) for item, required in items)
+            return replace(expression, items=escaped, rest=rest)
+        case Difference(body, removed):
+            return difference(escape(body), escape(removed))
         case Intersection(parts):
             return intersection(*map(escape, parts))
         case Whole(body):
@@ -136,9 +142,9 @@ def integers(low: int | None, high: int | None, form: JsonForm) -> Expression:
     return union([positive, negative])
 
 
-def multiples(divisor: int) -> Expression:
-    """Integers that `divisor` divides."""
-    return sequence(repeat(Text("-"), 0, 1), Multiples(divisor))
+def multiples(divisor: int, point: bool = False) -> Expression:
+    """Integers that `divisor` divides; with a point, decimals whose digits without it are one."""
+    return sequence(repeat(Text("-"), 0, 1), Multiples(divisor, point))
 
 
 def _naturals(low: int, high: int) -> Expression:

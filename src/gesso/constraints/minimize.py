@@ -16,7 +16,7 @@ from gesso.constraints.determinize import Table
 IntArray = NDArray[np.int32]
 FAR = 2**31 - 1
 """A distance that is never covered."""
-_SMALL = 64
+_SMALL = 256
 """States up to which rounds are cheaper than distances."""
 
 
@@ -26,10 +26,11 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     states = len(table.accepting_S)
     alive = alive_states(table)
     next_SG = table.next_SG.astype(np.int64)
-    next_SG[(next_SG < 0) | ~alive[next_SG]] = states
+    small = states <= _SMALL and table.counts is None
+    next_SG[(next_SG < 0) if small else (next_SG < 0) | ~alive[next_SG]] = states
     rows = np.vstack([next_SG, np.full((1, next_SG.shape[1]), states)])
     labels = np.append(table.accepting_S, False).astype(np.int64)
-    if states > _SMALL:
+    if not small:
         source = np.repeat(np.arange(states + 1), rows.shape[1])
         first, second = distinct_pairs(source, rows.ravel(), states + 1)
         inner = (first != states) & (second != states)
@@ -38,11 +39,12 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
         longest = heights(first, second, states + 1)
         labels = np.unique(np.stack([labels, shortest, longest]), axis=1, return_inverse=True)[1].reshape(-1)
     if table.counts is not None:
-        labels[table.counts.state_L] = 2 + np.arange(len(table.counts.state_L))
-    labels[np.flatnonzero(~alive)] = labels[states]
-    rows[np.flatnonzero(~alive)] = states
+        labels[table.counts.state_L] = states + 2 + np.arange(len(table.counts.state_L))
+    if not small:
+        labels[np.flatnonzero(~alive)] = labels[states]
+        rows[np.flatnonzero(~alive)] = states
     # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
-    columns = np.unique(rows, axis=1) if states <= _SMALL else rows
+    columns = np.unique(rows, axis=1) if small else rows
     fixed = np.zeros(states + 1, dtype=np.bool_)
     if table.counts is not None:
         fixed[table.counts.state_L] = alive[table.counts.state_L]
@@ -54,7 +56,7 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
             break
     else:
         raise AssertionError("states fell together")
-    kept = np.sort(firsts[firsts != firsts[found[states]]])
+    kept = firsts[firsts != firsts[found[states]]]
     number = np.full(len(firsts), -1, dtype=np.int32)
     number[found[kept]] = np.arange(len(kept))
     return number[found[:states]], kept

@@ -145,8 +145,8 @@ class Graph:
                 target = self.add()
                 self.free_at[at_end].setdefault(source, []).append(target)
                 return target
-            case Multiples(divisor):
-                return self._add_multiples(divisor, source)
+            case Multiples(divisor, point):
+                return self._add_multiples(divisor, point, source)
         raise AssertionError(expression)
 
     def _add_chars(self, chars: charset.CharSet, source: int) -> int:
@@ -160,8 +160,11 @@ class Graph:
             self.edges[source].append((*spelling[0], tails[spelling[1:]]))
         return target
 
-    def _add_multiples(self, divisor: int, source: int) -> int:
+    def _add_multiples(self, divisor: int, point: bool, source: int) -> int:
         rests = [self.add() for _ in range(divisor)]
+        if point:
+            for state in rests:
+                self.edges[state].append((ord("."), ord("."), state))
         for digit in range(10):
             byte = ord("0") + digit
             self.edges[source].append((byte, byte, rests[digit % divisor]))

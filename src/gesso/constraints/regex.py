@@ -1,13 +1,16 @@
 r"""Regular expressions, read into an `Expression`.
 
-The dialect is the one that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
+`parse` reads the dialect that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
+`parse_search` reads ECMAScript's with the flag `u`, as JSON Schema has it: without `\a`, `\A`, `\z`, `\U`, `\x{H..}`,
+`(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind. A look-ahead outside
+of groups is supported in both.
 
     literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too  ^ $ \A \z
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
 
-`.` is any character but a newline. Everything else is refused by name: look-around, back-references, possessive
+`.` is any character but a newline. Everything else is refused by name: look-behind, back-references, possessive
 quantifiers, atomic groups, flags, word boundaries, Unicode classes, set operations inside classes.
 """
 
@@ -21,6 +24,8 @@ from gesso.constraints.expression import (
     Repeat,
     Text,
     Whole,
+    difference,
+    intersection,
     sequence,
     union,
 )
@@ -31,6 +36,7 @@ MAX_REPEAT = 10_000
 MAX_DEPTH = 100
 """Of groups in groups."""
 
+_ANYTHING = Repeat(Chars(charset.ANY))
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_GROUPS = {
@@ -53,22 +59,32 @@ def parse(pattern: str) -> Expression:
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
     """
-    return Whole(_Parser(pattern).parse())
+    return Whole(_Parser(pattern).parse(EMPTY))
 
 
-def parse_search(pattern: str) -> Expression:
-    """The language of the texts in which `pattern` matches somewhere."""
-    anything = Repeat(Chars(charset.ANY))
-    return Whole(sequence(anything, _Parser(pattern).parse(), anything))
+def parse_search(pattern: str, wide: bool = False) -> Expression:
+    """The language of the texts in which a pattern of ECMAScript (with the flag `u`) matches somewhere.
+
+    Args:
+        wide: takes the wider of two readings, for what must not match: whatever matches elsewhere matches here.
+    """
+    parser = _Parser(pattern, ecma=True, wide=wide)
+    found = Whole(sequence(_ANYTHING, parser.parse(_ANYTHING)))
+    if wide and parser.ends:
+        # To some the end is also before a last newline.
+        return union([found, sequence(_ANYTHING, Text("\n"))])
+    return found
 
 
 class _Parser:
     """Recursive descent; `at` is the next character's index."""
 
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False) -> None:
+        self.pattern, self.ecma, self.wide = pattern, ecma, wide
         self.at = 0
         self.depth = 0
+        self.ends = False
+        """Whether an anchor to the end was seen."""
 
     def refuse(self, what: str, at: int | None = None) -> OptionError:
         place = self.at if at is None else at
@@ -89,27 +105,63 @@ class _Parser:
         self.at += 1
         return self.pattern[self.at - 1]
 
-    def parse(self) -> Expression:
+    def parse(self, tail: Expression) -> Expression:
+        """The pattern and what may follow it."""
         if any("\ud800" <= c <= "\udfff" for c in self.pattern):
             raise OptionError("a regular expression holds half a character (a surrogate)")
-        tree = self.alternatives()
+        tree = self.alternatives(tail)
         if self.at < len(self.pattern):
             raise self.refuse("an unmatched )")
         return tree
 
-    def alternatives(self) -> Expression:
-        options = [self.concatenation()]
+    def alternatives(self, tail: Expression | None = None) -> Expression:
+        options = [self.concatenation(tail)]
         while self.take("|"):
-            options.append(self.concatenation())
+            options.append(self.concatenation(tail))
         return options[0] if len(options) == 1 else union(options)
 
-    def concatenation(self) -> Expression:
+    def concatenation(self, tail: Expression | None) -> Expression:
+        """Parts in a row. `tail`, what may follow up to the end of the text, is known outside of all groups only: there
+        a look-ahead is an intersection, or a difference, with all that follows it."""
         parts: list[Expression] = []
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
+            if tail is not None and (self.sees("(?=") or self.sees("(?!")):
+                return sequence(*parts, self.look_ahead(tail))
             parts.append(self.quantified())
-        if not parts:
-            return EMPTY
-        return sequence(*parts)
+        if tail is not None:
+            parts += [tail] if tail != EMPTY or not parts else []
+        return sequence(*parts) if parts else EMPTY
+
+    def look_ahead(self, tail: Expression) -> Expression:
+        begin = self.at
+        negative = self.pattern[self.at + 2] == "!"
+        self.at += 3
+        self.depth += 1
+        # What is taken away has to be read the other way.
+        self.wide ^= negative
+        ahead = sequence(Whole(self.alternatives()), _ANYTHING) if not self.sees(")") else _ANYTHING
+        self.wide ^= negative
+        self.depth -= 1
+        if not self.take(")"):
+            raise self.refuse("an unmatched (", begin)
+        if self.quantifier() is not None:
+            raise self.refuse("a repeated look-ahead", begin)
+        inside = self.pattern[begin : self.at]
+        if "$" in inside or "^" in inside.replace("[^", ""):
+            ahead = self.anchored(inside, negative, begin)
+        rest_begin = self.at
+        rest = self.concatenation(tail)
+        if "^" in self.pattern[rest_begin : self.at].replace("[^", "").replace("\\^", ""):
+            raise self.refuse("a look-ahead before ^ is not supported", begin)
+        return difference(Whole(rest), ahead) if negative else intersection(Whole(rest), ahead)
+
+    def anchored(self, inside: str, negative: bool, begin: int) -> Expression:
+        """A look-ahead with an end anchor: the text that it is matched against goes on to the end."""
+        if "^" in inside.replace("[^", "").replace("\\^", ""):
+            raise self.refuse("^ in a look-ahead is not supported", begin)
+        inner = _Parser(inside[3:-1], self.ecma, self.wide ^ negative)
+        found = Whole(inner.parse(_ANYTHING))
+        return union([found, sequence(_ANYTHING, Text("\n"))]) if negative and inner.ends else found
 
     def quantified(self) -> Expression:
         begin = self.at
@@ -169,16 +221,19 @@ class _Parser:
         if c == "[":
             return Chars(self.char_class(begin))
         if c == ".":
-            return Chars(charset.ANY_BUT_NEWLINE)
+            return Chars(charset.ANY_BUT_LINE_ENDS if self.ecma and not self.wide else charset.ANY_BUT_NEWLINE)
         if c in "^$":
+            self.ends |= c == "$"
             return Anchor(at_end=c == "$")
         if c == "\\":
-            if self.take("A"):
+            if not self.ecma and self.take("A"):
                 return Anchor(at_end=False)
-            if self.take("z"):
+            if not self.ecma and self.take("z"):
                 return Anchor(at_end=True)
             found = self.escape(begin)
-            return Text(found) if isinstance(found, str) else Chars(found[0])
+            return Text(found) if isinstance(found, str) else Chars(found[self.wide])
+        if self.ecma and c in "{}]":
+            raise self.refuse(f"a {c} that stands for itself is written \\{c}", begin)
         if c in "*+?":
             raise self.refuse("a quantifier with nothing to repeat", begin)
         return Text(c)
@@ -188,7 +243,7 @@ class _Parser:
             for mark in sorted(_REFUSED_GROUPS, key=len, reverse=True):
                 if self.sees(mark):
                     raise self.refuse(f"{_REFUSED_GROUPS[mark]} is not supported", begin)
-            if self.take("P<") or self.take("<"):
+            if (not self.ecma and self.take("P<")) or self.take("<"):
                 end = self.pattern.find(">", self.at)
                 if not self.pattern[self.at : end].isidentifier():
                     raise self.refuse("a group without a proper name", begin)
@@ -207,6 +262,15 @@ class _Parser:
     def escape(self, begin: int) -> str | tuple[CharSet, CharSet]:
         """What follows a backslash: a character, or a class in its narrow and its wide reading."""
         c = self.next("an escape")
+        if self.ecma and c in "aUAz":
+            raise self.refuse(f"the escape \\{c} is not known to ECMAScript", begin)
+        if self.ecma and c == "c":
+            letter = self.next("an escape")
+            if not (letter.isascii() and letter.isalpha()):
+                raise self.refuse("\\c without a letter", begin)
+            return chr(ord(letter) % 32)
+        if self.ecma and c == "0" and not (self.at < len(self.pattern) and self.pattern[self.at].isdigit()):
+            return "\0"
         if c in _CONTROLS:
             return _CONTROLS[c]
         if c in "xuU":
@@ -224,7 +288,7 @@ class _Parser:
         return c
 
     def code(self, kind: str, begin: int) -> str:
-        if self.take("{"):
+        if not (self.ecma and kind == "x") and self.take("{"):
             end = self.pattern.find("}", self.at)
             digits, self.at = self.pattern[self.at : end], end + 1
         else:
@@ -245,6 +309,8 @@ class _Parser:
         negated = self.take("^")
         parts: list[CharSet] = []
         if self.take("]"):
+            if self.ecma:
+                raise self.refuse("a class that begins with ] is written [\\]", begin)
             parts.append(charset.of("]"))
         while not self.take("]"):
             low = self.class_item(begin, negated)
@@ -281,4 +347,4 @@ class _Parser:
         if self.take("b"):
             return "\b"
         found = self.escape(at)
-        return found if isinstance(found, str) else found[1 if negated else 0]
+        return found if isinstance(found, str) else found[negated != self.wide]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import ClassPass
+from gesso.constraints.constraint import Constraint
 from gesso.constraints.emissions import Emissions
 from gesso.constraints.expression import Expression, choices
 from gesso.constraints.grammar import parse_grammar
@@ -39,6 +40,24 @@ def constraint_expression(config: GenerationConfig) -> Expression:
     if config.grammar is not None:
         return parse_grammar(config.grammar)
     return json_object()
+
+
+def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Puts what `gesso.constraint` compiled in the place of the option of its kind.
+
+    Raises:
+        OptionError: it is something else, or that option is given as well.
+    """
+    given = options.get("constraint")
+    others = {name: value for name, value in options.items() if name != "constraint"}
+    if given is None:
+        return others
+    if not isinstance(given, Constraint):
+        raise OptionError(f"constraint must be made by gesso.constraint, got {given!r:.60}", option="constraint")
+    if others.get(given.option) is not None:
+        message = f"constraint and {given.option} contradict: an answer has one constraint at most"
+        raise OptionError(message, option="constraint")
+    return {**others, given.option: given.value}
 
 
 def tool_expression(

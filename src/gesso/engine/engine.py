@@ -35,7 +35,8 @@ CPU_CHUNK, CHUNK = 128, 512
 class Request:
     """One prompt with its settings.
 
-    `options` are those of `GenerationConfig` and of `RequestOptions`; None leaves an option at its default.
+    `options` are those of `GenerationConfig` and of `RequestOptions`, and `constraint`: what `gesso.constraint` made,
+    in the place of the option of its kind. None leaves an option at its default.
     """
 
     prompt: Prompt

@@ -95,11 +95,9 @@ def encode_text(
     Raises:
         TextError: the text is too long, or no valid Unicode.
     """
-    if (
-        max_tokens is not None
-        and len(text) > max_tokens
-        and len(text) > (most := max_tokens * tokenizer.max_characters)
-    ):
+    # A text of no more characters than tokens fits at any rate: nobody has to know how long tokens are.
+    most = len(text) if max_tokens is None or len(text) <= max_tokens else max_tokens * tokenizer.max_characters
+    if len(text) > most:
         raise TextError(
             f"{name} is too long: it has {len(text):,} characters, and no more than {most:,} can fit the "
             f"{max_tokens:,} tokens that there is room for",

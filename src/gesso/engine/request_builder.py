@@ -10,7 +10,13 @@ from typing import Any
 from gesso.constraints import reasoning, tool_calls
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.expression import Expression
-from gesso.engine.constraint import OutputConstraint, constraint_expression, lattice_of, tool_expression
+from gesso.engine.constraint import (
+    OutputConstraint,
+    constraint_expression,
+    lattice_of,
+    tool_expression,
+    with_constraint,
+)
 from gesso.engine.cost import CostModel
 from gesso.engine.prompt import Prompt, encode_text, prompt_ids
 from gesso.engine.request_state import RequestState, answer_positions, new_request
@@ -76,7 +82,7 @@ class RequestBuilder:
             TextError: a prompt that cannot be used.
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
-        asked, given = split_options(options)
+        asked, given = split_options(with_constraint(options))
         calls = tool_expression(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)

@@ -41,6 +41,18 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     raise OptionError(f"{name} must be {rule}, got {value!r}", option=name)
 
 
+class _Plain:
+    """A kind without parameters: all of one class are equal."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
 @dataclass(frozen=True, slots=True)
 class _Bounded:
     minimum: float | None = None
@@ -96,8 +108,7 @@ class Number(_Bounded):
         return value  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(_Plain):
     """True or false."""
 
     label = "true or false"
@@ -109,8 +120,7 @@ class Switch:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(_Plain):
     """A string."""
 
     label = "text"
@@ -196,8 +206,7 @@ class TokenIds:
         return _token_ids(name, value)
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedTokens:
+class PinnedTokens(_Plain):
     """Token ids by position, None where a position is free."""
 
     label = "list of token ids and None"
@@ -213,8 +222,7 @@ class PinnedTokens:
         return tuple(None if part is None else next(ids) for part in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSequences:
+class TokenSequences(_Plain):
     """Lists of token ids."""
 
     label = "list of lists of token ids"
@@ -248,8 +256,7 @@ class BiasMap:
         return FrozenDict(value)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonSchema:
+class JsonSchema(_Plain):
     """A JSON schema."""
 
     label = "JSON schema"
@@ -263,8 +270,7 @@ class JsonSchema:
         return _frozen(name, value)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class Mappings:
+class Mappings(_Plain):
     """A list of JSON objects."""
 
     label = "list of mappings"

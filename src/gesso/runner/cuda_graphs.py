@@ -13,8 +13,8 @@ runner fixes the tables of positions at their full size before the first pass.
 
 Nothing in a pass may wait for the device while it is captured. What would is the routing of experts, where it goes from
 expert to expert: `cuda_graph_runner` refuses models whose experts are not multiplied in one call. Nor may anything be
-set up that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width runs as
-ever.
+set up that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width, with
+every adapter, runs as ever.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -46,7 +46,8 @@ class CudaGraphRunner:
         self._inputs: tuple[Tensor, Tensor] | None = None
         self._replay: Callable[[], None] | None = None
         self._out: Tensor | None = None
-        self._warm: set[int] = set()
+        self._weights: Hashable = None
+        self._warm: set[tuple[Hashable, int]] = set()
 
     @property
     def device(self) -> torch.device:
@@ -60,9 +61,9 @@ class CudaGraphRunner:
         self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
         """`DiffusionGemma.denoise_flat`, replayed where it is captured."""
-        if self_conditioning_ND is None or len(widths) != 1 or widths[0] not in self._warm:
+        if self_conditioning_ND is None or len(widths) != 1 or (self._weights, widths[0]) not in self._warm:
             if self_conditioning_ND is not None and len(widths) == 1:
-                self._warm.add(widths[0])
+                self._warm.add((self._weights, widths[0]))
             return self._model.denoise_flat(canvas_N, widths, cache, self_conditioning_ND)
 
         def work(tokens_N: Tensor, soft_ND: Tensor) -> Tensor:
@@ -89,9 +90,10 @@ class CudaGraphRunner:
         self._replay()
         return self._out.clone()
 
-    def forget(self) -> None:
-        """Drop the graph: other weights compute from here on."""
+    def forget(self, weights: Hashable = None) -> None:
+        """Drop the graph: other weights compute from here on, an adapter's say, which `weights` names."""
         self._key = None
+        self._weights = weights
 
 
 def _memory_of(cache: KVCache) -> Hashable:

@@ -106,7 +106,7 @@ class ModelRunner:
         with self._lock:
             self._switch = self._switch or AdapterSwitch(self.model)
             self._switch.load(folders)
-            self._forget_graphs()
+            self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:
         return cache_memory(self.device, reserved)
@@ -245,11 +245,11 @@ class ModelRunner:
             if adapter is not None:
                 raise OptionError(f"no adapter {adapter!r}; known: none", option="adapter")
         elif self._switch.activate(adapter):
-            self._forget_graphs()
+            self._forget_graphs(adapter)
 
-    def _forget_graphs(self) -> None:
+    def _forget_graphs(self, adapter: str | None) -> None:
         if self.graphs is not None:
-            self.graphs.forget()
+            self.graphs.forget(adapter)
 
 
 def _kept(row: _Row) -> Tensor:

@@ -1,0 +1,289 @@
+"""A schema as alternatives that are plain: references followed, combinators multiplied out, negations pushed inwards.
+
+What is *not* valid under a schema is said keyword by keyword: not `minLength: 3` is a text of at most two characters,
+not `required: [a]` is an object whose `a` is `false`, not `properties: {a: S}` an object that has an `a` which is not
+`S`. So `not`, `if` and overlapping branches of `oneOf` are as exact as the keywords are. What can only be said of a
+keyword that holds is refused where it must not, by its JSON pointer.
+"""
+
+from typing import Any
+
+from gesso.constraints import budget
+from gesso.constraints.json_document import Document, Place, Schema
+from gesso.constraints.json_keywords import (
+    ANNOTATIONS,
+    TYPES,
+    Plain,
+    check,
+    decimal,
+    disjoint,
+    merge,
+    plain,
+)
+from gesso.errors import OptionError
+
+MAX_ALTERNATIVES = 256
+"""Of one value, once `anyOf` and its like are multiplied out."""
+_PROOF_DEPTH = 3
+"""Of properties in properties that tell the branches of a `oneOf` apart."""
+
+Refs = tuple[str, ...]
+"""The references on the way to a schema, innermost last."""
+Alternative = tuple[Plain, Refs]
+
+
+class Alternatives:
+    """Expands the schemas of one document."""
+
+    def __init__(self, document: Document, max_recursion: int) -> None:
+        self.document = document
+        self.max_recursion = max_recursion
+
+    def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
+        """A schema as alternatives without references and combinators; none where nothing is valid.
+
+        `here` are the references that were followed since the value in question was entered.
+
+        Raises:
+            OptionError: a keyword is malformed or not supported; it gives the JSON pointer.
+        """
+        budget.current().check()
+        place, modern = self._read(schema, pointer)
+        if isinstance(modern, bool):
+            return [({}, refs)] if modern else []
+        pointer = place.pointer
+        found: list[Alternative] = [(plain(modern), refs)]
+
+        def also(part: Schema, way: str) -> list[Alternative]:
+            return self._both(found, self.expand(part, f"{pointer}/{way}", refs, here), pointer)
+
+        if "$ref" in modern:
+            target, there, seen, inner = self._follow(modern["$ref"], place, refs, here)
+            if inner is None:
+                return []
+            found = self._both(found, self.expand(target, there.pointer, inner, seen), pointer)
+        for number, part in enumerate(modern.get("allOf", ())):
+            found = also(part, f"allOf/{number}")
+        for name, names in modern.get("dependentRequired", {}).items():
+            found = self._both(found, [(absent(name), refs), ({"required": [name, *names]}, refs)], pointer)
+        for name, part in modern.get("dependentSchemas", {}).items():
+            with_it = self.expand(part, f"{pointer}/dependentSchemas/{name}", refs, here)
+            with_it = self._both([({"required": [name]}, refs)], with_it, pointer)
+            found = self._both(found, [(absent(name), refs), *with_it], pointer)
+        if "not" in modern:
+            found = self._both(found, self.negated(modern["not"], f"{pointer}/not", refs, here), pointer)
+        if "if" in modern and ("then" in modern or "else" in modern):
+            found = self._both(found, self._conditional(modern, pointer, refs, here), pointer)
+        if "anyOf" in modern:
+            branches = [also(part, f"anyOf/{number}") for number, part in enumerate(modern["anyOf"])]
+            found = self._checked([alternative for branch in branches for alternative in branch], pointer)
+        if "oneOf" in modern:
+            found = self._one_of(modern["oneOf"], found, pointer, refs, here)
+        return found
+
+    def negated(  # noqa: PLR0912 - a branch for every kind of keyword
+        self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
+    ) -> list[Alternative]:
+        """The same of what is not valid under a schema."""
+        place, modern = self._read(schema, pointer)
+        if isinstance(modern, bool):
+            return [] if modern else [({}, refs)]
+        pointer = place.pointer
+        found: list[Alternative] = []
+        for keyword in modern:
+            if keyword in ANNOTATIONS or keyword in {"then", "else", "minContains", "maxContains"}:
+                continue
+            at = f"{pointer}/{keyword}"
+            value = modern[keyword]
+            if keyword == "$ref":
+                target, there, seen, inner = self._follow(value, place, refs, here)
+                if inner is None:
+                    return []
+                found += self.negated(target, there.pointer, inner, seen)
+            elif keyword == "allOf":
+                for number, part in enumerate(value):
+                    found += self.negated(part, f"{at}/{number}", refs, here)
+            elif keyword in ("anyOf", "oneOf"):
+                found += self._none_of(value, at, refs, here)
+                if keyword == "oneOf":
+                    for number, part in enumerate(value):
+                        for second in range(number):
+                            found += self._both(
+                                self.expand(part, f"{at}/{number}", refs, here),
+                                self.expand(value[second], f"{at}/{second}", refs, here),
+                                at,
+                            )
+            elif keyword == "not":
+                found += self.expand(value, at, refs, here)
+            elif keyword == "if":
+                for way, holds in (("then", self.expand), ("else", self.negated)):
+                    if way in modern:
+                        rest = self.negated(modern[way], f"{pointer}/{way}", refs, here)
+                        found += self._both(holds(value, at, refs, here), rest, at) if rest else []
+            elif keyword == "dependentSchemas":
+                for name, part in value.items():
+                    rest = self.negated(part, f"{at}/{name}", refs, here)
+                    found += self._both([({"required": [name]}, refs)], rest, at)
+            else:
+                found += [(alternative, refs) for alternative in _failing(keyword, modern, at)]
+        return self._checked(found, pointer)
+
+    def apart(self, one: Schema, other: Schema, pointer: str, depth: int = _PROOF_DEPTH) -> bool:
+        """Whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
+
+        def inside(a: Schema, b: Schema) -> bool:
+            return depth > 0 and self.apart(a, b, pointer, depth - 1)
+
+        first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
+        return all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
+
+    def _read(self, schema: Schema, pointer: str) -> tuple[Place, Schema]:
+        place = self.document.place(schema, pointer)
+        check(schema if not isinstance(schema, dict) else {}, place.pointer)
+        if isinstance(schema, bool):
+            return place, schema
+        modern = self.document.modern(schema, place)
+        check(modern, place.pointer)
+        return place, modern
+
+    def _follow(self, reference: str, place: Place, refs: Refs, here: Refs) -> tuple[Schema, Place, Refs, Refs | None]:
+        """What a reference leads to and the ways there; None where it was followed as often as it may be."""
+        target, there = self.document.resolve(reference, place)
+        if there.pointer in here:
+            raise OptionError(f"{place.pointer}/$ref: {there.pointer} leads back to itself without a value in between")
+        inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
+        return target, there, (*here, there.pointer), inner
+
+    def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
+        found: list[Alternative] = []
+        for way, holds in (("then", self.expand), ("else", self.negated)):
+            ways = holds(modern["if"], f"{pointer}/if", refs, here)
+            if way in modern:
+                ways = self._both(ways, self.expand(modern[way], f"{pointer}/{way}", refs, here), pointer)
+            found += ways
+        return self._checked(found, pointer)
+
+    def _none_of(self, schemas: list[Schema], at: str, refs: Refs, here: Refs) -> list[Alternative]:
+        found: list[Alternative] = [({}, refs)]
+        for number, part in enumerate(schemas):
+            found = self._both(found, self.negated(part, f"{at}/{number}", refs, here), at)
+        return found
+
+    def _one_of(
+        self, schemas: list[Schema], found: list[Alternative], pointer: str, refs: Refs, here: Refs
+    ) -> list[Alternative]:
+        def apart(one: Schema, other: Schema) -> bool:
+            return self.apart(one, other, pointer)
+
+        branches = [
+            self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", refs, here), pointer)
+            for number, part in enumerate(schemas)
+        ]
+        kept: list[Alternative] = []
+        for number, branch in enumerate(branches):
+            for alternative in branch:
+                ways = [alternative]
+                for second, other in enumerate(branches):
+                    if second == number or all(disjoint(alternative[0], b, apart) for b, _ in other):
+                        continue
+                    negated = self.negated(schemas[second], f"{pointer}/oneOf/{second}", refs, here)
+                    ways = [
+                        (both, way_refs)
+                        for both, way_refs in self._both(ways, negated, pointer)
+                        if not _impossible(both)
+                    ]
+                kept += ways
+        return self._checked(kept, pointer)
+
+    def _both(self, one: list[Alternative], other: list[Alternative], pointer: str) -> list[Alternative]:
+        if len(one) * len(other) > 16 * MAX_ALTERNATIVES:
+            raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
+        merged = [
+            (merge(a, b), a_refs + b_refs[len(_common(a_refs, b_refs)) :]) for a, a_refs in one for b, b_refs in other
+        ]
+        return self._checked([way for way in merged if not _impossible(way[0])], pointer)
+
+    def _checked(self, found: list[Alternative], pointer: str) -> list[Alternative]:
+        if len(found) > MAX_ALTERNATIVES:
+            raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
+        return found
+
+
+def absent(name: str) -> Plain:
+    """An object without a property; any other value."""
+    return {"shapes": [({name: False}, {}, True)]}
+
+
+def _failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # noqa: PLR0912 - one for each keyword
+    """The ways in which one keyword fails."""
+    value = schema[keyword]
+    if keyword == "type":
+        names = {value} if isinstance(value, str) else set(value)
+        others = [name for name in TYPES if name not in names | ({"integer"} if "number" in names else set())]
+        if "integer" in names and "number" not in names:
+            others.remove("number")
+            whole: Plain = {"type": "number", "multipleOf": [(decimal(1), False)]}
+            return [{"type": others}, whole] if others else [whole]
+        return [{"type": others}] if others else []
+    if keyword in ("enum", "const"):
+        return [{"notEnum": value if keyword == "enum" else [value]}]
+    if keyword in _OPPOSITE:
+        kind, name, step = _OPPOSITE[keyword]
+        return [] if step < 0 and value < 1 else [{"type": kind, name: value + step}]
+    if keyword == "pattern":
+        return [{"type": "string", "pattern": [(value, False)]}]
+    if keyword == "multipleOf":
+        return [{"type": "number", "multipleOf": [(decimal(value), False)]}]
+    if keyword == "required":
+        return [{"type": "object", **absent(name)} for name in value]
+    if keyword == "properties":
+        return [
+            {"type": "object", "required": [name], "shapes": [({name: {"not": part}}, {}, True)]}
+            for name, part in value.items()
+            if part is not True and part != {}
+        ]
+    if keyword == "dependentRequired":
+        return [
+            {"type": "object", "required": [name], **absent(other)} for name, names in value.items() for other in names
+        ]
+    if keyword == "items" and not schema.get("prefixItems"):
+        return [] if value is True else [{"type": "array", "contains": [({"not": value}, 1, None)]}]
+    if keyword == "prefixItems" and schema.get("items", True) is True:
+        return [
+            {"type": "array", "minItems": place + 1, "tuples": [([True] * place + [{"not": part}], True)]}
+            for place, part in enumerate(value)
+        ]
+    if keyword == "contains":
+        least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
+        few: list[Plain] = [{"type": "array", "tuples": [([], {"not": value})]}] if least == 1 else []
+        few += [{"type": "array", "contains": [(value, 0, least - 1)]}] if least > 1 else []
+        return few + ([] if most is None else [{"type": "array", "contains": [(value, int(most) + 1, None)]}])
+    if keyword in ("additionalProperties", "propertyNames", "uniqueItems") and value in (True, {}):
+        if keyword != "uniqueItems":
+            return []
+    elif keyword == "uniqueItems":
+        return []
+    raise OptionError(f"{at}: that this keyword does not hold is not supported (not, if, or branches that overlap)")
+
+
+_OPPOSITE = {
+    "minLength": ("string", "maxLength", -1), "maxLength": ("string", "minLength", 1),
+    "minItems": ("array", "maxItems", -1), "maxItems": ("array", "minItems", 1),
+    "minProperties": ("object", "maxProperties", -1), "maxProperties": ("object", "minProperties", 1),
+    "minimum": ("number", "exclusiveMaximum", 0), "maximum": ("number", "exclusiveMinimum", 0),
+    "exclusiveMinimum": ("number", "maximum", 0), "exclusiveMaximum": ("number", "minimum", 0),
+}  # fmt: skip
+"""The type a keyword speaks of, the keyword that holds where it does not, and what is added to its value."""
+
+
+def _impossible(schema: Plain) -> bool:
+    """Whether it is seen at once that no value is valid."""
+    return schema.get("type") == [] or schema.get("enum") == []
+
+
+def _common(one: Refs, other: Refs) -> Refs:
+    """What two ways start with."""
+    length = 0
+    while length < min(len(one), len(other)) and one[length] == other[length]:
+        length += 1
+    return one[:length]

@@ -1,0 +1,219 @@
+"""A JSON Schema as a document: its drafts, where its parts stand, and what its references mean.
+
+Life cycle: a `Document` walks the schema once. Every subschema gets its JSON pointer, its base URI (`$id`, and `id` in
+draft 4) and its draft (`$schema`); anchors and embedded resources are listed. `modern` then gives a subschema in the
+keywords of draft 2020-12, and `resolve` follows a reference. What a draft does not know is an annotation, as the
+standard says, unless `strict` refuses it; either way it is listed in `ignored`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from gesso.errors import OptionError
+
+Schema = Any
+"""A dict or a bool, once it is checked."""
+
+MAX_NESTING = 100
+"""Objects and arrays of a schema in each other."""
+
+_SUBSCHEMA = frozenset(
+    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "items", "additionalItems",
+     "unevaluatedItems", "unevaluatedProperties", "contentSchema")
+)  # fmt: skip
+_LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_MAPS = frozenset(("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"))
+
+DRAFTS = (4, 6, 7, 2019, 2020)
+_COMMON = frozenset(
+    ("type", "enum", "properties", "required", "additionalProperties", "patternProperties", "minProperties",
+     "maxProperties", "items", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format",
+     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "not",
+     "$ref", "definitions", "$schema", "title", "description", "default")
+)  # fmt: skip
+_SINCE_6 = frozenset(("const", "contains", "propertyNames", "$id", "examples"))
+_SINCE_7 = frozenset(("if", "then", "else", "$comment", "readOnly", "writeOnly", "contentEncoding", "contentMediaType"))
+_SINCE_2019 = frozenset(
+    ("$anchor", "$defs", "$vocabulary", "dependentRequired", "dependentSchemas", "minContains", "maxContains",
+     "unevaluatedItems", "unevaluatedProperties", "deprecated", "contentSchema")
+)  # fmt: skip
+KEYWORDS = {
+    4: _COMMON | {"id", "dependencies", "additionalItems"},
+    6: _COMMON | _SINCE_6 | {"dependencies", "additionalItems"},
+    7: _COMMON | _SINCE_6 | _SINCE_7 | {"dependencies", "additionalItems"},
+    2019: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019 | {"additionalItems", "$recursiveRef", "$recursiveAnchor"},
+    2020: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019 | {"prefixItems", "$dynamicRef", "$dynamicAnchor"},
+    # Without $schema: the newest draft, with what older ones said otherwise and nothing else can mean.
+    0: _COMMON | _SINCE_6 | _SINCE_7 | _SINCE_2019
+    | {"prefixItems", "$dynamicRef", "$dynamicAnchor", "dependencies", "additionalItems"},
+}  # fmt: skip
+"""That a draft knows; 0 stands for a schema that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a subschema stands."""
+
+    pointer: str
+    base: str
+    draft: int
+
+
+def escape_pointer(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+class Document:
+    """One schema with everything inside it.
+
+    Raises:
+        OptionError: it is nested too deeply, or names a draft that is not known.
+    """
+
+    def __init__(self, root: Schema, strict: bool = False) -> None:
+        self.root, self.strict = root, strict
+        self.ignored: dict[str, None] = {}
+        """Pointers of the keywords and formats that say nothing here, in the order they were met."""
+        self._places: dict[int, Place] = {}
+        self._resources: dict[str, Schema] = {}
+        self._anchors: dict[tuple[str, str], Schema] = {}
+        self._kept: list[Schema] = []
+        _check_nesting(root)
+        self._walk(root, Place("#", "", 0))
+        self._resources.setdefault("", root)
+
+    def place(self, schema: Schema, pointer: str) -> Place:
+        """Where a subschema stands; one that was put together from others stands at `pointer`."""
+        return self._places.get(id(schema)) or Place(pointer, "", 0)
+
+    def ignore(self, pointer: str, what: str) -> None:
+        """Note that a keyword says nothing.
+
+        Raises:
+            OptionError: the document is read strictly.
+        """
+        if self.strict:
+            raise OptionError(f"{pointer}: {what}")
+        self.ignored[pointer] = None
+
+    def resolve(self, reference: str, place: Place) -> tuple[Schema, Place]:
+        """What a reference in the subschema at `place` leads to.
+
+        Raises:
+            OptionError: it leads nowhere, or out of the document.
+        """
+        uri, fragment = urldefrag(urljoin(place.base, reference) if reference else place.base)
+        fragment = unquote(fragment)
+        if uri not in self._resources:
+            raise OptionError(
+                f"{place.pointer}/$ref: {reference!r:.80}: only references into the schema itself are supported"
+            )
+        if fragment and not fragment.startswith("/"):
+            if (uri, fragment) not in self._anchors:
+                raise OptionError(f"{place.pointer}/$ref: {reference!r:.80} leads nowhere")
+            node = self._anchors[uri, fragment]
+            return node, self.place(node, reference)
+        node = self._resources[uri]
+        found = self.place(node, "#")
+        for part in fragment.split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            try:
+                node = node[int(key)] if isinstance(node, list) else node[key]
+            except (LookupError, TypeError, ValueError):
+                raise OptionError(f"{place.pointer}/$ref: {reference!r:.80} leads nowhere") from None
+            step = f"{found.pointer}/{escape_pointer(key)}"
+            found = self._places.get(id(node)) or Place(step, found.base, found.draft)
+        if id(node) not in self._places and isinstance(node, dict):
+            # Under a keyword that no draft knows: what a reference leads to is a schema all the same.
+            self._walk(node, found)
+        return node, self.place(node, found.pointer)
+
+    def modern(self, schema: dict[str, Any], place: Place) -> dict[str, Any]:
+        """A subschema in the keywords of draft 2020-12, without those that say nothing."""
+        draft = place.draft
+        if "$ref" in schema and draft in (4, 6, 7):
+            return {"$ref": schema["$ref"]}
+        known = KEYWORDS[draft]
+        found = {}
+        for keyword, value in schema.items():
+            if keyword in known:
+                found[keyword] = value
+            else:
+                self.ignore(f"{place.pointer}/{escape_pointer(str(keyword))}", "this keyword is not known")
+        if draft in (0, 4):
+            for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+                if isinstance(found.get(bound), bool) and found.pop(bound) and limit in found:
+                    found[bound] = found.pop(limit)
+        if draft != 2020 and isinstance(found.get("items"), list):
+            prefix, rest = found.pop("items"), found.pop("additionalItems", True)
+            found |= ({"prefixItems": prefix} if prefix else {}) | ({"items": rest} if rest is not True else {})
+        found.pop("additionalItems", None)
+        for name, value in found.pop("dependencies", {}).items() if isinstance(found.get("dependencies"), dict) else ():
+            kind = "dependentRequired" if isinstance(value, list) else "dependentSchemas"
+            found[kind] = {**found.get(kind, {}), name: value}
+        return found
+
+    def _walk(self, root: Schema, place: Place) -> None:
+        waiting = [(root, place)]
+        while waiting:
+            node, place = waiting.pop()
+            if not isinstance(node, dict):
+                continue
+            draft, base = self._draft(node, place), place.base
+            name = node.get("id" if draft == 4 else "$id")
+            alone = "$ref" in node and draft in (4, 6, 7)
+            if isinstance(name, str) and not alone:
+                uri, fragment = urldefrag(urljoin(base, name))
+                if fragment and uri == base:
+                    self._anchors[base, unquote(fragment)] = node
+                else:
+                    base = uri
+                    self._resources.setdefault(uri, node)
+            elif place.pointer == "#":
+                self._resources.setdefault("", node)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(keyword), str) and draft in (0, 2019, 2020):
+                    self._anchors[base, node[keyword]] = node
+            here = Place(place.pointer, base, draft)
+            self._places[id(node)] = here
+            self._kept.append(node)
+            waiting += [(child, Place(f"{here.pointer}/{way}", base, draft)) for way, child in _children(node)]
+
+    def _draft(self, node: dict[str, Any], place: Place) -> int:
+        named = node.get("$schema")
+        if not isinstance(named, str):
+            return place.draft
+        for mark, draft in (("draft-04", 4), ("draft-06", 6), ("draft-07", 7), ("2019-09", 2019), ("2020-12", 2020)):
+            if f"json-schema.org/{mark}" in named or f"json-schema.org/draft/{mark}" in named:
+                return draft
+        if "json-schema.org/schema" in named:
+            return 0
+        self.ignore(f"{place.pointer}/$schema", f"the draft {named!r:.80} is not known")
+        # Another vocabulary, mostly one made on top of the draft of its time.
+        return place.draft
+
+
+def _children(node: dict[str, Any]) -> Iterator[tuple[str, Schema]]:
+    for keyword, value in node.items():
+        if keyword in _MAPS and isinstance(value, dict):
+            yield from ((f"{keyword}/{escape_pointer(str(name))}", part) for name, part in value.items())
+        elif keyword in _LISTS and isinstance(value, list):
+            yield from ((f"{keyword}/{place}", part) for place, part in enumerate(value))
+        elif keyword in _SUBSCHEMA:
+            yield keyword, value
+
+
+def _check_nesting(root: Any) -> None:
+    level = [root]
+    for _ in range(MAX_NESTING + 1):
+        level = [
+            part
+            for node in level
+            if isinstance(node, dict | list)
+            for part in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return
+    raise OptionError(f"#: more than {MAX_NESTING} objects and arrays in each other")
