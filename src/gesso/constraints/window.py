@@ -176,7 +176,7 @@ class Windows:
         families = self._families
         family_N = np.searchsorted(families.begin_F, target_N, side="right") - 1
         begin_N = families.begin_F[family_N.clip(min=0)]
-        near_N = (family_N < 0) | (target_N - begin_N <= most)
+        near_N: NDArray[np.bool_] = (family_N < 0) | (target_N - begin_N <= most)
         for start in starts.tolist():
             # What shares a counter with the start has its count.
             (place,) = np.searchsorted(families.begin_F, [start], side="right") - 1
