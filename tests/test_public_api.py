@@ -12,7 +12,8 @@ import gesso
 
 NAMES = {
     "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
-    "GenerationResult", "GessoError", "ModelConfig", "Request", "Stream", "UserError", "choose", "constraint", "edit", "fill", "load",
+    "GenerationResult", "GessoError", "ModelConfig", "Request", "Stream", "UserError", "choose", "constraint",
+    "edit", "fill", "load",
     "load_model", "run_job", "save_model",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""
