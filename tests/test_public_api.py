@@ -12,8 +12,8 @@ import gesso
 
 NAMES = {
     "BlockCommitted", "DiffusionGemma", "DenoisingFrame", "Engine", "Event", "Finished", "GenerationConfig",
-    "GenerationResult", "GessoError", "ModelConfig", "Replay", "Request", "Stream", "UserError", "choose", "edit",
-    "fill", "load", "load_model", "replay", "run_job", "save_model",
+    "GenerationResult", "GessoError", "ModelConfig", "Replay", "Request", "Stream", "UserError", "choose",
+    "constraint", "edit", "fill", "load", "load_model", "replay", "run_job", "save_model",
 }  # fmt: skip
 """Changing this set changes the public API: the changelog must say so."""
 

@@ -120,9 +120,11 @@ class TokenAutomaton:
     def after(self, state: int) -> NDArray[np.int64]:
         """The state that follows each class of tokens, or `REFUSED`."""
         if self.families is None:
-            return self.next_SK[state].astype(np.int64)
-        (row,), (offset,) = self.families.rows(np.array([state]))
-        return self.next_SK[row] + self.families.moves_RK[row] * offset
+            row: NDArray[np.int64] = self.next_SK[state].astype(np.int64)
+            return row
+        (place,), (offset,) = self.families.rows(np.array([state]))
+        moved: NDArray[np.int64] = self.next_SK[place] + self.families.moves_RK[place] * offset
+        return moved
 
     @cached_property
     def first_token_K(self) -> NDArray[np.int64]:

@@ -97,7 +97,8 @@ class Compilation:
         return self._automaton
 
     def _run(self) -> None:
-        automaton, error = None, None
+        automaton: TokenAutomaton | None = None
+        error: Exception | None = None
         lane = _Lane(lambda: self._waiting <= 0)
         try:
             lane.enter()

@@ -23,7 +23,7 @@ from math import ceil, floor, gcd, lcm
 from typing import Any
 
 from gesso.constraints import charset
-from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import (
     NEVER,
     Chars,
@@ -463,5 +463,5 @@ def _checked(divisor: int) -> int:
 
 
 @cache
-def _pattern(pattern: str, wide: bool) -> Any:
+def _pattern(pattern: str, wide: bool) -> ByteAutomaton:
     return compile_bytes(parse_search(pattern, wide))

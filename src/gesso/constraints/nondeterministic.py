@@ -207,7 +207,8 @@ class Graph:
                     waiting.append((target, at + 1, entered))
                 elif low <= at <= high:
                     waiting.append((target, at, entered) if kind == WHILE else (target, NO_COUNT, False))
-        kept = frozenset(state for state in seen if self._says(state))
+        counting = any(self.region[state] or state in self.steps for state in seen)
+        kept = frozenset(filter(self._says, seen) if counting else seen)
         counted = {(self.region[state], *seen[state]) for state in kept if self.region[state]}
         if len(counted) > 1:
             raise AmbiguousCountError({self.regions[region].key for region, _, _ in counted})

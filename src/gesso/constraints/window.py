@@ -121,7 +121,7 @@ class Windows:
 
     def _count_steps(self, families: Families) -> int:
         """How many times a token counts at most."""
-        of_family = np.searchsorted(families.row_F, self.row, side="right") - 1
+        of_family = np.asarray(np.searchsorted(families.row_F, self.row, side="right")) - 1
         inside = (self.moves > 0) & (of_family >= 0)
         place = self.target[inside]
         target_family = np.searchsorted(families.begin_F, place, side="right") - 1
@@ -176,7 +176,7 @@ class Windows:
         families = self._families
         family_N = np.searchsorted(families.begin_F, target_N, side="right") - 1
         begin_N = families.begin_F[family_N.clip(min=0)]
-        near_N = (family_N < 0) | (target_N - begin_N <= most)
+        near_N: NDArray[np.bool_] = (family_N < 0) | (target_N - begin_N <= most)
         for start in starts.tolist():
             # What shares a counter with the start has its count.
             (place,) = np.searchsorted(families.begin_F, [start], side="right") - 1
