@@ -4,8 +4,8 @@
 
 A step has few rows and many weights, so a weight should be read once, in its few bits. A program makes `COLUMN_TILE`
 columns of the result for a tile of rows of one group: it loads packed weights, turns them back in registers, in the
-type of the rows, and multiplies, adding up in fp32. Hopper's matmuls take their left side from registers, so that is where the
-weights stand, and the result is made transposed.
+type of the rows, and multiplies, adding up in fp32. Hopper's matmuls take their left side from registers, so that is
+where the weights stand, and the result is made transposed.
 
 How many rows a group has is known on the device alone, and nobody waits for it: as many programs are started as there
 could be tiles, each finds its group from where the groups end, and those that are left over return.
