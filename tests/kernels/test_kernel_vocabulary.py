@@ -1,4 +1,4 @@
-"""The kernel's online-softmax pass against the chunked one, as all that `Vocabulary.predict` makes of them."""
+"""The kernel's online-softmax pass over the vocabulary against the chunked one, in all that `predict` makes of it."""
 
 import pytest
 import torch

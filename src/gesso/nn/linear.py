@@ -22,7 +22,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
     if (
-        x.device.type != "cpu"
+        not x.is_cpu
         or torch.is_grad_enabled()
         or x.dtype != weight.dtype
         or torch.is_autocast_enabled("cpu")

@@ -69,7 +69,7 @@ def row_plan(
     Args:
         candidates: ways to multiply, the preferred one first.
         shape: of the weight, [out, in].
-        transposed: the weight is a transposed view of [in, out] in memory.
+        transposed: the weight is not stored row by row, but as a view of [in, out].
         threads: that PyTorch computes with.
     """
     if shape[0] * shape[1] > MEASURED:
@@ -126,8 +126,7 @@ def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Ten
 def multiply_aligned(candidates: tuple[Multiply, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x @ weight.T + bias of rows on a CPU, [..., in] -> [..., out], as their plan says; without gradients."""
     shape = weight.shape
-    transposed = weight.stride(0) == 1 != shape[1]
-    plan = row_plan(candidates, shape, weight.dtype, transposed, bias is not None, torch.get_num_threads())
+    plan = row_plan(candidates, shape, x.dtype, not weight.is_contiguous(), bias is not None, torch.get_num_threads())
     rows, last = x.numel() // shape[1], ALIGNMENTS[-1]
     fill = -rows % (plan.multiple if rows < last else last)
     if not fill and (plan.most is None or rows <= plan.most):
