@@ -121,12 +121,13 @@ class Windows:
 
     def _count_steps(self, families: Families) -> int:
         """How many times a token counts at most."""
-        of_family = np.searchsorted(families.row_F, self.row, side="right") - 1
+        of_family: NDArray[np.int64] = np.searchsorted(families.row_F, self.row, side="right") - 1
         inside = (self.moves > 0) & (of_family >= 0)
-        place = self.target[inside]
-        target_family = np.searchsorted(families.begin_F, place, side="right") - 1
-        here = self.row[inside] - families.row_F[of_family[inside]]
-        return int((place - families.begin_F[target_family] - here).max(initial=0))
+        target = self.target[inside]
+        target_family = np.searchsorted(families.begin_F, target, side="right") - 1
+        row: NDArray[np.int64] = self.row[inside]
+        here = row - families.row_F[of_family[inside]]
+        return int((target - families.begin_F[target_family] - here).max(initial=0))
 
     def _level(self, state_N: NDArray[np.int64], far: int) -> NDArray[np.int64]:
         """States, those whose counter is at least `far` from its end replaced by the first of their family."""
