@@ -27,6 +27,7 @@ CITY: dict[str, Any] = {
         "rest": {},
     },
     "required": ["city", "the days", "tags"],
+    "additionalProperties": False,
 }
 
 
@@ -101,7 +102,10 @@ def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
     [
         ({"type": "array"}, "tools: the parameters of f: #/type: the arguments are an object"),
         (True, "tools: the parameters of f: #: the arguments are an object"),
-        ({"properties": {"a": {"not": {}}}}, "tools: the parameters of f: #/properties/a/not"),
+        (
+            {"properties": {"a": {"unevaluatedItems": False}}},
+            "tools: the parameters of f: #/properties/a/unevaluatedItems",
+        ),
     ],
 )
 def test_parameters_that_cannot_be_held_to_are_refused(schema: Any, message: str) -> None:

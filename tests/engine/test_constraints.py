@@ -125,9 +125,9 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
         ({"regex": "a", "begin": "x"}, "begin does not go with regex"),
-        ({"json_schema": {"properties": {"a": {"not": {}}}}}, "#/properties/a/not"),
+        ({"json_schema": {"properties": {"a": {"unevaluatedItems": True}}}}, "#/properties/a/unevaluatedItems"),
         ({"json_schema": False}, "json_schema false allows nothing"),
-        ({"regex": "(?=a)b"}, "(?i)look"),
+        ({"regex": "(?<=a)b"}, "(?i)look"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tiny: Engine, options: dict[str, Any], match: str) -> None:

@@ -77,7 +77,8 @@ class Windows:
         width = 2 * automaton.states
         moves = 0 if families is None else families.moves_RK[row, kind]
         pairs, pair = np.unique(row * width + 2 * target + moves, return_inverse=True)
-        self.row, codes = np.divmod(pairs, width)
+        self.row: NDArray[np.int64] = pairs // width
+        codes: NDArray[np.int64] = pairs % width
         self.target, self.moves = np.divmod(codes, 2)
         sets = np.split(kind[np.argsort(pair, kind="stable")], np.bincount(pair).cumsum()[:-1])
         number: dict[bytes, int] = {}
@@ -123,10 +124,10 @@ class Windows:
         """How many times a token counts at most."""
         of_family = np.asarray(np.searchsorted(families.row_F, self.row, side="right")) - 1
         inside = (self.moves > 0) & (of_family >= 0)
-        place = self.target[inside]
-        target_family = np.searchsorted(families.begin_F, place, side="right") - 1
+        target = self.target[inside]
+        target_family = np.searchsorted(families.begin_F, target, side="right") - 1
         here = self.row[inside] - families.row_F[of_family[inside]]
-        return int((place - families.begin_F[target_family] - here).max(initial=0))
+        return int((target - families.begin_F[target_family] - here).max(initial=0))
 
     def _level(self, state_N: NDArray[np.int64], far: int) -> NDArray[np.int64]:
         """States, those whose counter is at least `far` from its end replaced by the first of their family."""
