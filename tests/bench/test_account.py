@@ -94,7 +94,7 @@ def test_nothing_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     count = LiveBytes.count
 
     def seen(live: LiveBytes, tensor: torch.Tensor) -> None:
-        if tensor.numel() > 1:
+        if tensor.numel() > 32:  # a head has so few frequencies
             devices.add(tensor.device.type)
         count(live, tensor)
 

@@ -210,7 +210,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--canvas", "1,,2"], "--canvas takes token ids separated by commas, such as 5,_,204"),
     (["generate", "x", "--canvas", "_,9999"], "canvas has token id 9999"),
     (["generate", "x", "--choices", ""], "choices must be a sequence of strings that are not empty"),
-    (["generate", "x", "--regex", "(?=a)"], "look"),
+    (["generate", "x", "--regex", "(?<=a)b"], "look-behind"),
     (["generate", "x", "--json-object", "--regex", "a"], "regex and json_object contradict"),
     (["generate", "x", "--begin", "a", "--regex", "a"], "begin does not go with regex"),
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),

@@ -65,4 +65,4 @@ def test_the_mode_that_was_chosen_is_told(mini_url: str) -> None:
     body = {"model": "mini", "prompt": QUESTION, "max_tokens": 4, "diffusion": {"mode": "auto"}}
     report = httpx.post(f"{mini_url}/v1/completions", json=body, timeout=60).json()["choices"][0]["diffusion"]
     assert report["mode"] in ("canvas", "ar")
-    assert "4 tokens in" in report["decision"]
+    assert "4 tokens" in report["decision"]
