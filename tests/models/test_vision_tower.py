@@ -19,8 +19,8 @@ from vision_oracle import SHAPES, Picture, as_reference, make_vision_oracle, pic
 from gesso.errors import CheckpointError, ConfigError, ImageError, OptionError
 from gesso.models.describe import describe
 from gesso.models.loading import load_folder
-from gesso.models.quantization.plan import Quantization
 from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
 from gesso.models.saving import save_folder
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision, load_vision, vision_tensors
