@@ -78,10 +78,11 @@ class RopeTable:
 
     def _make(self, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The table [2, length, R], of angles in fp32 on the host, some rows at a time."""
-        frequencies_R = inverse_frequencies(self._rope, self._head_dim)[: self._turned]
+        host = "meta" if device.type == "meta" else "cpu"  # shapes without numbers take no memory
+        frequencies_R = inverse_frequencies(self._rope, self._head_dim)[: self._turned].to(host)
         table = torch.empty(2, length, self._turned, device=device, dtype=dtype)
         for start in range(0, length, _ROWS):
-            positions = torch.arange(start, min(start + _ROWS, length), dtype=torch.float32, device="cpu")
+            positions = torch.arange(start, min(start + _ROWS, length), dtype=torch.float32, device=host)
             angles = positions[:, None] * frequencies_R
             table[:, start : start + _ROWS] = torch.stack((angles.cos(), angles.sin())).to(device, dtype)
         return table
