@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, hypothesis without a clock, and reference checkpoints made once a session."""
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,8 @@ from oracle import SHAPES, Pair, make_oracle
 from gesso.models.loading import load_folder
 
 torch.set_num_threads(1)
+# Whoever starts the tests in the background may have Ctrl-C ignored, and children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("gesso", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gesso")
