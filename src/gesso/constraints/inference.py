@@ -91,9 +91,15 @@ class Lattice:
         """The class of every token, -1 for one that may stand nowhere."""
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
+    @cached_property
+    def tokens_of_class(self) -> Tensor:
+        """How many tokens each class has, int64 [K]."""
+        classes = self.automaton.next_SK.shape[1]
+        return torch.bincount(self.class_V[self.class_V >= 0], minlength=classes)
+
     def prepare(self) -> None:
         """Make the tables that else are made when they are first asked for: its size is final then."""
-        _ = self.token_classes, self.class_V
+        _ = self.token_classes, self.class_V, self.tokens_of_class
         if self.automaton.families is None:
             self._windows.whole.prepare()
 

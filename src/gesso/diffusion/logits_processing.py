@@ -66,6 +66,10 @@ class ConstraintPosterior:
 class CanvasConstraint(Protocol):
     """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
 
+    @property
+    def forced_C(self) -> Tensor:
+        """The positions to which the last pass left one token, bool [C]; none is before the first."""
+
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
     ) -> VocabularyPass:

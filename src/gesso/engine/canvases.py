@@ -1,5 +1,6 @@
 """The canvases of one request, one after the other: how wide each is, what it starts from and what it holds."""
 
+import dataclasses
 from math import ceil
 
 import torch
@@ -48,6 +49,8 @@ class Canvases:
         self._config = config
         self._vocab_size = vocab_size
         self._canvas_length = canvas_length
+        self._last_started = len(config.start_canvas or ()) // canvas_length - 1
+        """Number of the last canvas that starts from given tokens."""
         self._constraint = constraint
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -62,8 +65,12 @@ class Canvases:
         left = self._config.max_new_tokens - written
         width, pins = min(self._width(number, left), room), self._pins(offset)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
+        steps, behind = self.rules.max_denoising_steps, self._steps_behind(number)
+        rules = self.rules
+        if behind:
+            rules = dataclasses.replace(rules, max_denoising_steps=steps - behind, total_steps=steps)
         return CanvasState(
-            self.rules,
+            rules,
             self._vocab_size,
             width,
             self._generator,
@@ -81,7 +88,8 @@ class Canvases:
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Return canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
-        rules, tokens = self.rules, canvas.argmax_C.tolist()
+        rules, tokens = canvas.rules, canvas.argmax_C.tolist()
+        before += self._steps_behind(number)
         return DenoisingFrame(
             canvas=number,
             step=before + canvas.steps,
@@ -91,7 +99,14 @@ class Canvases:
             accepted=tuple(canvas.accepted_C.tolist()),
             entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),
             pieces=tuple(tokenizer.piece(token) for token in tokens),
+            canvas_tokens=tuple(canvas.canvas_C.tolist()),
+            pinned=() if canvas.pins is None else tuple(canvas.pins.held_C.tolist()),
+            forced=() if canvas.guide is None else tuple(canvas.guide.forced_C.tolist()),
         )
+
+    def _steps_behind(self, number: int) -> int:
+        """Return the steps that canvas `number` had taken before this request."""
+        return self._config.start_step or 0 if number == self._last_started else 0
 
     def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
         return None if self._constraint is None else self._constraint.guide(left, width, pins)

@@ -158,6 +158,16 @@ class CanvasConstraintState:
         self._left = left
         self._width = width
         self._pins = pins
+        self._possible_CK: Tensor | None = None
+
+    @property
+    def forced_C(self) -> Tensor:
+        """The free positions that hold the same token in all canvases that are possible, bool [C] on the CPU."""
+        if self._possible_CK is None:
+            return torch.zeros(self._width, dtype=torch.bool)
+        tokens_K = self._lattice.tokens_of_class.to(self._possible_CK.device)
+        one_C: Tensor = (self._possible_CK * tokens_K).sum(dim=1) == 1
+        return one_C.cpu() & (self._fixed() < 0)
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
         """Pinned positions are what they are pinned to; past the last token that may be written is only filling."""
@@ -199,7 +209,9 @@ class CanvasConstraintState:
     def _posterior(self, emissions: Emissions) -> Posterior:
         # Where the tokens are used up the text may end without its end token.
         budget = self._left - self._width + 1 if self._left >= self._width else 0
-        return self._lattice.posterior(emissions, self._state, budget)
+        posterior = self._lattice.posterior(emissions, self._state, budget)
+        self._possible_CK = posterior.factor_CK > -torch.inf
+        return posterior
 
     def _fixed(self) -> Tensor:
         """The token of every position that is not free, -1 elsewhere."""

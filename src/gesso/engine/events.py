@@ -29,6 +29,12 @@ class DenoisingFrame:
     """Nats, per position."""
     pieces: tuple[str, ...]
     """Text of `tokens`, one by one."""
+    canvas_tokens: tuple[int, ...] = ()
+    """What the next step starts from: a sample where it is accepted, noise elsewhere."""
+    pinned: tuple[bool, ...] = ()
+    """Positions that are held; empty where none is."""
+    forced: tuple[bool, ...] = ()
+    """Positions to which the constraint leaves one token; empty without a constraint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,9 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
         lengths = {len(part) for part in (event.tokens, event.accepted, event.entropy, event.pieces)}
         if len(lengths) > 1 or 0 in lengths:
             raise DataError(f"event {kind!r} is not whole: tokens, accepted, entropy and pieces must be equally long")
+        for name in ("canvas_tokens", "pinned", "forced"):
+            if len(getattr(event, name)) not in (0, len(event.tokens)):
+                raise DataError(f"event {kind!r} is not whole: {name} must be as long as tokens, or empty")
     return event
 
 

@@ -206,6 +206,15 @@ class GenerationConfig:
         flag=None,
         group=TOKENS,
     )
+    start_step: int | None = option(
+        None,
+        "Steps that the last canvas of start_canvas has behind it: the schedule goes on from there.",
+        unit="steps",
+        minimum=0,
+        unset="0",
+        flag=None,
+        group=TOKENS,
+    )
     canvas: tuple[int | None, ...] | None = option(
         None,
         "Tokens that the answer holds, by place; it does not end before the last of them.",
@@ -296,6 +305,8 @@ class GenerationConfig:
             raise OptionError(message, option="verify_threshold")
         if self.strength is not None and self.start_canvas is None:
             raise OptionError(f"strength {refused} without start_canvas, got {self.strength!r}", option="strength")
+        if self.start_step is not None:
+            self._check_start_step(self.start_step)
         if self.canvas is not None and self.thinking_budget is not None:
             message = f"thinking_budget {refused} beside canvas, got {self.thinking_budget!r}"
             raise OptionError(message, option="thinking_budget")
@@ -312,6 +323,14 @@ class GenerationConfig:
             raise OptionError(message, option=constraints[0])
         if constraints and self.ignore_eos:
             raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
+
+    def _check_start_step(self, steps: int) -> None:
+        if self.start_canvas is None or self.strength is not None:
+            other = "without start_canvas" if self.start_canvas is None else "beside strength"
+            raise OptionError(f"start_step must be left out {other}, got {steps}", option="start_step")
+        if steps >= self.max_denoising_steps:
+            message = f"start_step must be below max_denoising_steps, {self.max_denoising_steps}, got {steps}"
+            raise OptionError(message, option="start_step")
 
     @property
     def constraint(self) -> str | None:

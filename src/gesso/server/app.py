@@ -20,8 +20,10 @@ from gesso.server.fill import fill_routes
 from gesso.server.health import health_routes
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
+from gesso.server.option_table import option_routes
 from gesso.server.responses import ErrorResponse
 from gesso.server.settings import Settings
+from gesso.server.studio import studio_routes
 from gesso.server.tokens import token_routes
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -64,8 +66,10 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         edit_routes,
         fill_routes,
         model_routes,
+        option_routes,
         token_routes,
         health_routes,
     ):
         app.include_router(routes(context))
+    app.include_router(studio_routes())
     return app

@@ -7,6 +7,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gesso.server.errors import ApiError
+from gesso.server.studio import is_studio
 
 OPEN_PATHS = ("/health", "/ready")
 
@@ -19,7 +20,7 @@ class ApiKeys:
         self._keys = [key.encode() for key in keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._knows(Headers(scope=scope)):
+        if scope["type"] != "http" or self._is_open(scope) or self._knows(Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
         error = ApiError(
@@ -29,6 +30,9 @@ class ApiKeys:
             headers={"WWW-Authenticate": "Bearer"},
         )
         await error.response()(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        return scope["path"] in OPEN_PATHS or is_studio(scope["method"], scope["path"])
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")

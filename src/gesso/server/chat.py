@@ -15,7 +15,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.messages import chat_options, template_messages
-from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.report import block, diffusion_report, draft, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
     ChatChoice,
@@ -31,7 +31,7 @@ from gesso.server.responses import (
     ToolCall,
     TopLogprob,
 )
-from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.tool_calls import ToolCall as ParsedCall
 
 
@@ -63,7 +63,7 @@ def chat_routes(context: Context) -> APIRouter:
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, wants_usage, predicted))
+            return EventStream(choices, _chunks(choices, head, wants_usage, predicted, drafts))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
@@ -130,7 +130,7 @@ def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
 
 
 async def _chunks(
-    choices: Choices, head: dict[str, Any], wants_usage: bool, predicted: Sequence[int]
+    choices: Choices, head: dict[str, Any], wants_usage: bool, predicted: Sequence[int], drafts: bool
 ) -> AsyncIterator[bytes]:
     """The stream: roles, then what each block adds, then reasons to finish, then usage."""
     no_usage: dict[str, Any] = {"usage": None} if wants_usage else {}
@@ -151,6 +151,9 @@ async def _chunks(
             nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
             yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
         elif isinstance(event, BlockCommitted):
+            if drafts:
+                nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
+                yield chunk(nothing, BLOCK_EVENT, block=block(event))
             deltas = _deltas(event, calls_made[number])
             calls_made[number] += len(event.tool_calls)
             for place, delta in enumerate(deltas):

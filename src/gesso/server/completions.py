@@ -16,10 +16,10 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.report import block, diffusion_report, draft, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
-from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 
 
 def completion_routes(context: Context) -> APIRouter:
@@ -56,7 +56,7 @@ def completion_routes(context: Context) -> APIRouter:
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, number if wants_usage else None))
+            return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts))
         results = await choices.wait(http.receive)
         texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
         answer = TextCompletion(**head, choices=texts, usage=usage(results, number))
@@ -102,7 +102,9 @@ def _logprobs(tokens: Sequence[TokenLogprob], offset: int) -> TextLogprobs:
     )
 
 
-async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int | None) -> AsyncIterator[bytes]:
+async def _chunks(
+    choices: Choices, head: dict[str, Any], choices_of_prompt: int | None, drafts: bool
+) -> AsyncIterator[bytes]:
     """The stream; `choices_of_prompt` is given where usage is wanted."""
     no_usage: dict[str, Any] = {} if choices_of_prompt is None else {"usage": None}
 
@@ -118,7 +120,12 @@ async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int
         if isinstance(event, DenoisingFrame):
             nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
             yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
-        elif isinstance(event, BlockCommitted) and (event.text or event.logprobs):
+        elif isinstance(event, BlockCommitted):
+            if drafts:
+                nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
+                yield chunk(nothing, BLOCK_EVENT, block=block(event))
+            if not (event.text or event.logprobs):
+                continue
             logprobs = _logprobs(event.logprobs, offsets[number]) if event.logprobs else None
             offsets[number] += sum(len(token.text) for token in event.logprobs)
             yield chunk(TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None))

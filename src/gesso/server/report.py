@@ -4,9 +4,9 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
-from gesso.engine.events import DenoisingFrame
+from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
-from gesso.server.responses import CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
+from gesso.server.responses import Block, CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
 
 
 def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1, predicted: Sequence[int] = ()) -> Usage:
@@ -57,7 +57,10 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
 
 def draft(frame: DenoisingFrame) -> Draft:
     """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
+    extra: dict[str, list[int]] = {"canvas_tokens": list(frame.canvas_tokens)} if frame.canvas_tokens else {}
+    extra |= {name: list(map(int, flags)) for name in ("pinned", "forced") if True in (flags := getattr(frame, name))}
     return Draft.model_construct(
+        **extra,
         canvas=frame.canvas,
         step=frame.step,
         max_denoising_steps=frame.max_denoising_steps,
@@ -66,4 +69,16 @@ def draft(frame: DenoisingFrame) -> Draft:
         pieces=list(frame.pieces),
         accepted=list(map(int, frame.accepted)),
         entropy=list(frame.entropy),
+    )
+
+
+def block(event: BlockCommitted) -> Block:
+    """A finished canvas for the wire, beside frames."""
+    return Block(
+        canvas=event.canvas,
+        tokens=list(event.tokens),
+        text=event.text,
+        reasoning=event.reasoning,
+        denoising_steps=event.denoising_steps,
+        converged=event.converged,
     )

@@ -124,6 +124,24 @@ class Draft(BaseModel):
     pieces: list[str]
     accepted: list[int]
     entropy: list[float]
+    canvas_tokens: list[int] = []
+    """What the next step starts from."""
+    pinned: list[int] = []
+    """1 where a position is held; left out where none is."""
+    forced: list[int] = []
+    """1 where the constraint leaves one token; left out where none is."""
+
+
+class Block(BaseModel):
+    """A finished canvas, as it becomes part of the answer."""
+
+    canvas: int
+    tokens: list[int]
+    """Of the answer: cut at its end."""
+    text: str
+    reasoning: str
+    denoising_steps: int
+    converged: bool
 
 
 class ChatChunk(BaseModel):
@@ -135,6 +153,7 @@ class ChatChunk(BaseModel):
     choices: list[ChunkChoice]
     usage: Usage | None = None
     draft: Draft | None = None
+    block: Block | None = None
 
 
 class TextLogprobs(BaseModel):
@@ -166,6 +185,7 @@ class TextCompletion(BaseModel):
     choices: list[TextChoice]
     usage: Usage | None = None
     draft: Draft | None = None
+    block: Block | None = None
 
 
 class ModelCard(BaseModel):

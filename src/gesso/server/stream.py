@@ -17,6 +17,7 @@ log = logging.getLogger("gesso.server")
 
 DONE = b"data: [DONE]\n\n"
 DRAFT_EVENT = "diffusion.draft"
+BLOCK_EVENT = "diffusion.block"
 KEEP_ALIVE_SECONDS = 10.0
 """Seconds of silence after which a comment tells proxies and clients that the stream lives."""
 

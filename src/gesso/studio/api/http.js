@@ -1,0 +1,128 @@
+// @ts-check
+import { EventParser } from "./events.js";
+
+export const MAX_BODY = 4 * 2 ** 20;
+/** Bytes of a request that the server takes. */
+
+/** What went wrong with a request, in one line for the person. */
+export class ApiFailure extends Error {
+  /**
+   * @param {string} message
+   * @param {{status?: number, code?: string | null, param?: string | null}} [facts] status 0: nothing was answered
+   */
+  constructor(message, facts = {}) {
+    super(message);
+    this.status = facts.status ?? 0;
+    this.code = facts.code ?? null;
+    this.param = facts.param ?? null;
+  }
+}
+
+const CUT = "The connection to the server was cut. Is it still running?";
+
+/** The server's HTTP interface. The key is kept here, in memory, and goes into one header and nowhere else. */
+export class Api {
+  #key = "";
+
+  /** @param {string} key */
+  useKey(key) {
+    this.#key = key;
+  }
+
+  get hasKey() {
+    return this.#key !== "";
+  }
+
+  /**
+   * @param {string} path relative to the page
+   * @returns {Promise<any>}
+   */
+  async get(path) {
+    return (await this.#send(path, {})).json();
+  }
+
+  /**
+   * @param {string} path
+   * @returns {Promise<string>}
+   */
+  async text(path) {
+    return (await this.#send(path, {})).text();
+  }
+
+  /**
+   * @param {string} path
+   * @param {object} body
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<any>}
+   */
+  async post(path, body, signal) {
+    return (await this.#send(path, { method: "POST", body: encoded(body), signal })).json();
+  }
+
+  /**
+   * Sends a request and hands on the events of its stream, parsed, until it is done.
+   * @param {string} path
+   * @param {object} body
+   * @param {AbortSignal} signal ends the request
+   * @param {(event: string, data: any) => void} take
+   */
+  async stream(path, body, signal, take) {
+    const response = await this.#send(path, { method: "POST", body: encoded(body), signal });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new EventParser();
+    for (let done = false; reader && !done; ) {
+      const part = await reader.read().catch((error) => Promise.reject(named(error)));
+      for (const { event, data } of part.done ? [] : parser.push(part.value)) {
+        if (data === "[DONE]") return;
+        const parsed = JSON.parse(data);
+        if (parsed.error) throw new ApiFailure(parsed.error.message, { status: 500, ...parsed.error });
+        take(event, parsed);
+      }
+      done = part.done;
+    }
+    throw new ApiFailure(CUT);
+  }
+
+  /**
+   * @param {string} path
+   * @param {RequestInit} init
+   */
+  async #send(path, init) {
+    /** @type {Record<string, string>} */
+    const headers = init.body ? { "Content-Type": "application/json" } : {};
+    if (this.#key) headers["Authorization"] = `Bearer ${this.#key}`;
+    const response = await fetch(path, { ...init, headers, redirect: "error" }).catch((error) => {
+      throw named(error);
+    });
+    if (!response.ok) throw await failure(response);
+    return response;
+  }
+}
+
+/** @param {object} body */
+function encoded(body) {
+  const text = JSON.stringify(body);
+  const size = new Blob([text]).size;
+  if (size > MAX_BODY) {
+    const megabytes = (size / 1e6).toFixed(1);
+    throw new ApiFailure(`This request has ${megabytes} MB; the server takes ${MAX_BODY / 2 ** 20} MiB. Make it shorter.`);
+  }
+  return text;
+}
+
+/**
+ * An error of `fetch` as one of ours; an abort stays what it is.
+ * @param {any} error
+ */
+function named(error) {
+  return error?.name === "AbortError" ? error : new ApiFailure(CUT);
+}
+
+/** @param {Response} response */
+async function failure(response) {
+  const body = await response.json().catch(() => null);
+  const error = body?.error ?? { message: `the server answered ${response.status}` };
+  const wait = response.headers.get("Retry-After");
+  const message = wait ? `${error.message}. Try again in ${wait} s.` : error.message;
+  return new ApiFailure(message, { status: response.status, code: error.code, param: error.param });
+}

@@ -1,0 +1,171 @@
+// @ts-check
+import { announce } from "../ui/announce.js";
+import { button, fill, h, oncePerPicture } from "../ui/dom.js";
+import { continuation, obstacle } from "../run/continuation.js";
+import { figuresAt, saved } from "../run/figures.js";
+import { HistoryView } from "./history.js";
+import { Player } from "./player.js";
+import { legend } from "./scale.js";
+import { CanvasView } from "./view.js";
+
+/** @typedef {import("../run/recording.js").Recording} Recording */
+
+/** The canvas of one answer with all that belongs to it: figures, scrubber, history, and what is held. */
+export class CanvasPanel {
+  /**
+   * @param {{goOn: (body: Record<string, any>) => void, tokenize: (text: string) => Promise<{tokens: number[], pieces: string[]}>}} tell
+   */
+  constructor(tell) {
+    this.tell = tell;
+    /** @type {Recording | null} */
+    this.recording = null;
+    this.running = false;
+    this.index = 0;
+    /** @type {Map<number, {token: number, piece: string}>} What the person holds, by position. */
+    this.held = new Map();
+    /** @type {number | null} */
+    this.pointed = null;
+    this.view = new CanvasView({ look: (position) => this.#look(position), hold: (position) => this.#hold(position) });
+    this.player = new Player((index) => this.#show(index));
+    this.history = new HistoryView();
+    this.figures = h("dl", { class: "figures" });
+    this.holding = h("div", { class: "holding", hidden: true });
+    this.note = h("p", { class: "dim" }, "Ask something: the canvas appears here while it resolves.");
+    this.element = h("div", { class: "canvas-panel" }, this.figures, this.note, this.view.element, this.player.element, this.holding, this.history.element, legend());
+    this.draw = oncePerPicture(() => this.#draw());
+    this.player.update([], true);
+  }
+
+  /**
+   * Shows an answer, or what has come of it by now.
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  update(recording, running) {
+    const fresh = recording !== this.recording;
+    this.recording = recording;
+    this.running = running;
+    if (fresh) this.#letGo();
+    if (fresh) this.index = 0;
+    this.player.update(recording.frames.map((frame) => frame.seconds), fresh);
+    this.draw();
+  }
+
+  /** @param {number} index */
+  #show(index) {
+    const frames = this.recording?.frames ?? [];
+    if (frames[this.index]?.canvas !== frames[index]?.canvas) this.#letGo();
+    this.index = index;
+    this.draw();
+  }
+
+  #draw() {
+    const { recording, index } = this;
+    const frame = recording?.frames[index];
+    this.note.hidden = Boolean(frame);
+    this.view.draw(recording, index, this.held);
+    if (!recording || !frame) {
+      fill(this.figures);
+      this.history.empty();
+      if (recording) this.note.textContent = emptyNote(recording, this.running);
+      return;
+    }
+    const now = figuresAt(recording, index);
+    const facts = [
+      ["Canvas", `${now.canvas}`], ["Step", `${now.step} of ${now.steps}`], ["Temperature", now.temperature.toFixed(3)],
+      ["Mean entropy", `${now.entropy.toFixed(3)} nats`], ["Accepted", `${now.accepted} of ${now.width}`],
+      ["Tokens/s", now.rate.toFixed(0)], ["Passes", `${now.passes} (${saved(now.saved)})`],
+    ];
+    fill(this.figures, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    if (this.pointed !== null && this.pointed < frame.tokens.length) this.history.show(recording, index, this.pointed);
+    this.#drawHolding();
+  }
+
+  /** @param {number | null} position */
+  #look(position) {
+    if (position === null) return; // the last one stays, so that its history can be read
+    this.pointed = position;
+    this.draw();
+  }
+
+  /** @param {number} position */
+  #hold(position) {
+    const frame = this.recording?.frames[this.index];
+    if (!frame) return;
+    if (this.held.delete(position)) announce(`position ${position + 1} is free again`);
+    else {
+      this.held.set(position, { token: frame.tokens[position], piece: frame.pieces[position] });
+      announce(`position ${position + 1} is held`);
+    }
+    this.draw();
+  }
+
+  #letGo() {
+    this.held.clear();
+    this.pointed = null;
+    this.history.empty();
+  }
+
+  #drawHolding() {
+    const { recording, index, held } = this;
+    this.holding.hidden = held.size === 0;
+    if (!recording || held.size === 0) {
+      fill(this.holding);
+      delete this.holding.dataset.key;
+      return;
+    }
+    const why = this.running ? "the answer is still being written" : obstacle(recording, index);
+    const frame = recording.frames[index];
+    const last = /** @type {number} */ ([...held.keys()].at(-1));
+    const key = JSON.stringify([index, why, [...held]]);
+    if (this.holding.dataset.key === key) return; // a text that is being typed stays
+    this.holding.dataset.key = key;
+    const other = h("input", { type: "text", id: "hold-instead", autocomplete: "off", value: held.get(last)?.piece ?? "" });
+    const replace = () => this.#replace(last, other.value);
+    other.addEventListener("keydown", (event) => event.key === "Enter" && replace());
+    fill(
+      this.holding,
+      h("p", {}, `${held.size === 1 ? "1 token is" : `${held.size} tokens are`} held. `, why && `It cannot be gone on from here: ${why}.`),
+      h("p", { class: "row" }, h("label", { for: "hold-instead" }, `At position ${last + 1} hold`), other, button("Change", replace)),
+      h(
+        "p", { class: "row" },
+        button(`Go on from step ${frame.step}`, () => this.#goOn(), { class: "primary", disabled: Boolean(why) }),
+        button("Let go", () => { this.#letGo(); this.draw(); }),
+      ),
+    );
+  }
+
+  /**
+   * @param {number} position
+   * @param {string} text
+   */
+  async #replace(position, text) {
+    const { recording, index } = this;
+    if (!recording || !text) return;
+    const { tokens, pieces } = await this.tell.tokenize(text);
+    const width = recording.frames[index].tokens.length;
+    tokens.forEach((token, place) => {
+      if (position + place < width) this.held.set(position + place, { token, piece: pieces[place] });
+    });
+    this.draw();
+  }
+
+  #goOn() {
+    const { recording, index, held } = this;
+    const seed = recording?.result?.seed;
+    if (!recording || seed === undefined) return;
+    const tokens = new Map([...held].map(([position, { token }]) => [position, token]));
+    this.tell.goOn(continuation(recording, index, tokens, seed));
+  }
+}
+
+/**
+ * What is said where no canvas can be shown.
+ * @param {Recording} recording
+ * @param {boolean} running
+ */
+function emptyNote(recording, running) {
+  if (running) return "The request waits, or its prompt is being read.";
+  if (recording.forgotten) return "The steps of this answer were let go to save memory. Ask again with the same seed to see them.";
+  return "This answer has no steps to show.";
+}

@@ -1,0 +1,95 @@
+// @ts-check
+import { button, h } from "../ui/dom.js";
+
+const SPEEDS = [0.25, 0.5, 1, 2, 4];
+const LONGEST = 1000;
+/** Milliseconds that a step is shown at most: the wait for a prompt to be read is not played. */
+
+/** Moves over the frames of an answer: a slider, play and pause, a speed. It follows what comes until it is moved. */
+export class Player {
+  /** @param {(index: number) => void} show */
+  constructor(show) {
+    this.show = show;
+    this.index = 0;
+    this.follows = true;
+    /** @type {number[]} Seconds of every frame. */
+    this.times = [];
+    /** @type {number | undefined} */
+    this.timer = undefined;
+    this.slider = h("input", {
+      type: "range", min: "0", max: "0", value: "0", "aria-label": "Step",
+      oninput: () => this.#move(Number(this.slider.value)),
+    });
+    this.toggle = button("Play", () => this.#playOrPause(), { class: "play" });
+    this.speed = h("select", { "aria-label": "Speed" }, SPEEDS.map((speed) => h("option", { value: speed, selected: speed === 1 }, `${speed}\u00d7`)));
+    this.element = h(
+      "div", { class: "player" }, this.toggle,
+      button("\u2039", () => this.#move(this.index - 1), { "aria-label": "Step back", class: "narrow" }), this.slider,
+      button("\u203a", () => this.#move(this.index + 1), { "aria-label": "Step forward", class: "narrow" }), this.speed,
+    );
+    this.length = 0;
+  }
+
+  /**
+   * Tells of the frames that there are now.
+   * @param {number[]} times
+   * @param {boolean} fresh whether they are those of another answer
+   */
+  update(times, fresh) {
+    this.times = times;
+    if (fresh) {
+      this.#pause();
+      this.follows = true;
+    }
+    this.slider.max = String(Math.max(0, times.length - 1));
+    this.element.toggleAttribute("data-empty", times.length === 0);
+    if (this.follows && times.length) this.#go(times.length - 1);
+  }
+
+  /** @param {number} index */
+  #go(index) {
+    this.index = index;
+    this.slider.value = String(index);
+    this.slider.setAttribute("aria-valuetext", `${index + 1} of ${this.times.length}`);
+    this.show(index);
+  }
+
+  /** @param {number} index */
+  #move(index) {
+    this.#pause();
+    const last = this.times.length - 1;
+    if (last < 0) return;
+    this.#go(Math.max(0, Math.min(last, index)));
+    this.follows = this.index === last;
+  }
+
+  #playOrPause() {
+    if (this.timer !== undefined) {
+      this.#pause();
+      return;
+    }
+    if (!this.times.length) return;
+    this.follows = false;
+    this.toggle.textContent = "Pause";
+    if (this.index >= this.times.length - 1) this.#go(0);
+    this.#next();
+  }
+
+  #next() {
+    const wait = (this.times[this.index + 1] - this.times[this.index]) * 1000;
+    if (!(wait >= 0)) {
+      this.#pause();
+      return;
+    }
+    this.timer = window.setTimeout(() => {
+      this.#go(this.index + 1);
+      this.#next();
+    }, Math.min(LONGEST, Math.max(30, wait)) / Number(this.speed.value));
+  }
+
+  #pause() {
+    window.clearTimeout(this.timer);
+    this.timer = undefined;
+    this.toggle.textContent = "Play";
+  }
+}

@@ -1,0 +1,173 @@
+// @ts-check
+import { chatBody } from "../api/body.js";
+import { ApiFailure } from "../api/http.js";
+import { announce } from "../ui/announce.js";
+import { download, oncePerPicture } from "../ui/dom.js";
+import { Recording } from "../run/recording.js";
+import { traceOf } from "../run/trace.js";
+import { Conversation } from "./conversation.js";
+import { run } from "./runner.js";
+import { ConversationView } from "./view.js";
+
+/** @typedef {import("./conversation.js").Variant} Variant */
+const MOST_POSITIONS = 2_000_000;
+/** Positions of frames that are kept, over all answers: some hundred megabytes. */
+
+/**
+ * What a conversation needs of the page.
+ * @typedef {object} Page
+ * @property {import("../api/http.js").Api} api
+ * @property {() => {model: string, system: string, settings: Record<string, any>}} choices throws where a setting is wrong
+ * @property {() => number[]} special ids of tokens that are no text
+ * @property {(recording: Recording, running: boolean) => void} show the canvas
+ * @property {(body: Record<string, any>) => void} request shows a request
+ * @property {(failure: ApiFailure, again: () => void) => void} failed tells the person what went wrong
+ * @property {(running: boolean) => void} busy
+ */
+
+/** Runs a conversation: asks, stops, tries again. One answer is written at a time. */
+export class Chat {
+  /** @param {Page} page */
+  constructor(page) {
+    this.page = page;
+    this.conversation = new Conversation();
+    this.view = new ConversationView(this.conversation, {
+      stop: () => this.stop(),
+      retry: (turn, sameSeed) => this.#retry(turn, sameSeed),
+      edit: (turn, text) => this.#guarded(() => this.#answer(this.conversation.edit(turn, text))),
+      show: (variant) => page.show(variant.recording, variant.state === "running"),
+      request: (variant) => page.request(variant.recording.body ?? {}),
+      save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
+      choose: (turn, chosen) => this.#choose(turn, chosen),
+    });
+    /** @type {AbortController | null} */
+    this.abort = null;
+  }
+
+  get running() {
+    return this.abort !== null;
+  }
+
+  /**
+   * Says something.
+   * @param {string} text
+   * @returns {boolean} whether it was sent
+   */
+  ask(text) {
+    return this.#guarded(() => {
+      this.page.choices(); // a wrong setting is told before the message leaves its field
+      this.#answer(this.conversation.ask(text));
+    });
+  }
+
+  stop() {
+    this.abort?.abort();
+  }
+
+  /**
+   * Goes on with an answer from one of its steps: another answer of the same turn.
+   * @param {Recording} recording
+   * @param {Record<string, any>} body
+   */
+  goOn(recording, body) {
+    const turn = this.conversation.turns.findIndex((part) => part.role === "assistant" && part.variants.some((variant) => variant.recording === recording));
+    this.#guarded(() => void this.#run(turn < 0 ? this.conversation.ask(recording.prompt) : turn, body));
+  }
+
+  /**
+   * @param {() => void} act
+   * @returns {boolean}
+   */
+  #guarded(act) {
+    if (this.running) {
+      announce("an answer is being written: stop it first");
+      return false;
+    }
+    try {
+      act();
+      return true;
+    } catch (error) {
+      this.page.failed(new ApiFailure(/** @type {Error} */ (error).message, { status: 400 }), () => {});
+      return false;
+    }
+  }
+
+  /** @param {number} turn */
+  #answer(turn) {
+    const { model, system, settings } = this.page.choices();
+    void this.#run(turn, chatBody({ model, messages: this.conversation.before(turn, system), settings }));
+  }
+
+  /**
+   * @param {number} turn
+   * @param {boolean} sameSeed
+   */
+  #retry(turn, sameSeed) {
+    this.#guarded(() => {
+      const { model, system, settings } = this.page.choices();
+      const answer = this.conversation.turns[turn];
+      const last = answer.role === "assistant" ? answer.variants[answer.chosen]?.recording.result : null;
+      const { seed: _, ...others } = settings;
+      const seeded = sameSeed && last ? { ...others, seed: last.seed } : others;
+      void this.#run(turn, chatBody({ model, messages: this.conversation.before(turn, system), settings: seeded }));
+    });
+  }
+
+  /**
+   * @param {number} turn
+   * @param {number} chosen
+   */
+  #choose(turn, chosen) {
+    const answer = this.conversation.turns[turn];
+    if (answer.role !== "assistant" || !answer.variants[chosen]) return;
+    answer.chosen = chosen;
+    this.view.redraw(turn);
+    this.page.show(answer.variants[chosen].recording, false);
+  }
+
+  /**
+   * @param {number} turn
+   * @param {Record<string, any>} body
+   */
+  async #run(turn, body) {
+    const prompt = body.messages.at(-1)?.content ?? "";
+    const recording = new Recording({ model: body.model, prompt, special: this.page.special(), body });
+    const variant = this.conversation.begin(turn, recording);
+    this.abort = new AbortController();
+    this.page.busy(true);
+    this.view.draw();
+    this.page.show(recording, true);
+    const drawCanvas = oncePerPicture(() => this.page.show(recording, this.running));
+    const drawTurn = oncePerPicture(() => this.view.redraw(turn));
+    try {
+      await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
+      variant.state = "done";
+      announce("the answer is there");
+    } catch (error) {
+      this.#ended(variant, turn, body, error);
+    }
+    this.abort = null;
+    this.conversation.shrink(MOST_POSITIONS);
+    this.page.busy(false);
+    this.view.redraw(turn);
+    this.page.show(recording, false);
+  }
+
+  /**
+   * @param {Variant} variant
+   * @param {number} turn
+   * @param {Record<string, any>} body
+   * @param {any} error
+   */
+  #ended(variant, turn, body, error) {
+    if (error?.name === "AbortError") {
+      variant.state = "stopped";
+      announce("stopped");
+      return;
+    }
+    variant.state = "failed";
+    variant.error = error.message;
+    if (!(error instanceof ApiFailure)) throw error;
+    this.page.failed(error, () => this.#guarded(() => void this.#run(turn, body)));
+  }
+}

@@ -1,0 +1,145 @@
+// @ts-check
+import { button, fill, h } from "../ui/dom.js";
+import { count, summaryOf } from "../run/figures.js";
+import { markdown } from "./markdown.js";
+
+/** @typedef {import("./conversation.js").Conversation} Conversation */
+/** @typedef {import("./conversation.js").Variant} Variant */
+/**
+ * What a person may do with a turn.
+ * @typedef {object} Actions
+ * @property {() => void} stop
+ * @property {(turn: number, sameSeed: boolean) => void} retry
+ * @property {(turn: number, text: string) => void} edit
+ * @property {(variant: Variant) => void} show its canvas
+ * @property {(variant: Variant) => void} request shows it as curl and Python
+ * @property {(variant: Variant) => void} save its trace
+ * @property {(turn: number, chosen: number) => void} choose another answer
+ */
+
+/** Draws a conversation. */
+export class ConversationView {
+  /**
+   * @param {Conversation} conversation
+   * @param {Actions} actions
+   */
+  constructor(conversation, actions) {
+    this.conversation = conversation;
+    this.actions = actions;
+    this.element = h("ol", { class: "turns", "aria-label": "Conversation" });
+    /** @type {number | null} */
+    this.editing = null;
+  }
+
+  /** Draws all turns. */
+  draw() {
+    fill(this.element, this.conversation.turns.map((_, turn) => this.#turn(turn)));
+  }
+
+  /**
+   * Draws one turn anew, such as the answer that is being written.
+   * @param {number} turn
+   */
+  redraw(turn) {
+    const old = this.element.children[turn];
+    if (old) old.replaceWith(this.#turn(turn));
+    else this.draw();
+  }
+
+  /** @param {number} number */
+  #turn(number) {
+    const turn = this.conversation.turns[number];
+    if (turn.role === "user") return this.editing === number ? this.#editor(number, turn.text) : this.#said(number, turn.text);
+    return this.#answer(number, turn.variants, turn.chosen);
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} text
+   */
+  #said(number, text) {
+    const edit = button("Edit", () => {
+      this.editing = number;
+      this.redraw(number);
+      this.element.children[number].querySelector("textarea")?.focus();
+    });
+    return h("li", { class: "turn user" }, h("h3", {}, "You"), h("p", { class: "said", dir: "auto" }, text), h("div", { class: "actions" }, edit));
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} text
+   */
+  #editor(number, text) {
+    const later = this.conversation.turns.length - number - 2;
+    const area = h("textarea", { rows: "3", "aria-label": "Your message", dir: "auto" });
+    area.value = text;
+    const close = () => {
+      this.editing = null;
+      this.redraw(number);
+    };
+    const send = () => {
+      if (!area.value.trim()) return;
+      this.editing = null;
+      this.actions.edit(number, area.value);
+    };
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") close();
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        send();
+      }
+    });
+    const note = later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
+    return h("li", { class: "turn user" }, h("h3", {}, "You"), area, note, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+  }
+
+  /**
+   * @param {number} number
+   * @param {Variant[]} variants
+   * @param {number} chosen
+   */
+  #answer(number, variants, chosen) {
+    const variant = variants[chosen];
+    if (!variant) return h("li", { class: "turn assistant" });
+    const { recording, state, error } = variant;
+    const title = recording.model || "Answer";
+    return h(
+      "li", { class: "turn assistant", "data-state": state },
+      h("h3", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
+      recording.reasoning ? h("details", { class: "reasoning" }, h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning)) : null,
+      h("div", { class: "answer" }, markdown(recording.text)),
+      (recording.result?.calls ?? []).map((call) => h("pre", { class: "call", tabindex: "0" }, `${call.name}(${call.arguments})`)),
+      (recording.result?.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
+      state === "stopped" ? h("p", { class: "warning" }, "Stopped: the answer ends here, unfinished.") : null,
+      state === "failed" ? h("p", { class: "warning", role: "alert" }, error) : null,
+      recording.result ? h("p", { class: "dim" }, summaryOf(recording).join(" \u00b7 ")) : null,
+      this.#actions(number, variants, chosen),
+    );
+  }
+
+  /**
+   * @param {number} number
+   * @param {Variant[]} variants
+   * @param {number} chosen
+   */
+  #actions(number, variants, chosen) {
+    const variant = variants[chosen];
+    const { actions } = this;
+    if (variant.state === "running") return h("div", { class: "actions" }, button("Stop", actions.stop));
+    const choose = (/** @type {number} */ to) => () => actions.choose(number, to);
+    const others = variants.length > 1 && [
+      button("\u2039", choose(chosen - 1), { class: "narrow", "aria-label": "Earlier answer", disabled: chosen === 0 }),
+      h("span", { class: "dim" }, `${chosen + 1} of ${variants.length}`),
+      button("\u203a", choose(chosen + 1), { class: "narrow", "aria-label": "Later answer", disabled: chosen === variants.length - 1 }),
+    ];
+    return h(
+      "div", { class: "actions" }, others || null,
+      variant.recording.result && button("Retry, same seed", () => actions.retry(number, true)),
+      button("Retry, other seed", () => actions.retry(number, false)),
+      button("Canvas", () => actions.show(variant)),
+      button("Request", () => actions.request(variant)),
+      variant.recording.result && !variant.recording.forgotten && button("Save trace", () => actions.save(variant)),
+    );
+  }
+}

@@ -1,0 +1,73 @@
+// @ts-check
+/** @typedef {import("./recording.js").Recording} Recording */
+
+/** @param {number[]} numbers */
+export function mean(numbers) {
+  return numbers.length ? numbers.reduce((sum, number) => sum + number, 0) / numbers.length : 0;
+}
+
+/**
+ * Where an answer stood at one of its frames.
+ * @param {Recording} recording
+ * @param {number} index
+ */
+export function figuresAt(recording, index) {
+  const frame = recording.frames[index];
+  const committed = recording.blocks.slice(0, frame.blocks);
+  const done = committed.reduce((sum, block) => sum + block.tokens.length, 0);
+  const texts = frame.tokens.filter((token) => !recording.special.has(token)).length;
+  const shown = Math.min(frame.tokens.length, texts + 1); // the token that ends an answer counts, what fills it up does not
+  // Frames may be missing where the page was slow, so a canvas's passes are its step, not how many were seen.
+  const passes = committed.reduce((sum, block) => sum + block.denoising_steps, 0) + frame.step;
+  return {
+    canvas: frame.canvas + 1,
+    step: frame.step,
+    steps: frame.max_denoising_steps,
+    temperature: frame.temperature,
+    entropy: mean(frame.entropy),
+    accepted: frame.accepted.filter(Boolean).length,
+    width: frame.tokens.length,
+    rate: frame.seconds > 0 ? (done + shown) / frame.seconds : 0,
+    passes,
+    tokens: done + shown,
+    saved: done + shown - passes,
+  };
+}
+
+/**
+ * How a finished answer came about, in a few words each.
+ * @param {Recording} recording
+ * @returns {string[]}
+ */
+export function summaryOf(recording) {
+  const { result } = recording;
+  if (!result) return [];
+  const passes = result.denoising_steps.reduce((sum, steps) => sum + steps, 0);
+  const rate = result.seconds > 0 ? result.completion_tokens / result.seconds : 0;
+  return [
+    count(result.completion_tokens, "token"),
+    count(result.denoising_steps.length, "canvas", "canvases"),
+    count(passes, "pass", "passes"),
+    saved(result.completion_tokens - passes),
+    `${rate.toFixed(0)} tokens/s`,
+    `seed ${result.seed}`,
+    result.finish_reason,
+  ];
+}
+
+/**
+ * Passes fewer than token by token, which takes one for each.
+ * @param {number} passes
+ */
+export function saved(passes) {
+  return passes >= 0 ? `${count(passes, "pass", "passes")} saved` : `${count(-passes, "pass", "passes")} more than tokens`;
+}
+
+/**
+ * @param {number} number
+ * @param {string} one
+ * @param {string} [many]
+ */
+export function count(number, one, many = `${one}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
+}
