@@ -12,6 +12,7 @@ from engine.tiny import CANVAS
 from gesso.constraints.sized_cache import SizedCache
 from gesso.engine import constraint as constraint_module
 from gesso.engine.engine import Engine, Request
+from gesso.engine.events import DenoisingFrame
 from gesso.errors import OptionError
 
 THOROUGH = bool(os.environ.get("GESSO_THOROUGH"))
@@ -208,3 +209,16 @@ def test_inference_tables_are_bounded_by_bytes(tiny: Engine, monkeypatch: pytest
         assert tables.stats.bytes == constraint_module.table_stats().bytes <= tables.max_bytes
     assert tables.stats.evictions > 0
     assert tables.stats.entries > 0
+
+
+def test_frames_tell_what_the_constraint_leaves_no_choice_about(tiny: Engine) -> None:
+    options: dict[str, Any] = {"regex": "[0-9]-[0-9]", "max_new_tokens": CANVAS, "max_denoising_steps": 3}
+    frames = [event for event in tiny.stream("hi", seed=1, **options) if isinstance(event, DenoisingFrame)]
+    for frame in frames:
+        # Digits are free, and so is which token ends; the dash is not, though two tokens are one, nor is the rest.
+        assert frame.forced == (False, True, False, False, *(True,) * (CANVAS - 4))
+        assert frame.pieces[1] == "-"
+    held = list(tiny.stream("hi", seed=1, canvas=[None, frames[0].tokens[1]], **options))
+    assert held[0].forced[:3] == (False, False, False)  # type: ignore[union-attr]
+    free = next(iter(tiny.stream("hi", seed=1, max_new_tokens=CANVAS)))
+    assert free.forced == ()  # type: ignore[union-attr]

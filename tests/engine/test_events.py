@@ -32,6 +32,9 @@ FRAMES = st.integers(1, 5).flatmap(
         accepted=many(st.booleans(), width),
         entropy=many(SECONDS, width),
         pieces=many(TEXTS, width),
+        canvas_tokens=many(COUNTS, width) | st.just(()),
+        pinned=many(st.booleans(), width) | st.just(()),
+        forced=many(st.booleans(), width) | st.just(()),
     )
 )
 BLOCKS = st.builds(
@@ -86,7 +89,14 @@ def test_an_unknown_kind_is_refused(raw: dict[str, Any]) -> None:
 @pytest.mark.parametrize("raw", [BLOCK, FRAME])
 def test_a_missing_or_foreign_field_is_refused_by_name(raw: dict[str, Any]) -> None:
     for name in raw:
-        if name not in ("event", "tool_calls", "logprobs"):  # those are newer than the first traces
+        if name not in (
+            "event",
+            "tool_calls",
+            "logprobs",
+            "canvas_tokens",
+            "pinned",
+            "forced",
+        ):  # newer than the first traces
             with pytest.raises(DataError, match=f"event '{raw['event']}' is not whole.*{name}"):
                 event_from_dict({key: value for key, value in raw.items() if key != name})
     with pytest.raises(DataError, match="colour"):
@@ -119,6 +129,10 @@ def test_a_frame_must_be_equally_wide_everywhere() -> None:
             event_from_dict({**FRAME, name: FRAME[name][:1]})
     with pytest.raises(DataError, match="equally long"):
         event_from_dict({**FRAME, "tokens": [], "accepted": [], "entropy": [], "pieces": []})
+    for name, value in (("canvas_tokens", 5), ("pinned", True), ("forced", False)):
+        event_from_dict({**FRAME, name: []})
+        with pytest.raises(DataError, match=f"{name} must be as long as tokens, or empty"):
+            event_from_dict({**FRAME, name: [value] * (len(FRAME["tokens"]) + 1)})
 
 
 def test_a_broken_result_is_refused() -> None:

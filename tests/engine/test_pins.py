@@ -100,3 +100,74 @@ def test_pins_in_a_batch_equal_their_solo_runs(tiny: Engine) -> None:
 def test_impossible_pins_are_refused(tiny: Engine, options: dict[str, Any], match: str) -> None:
     with pytest.raises(OptionError, match=match):
         tiny.generate("hi", **options)
+
+
+# Going on from a step.
+
+
+def drafts_of(engine: Engine, **options: Any) -> list[DenoisingFrame]:
+    return [event for event in engine.stream("hi", **options) if isinstance(event, DenoisingFrame)]
+
+
+def test_a_canvas_goes_on_from_the_step_that_it_is_given(tiny: Engine) -> None:
+    options: dict[str, Any] = {
+        "seed": 1,
+        "max_new_tokens": CANVAS,
+        "max_denoising_steps": 12,
+        "confidence_threshold": 0,
+    }
+    whole = drafts_of(tiny, **options)
+    assert len(whole) == 12
+    third = whole[2]
+    rest = drafts_of(tiny, **options, start_canvas=third.canvas_tokens, start_step=third.step)
+    assert [frame.step for frame in rest] == list(range(4, 13))
+    assert [frame.temperature for frame in rest] == [frame.temperature for frame in whole[3:]]
+    assert {frame.max_denoising_steps for frame in rest} == {12}
+    # What enters the first of its steps is what it was given: the same pass but for the self-conditioning, from zero.
+    assert drafts_of(tiny, **options, start_canvas=third.canvas_tokens)[0].tokens == rest[0].tokens
+
+
+def test_only_the_last_canvas_that_is_given_has_steps_behind_it(tiny: Engine) -> None:
+    tokens = [300 + i for i in range(2 * CANVAS)]
+    frames = drafts_of(
+        tiny, seed=1, max_new_tokens=3 * CANVAS, max_denoising_steps=12, confidence_threshold=0, ignore_eos=True,
+        canvas=tokens[:CANVAS], start_canvas=tokens, start_step=10,
+    )  # fmt: skip
+    steps = [[frame.step for frame in frames if frame.canvas == number] for number in range(3)]
+    assert steps[1:] == [[11, 12], list(range(1, 13))]
+    assert steps[0][0] == 1
+    assert all(frame.tokens == tuple(tokens[:CANVAS]) for frame in frames if frame.canvas == 0)
+
+
+def test_what_a_step_accepts_stays_in_the_canvas_and_pins_are_told(tiny: Engine) -> None:
+    template = [300, None, 301]
+    for frame in drafts_of(tiny, seed=1, canvas=template, max_new_tokens=CANVAS, temperature=0):
+        assert frame.pinned == (True, False, True, *(False,) * (CANVAS - 3))
+        kept = [
+            (tok, best)
+            for tok, best, kept in zip(frame.canvas_tokens, frame.tokens, frame.accepted, strict=True)
+            if kept
+        ]
+        assert all(token == best for token, best in kept)
+    assert drafts_of(tiny, seed=1, max_new_tokens=CANVAS)[0].pinned == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"start_step": 3}, "start_step must be left out without start_canvas"),
+        (
+            {"start_step": 3, "start_canvas": [5] * CANVAS, "strength": 0.5},
+            "start_step must be left out beside strength",
+        ),
+        (
+            {"start_step": 12, "start_canvas": [5] * CANVAS, "max_denoising_steps": 12},
+            "must be below max_denoising_steps",
+        ),
+        ({"start_step": -1, "start_canvas": [5] * CANVAS}, "start_step must be an integer of at least 0"),
+    ],
+)
+def test_impossible_steps_are_refused(tiny: Engine, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(OptionError, match=match) as caught:
+        tiny.generate("hi", **options)
+    assert caught.value.option == "start_step"

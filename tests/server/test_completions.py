@@ -128,6 +128,7 @@ def test_offsets_go_on_over_the_blocks_of_a_stream(client: TestClient, service: 
 def test_frames(client: TestClient, service: FakeService) -> None:
     service.events = [frame(), block("x"), Finished(result())]
     events = stream(client, PATH, model="mini", prompt="x", diffusion={"draft_frames": True})
-    assert [name for name, _ in events] == ["diffusion.draft", None, None]
+    assert [name for name, _ in events] == ["diffusion.draft", "diffusion.block", None, None]
+    assert events[1][1]["block"]["text"] == "x"
     assert events[0][1]["choices"] == [{"index": 0, "text": "", "logprobs": None, "finish_reason": None}]
     assert events[0][1]["draft"]["tokens"] == [5, 6]

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -92,9 +93,10 @@ def test_warnings_come_with_the_reason(client: TestClient, service: FakeService)
 def test_frames_are_named_events_and_chunks_without_content(client: TestClient, service: FakeService) -> None:
     service.events = [frame(1), frame(2), block("Hello"), Finished(result())]
     events = stream(client, diffusion={"draft_frames": True})
-    assert [name for name, _ in events] == [None, "diffusion.draft", "diffusion.draft", None, None]
+    names = [None, "diffusion.draft", "diffusion.draft", "diffusion.block", None, None]
+    assert [name for name, _ in events] == names
     assert service.requests[0].drafts is True
-    drafts = [data for name, data in events if name]
+    drafts = [data for name, data in events if name == "diffusion.draft"]
     ChatChunk.model_validate(drafts[0])
     assert drafts[0]["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]
     assert drafts[0]["draft"] == {
@@ -107,6 +109,27 @@ def test_frames_are_named_events_and_chunks_without_content(client: TestClient, 
         "accepted": [1, 0],
         "entropy": [0.0005, 1.2346],
     }
+
+
+def test_frames_tell_what_is_behind_a_step_where_there_is_something(client: TestClient, service: FakeService) -> None:
+    more = replace(frame(), canvas_tokens=(5, 9), pinned=(True, False), forced=(False, False))
+    service.events = [more, Finished(result())]
+    (draft,) = [data["draft"] for name, data in stream(client, diffusion={"draft_frames": True}) if name]
+    assert (draft["canvas_tokens"], draft["pinned"]) == ([5, 9], [1, 0])
+    assert "forced" not in draft
+
+
+def test_blocks_stand_beside_frames_even_where_they_add_no_text(client: TestClient, service: FakeService) -> None:
+    silent = block(canvas=1, tokens=(6, 7), denoising_steps=3, converged=False)
+    service.events = [frame(1), block("Hello", "hm"), silent, Finished(result())]
+    events = stream(client, diffusion={"draft_frames": True})
+    blocks = [data for name, data in events if name == "diffusion.block"]
+    ChatChunk.model_validate(blocks[0])
+    assert blocks[0]["choices"] == [{"index": 0, "delta": {}, "finish_reason": None}]
+    first = {"canvas": 0, "tokens": [5], "text": "Hello", "reasoning": "hm", "denoising_steps": 2, "converged": True}
+    assert blocks[0]["block"] == first
+    assert blocks[1]["block"]["tokens"] == [6, 7]
+    assert "diffusion.block" not in [name for name, _ in stream(client)]
 
 
 def test_frames_need_a_stream(client: TestClient) -> None:
@@ -129,7 +152,7 @@ def test_a_slow_client_loses_old_frames_and_nothing_else(
     # All events are there before the first is read: the slowest of clients.
     service.events = [block("a"), *map(frame, range(10)), block("b"), Finished(result())]
     events = stream(client, diffusion={"draft_frames": True})
-    assert [data["draft"]["step"] for name, data in events if name] == [7, 8, 9]
+    assert [data["draft"]["step"] for name, data in events if name == "diffusion.draft"] == [7, 8, 9]
     assert "".join(data["choices"][0]["delta"].get("content", "") for _, data in events) == "ab"
 
 

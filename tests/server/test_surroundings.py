@@ -166,6 +166,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/infill",
         "/v1/models",
         "/v1/models/{model}",
+        "/v1/options",
         "/v1/tokenize",
         "/v1/detokenize",
         "/health",

@@ -26,6 +26,7 @@ from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
 from gesso.cli.signals import INTERRUPTED, SIGNALS
+from gesso.cli.studio import studio
 from gesso.cli.train import train
 from gesso.errors import GessoError, UserError
 
@@ -44,6 +45,7 @@ app.command(cls=Command)(choose)
 app.command(cls=Command)(edit)
 app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
+app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
 app.command(cls=Command)(doctor)

@@ -41,6 +41,7 @@ Origins = Annotated[
     ),
 ]
 Drain = Annotated[float, typer.Option(metavar="X", help="Seconds for running requests after Ctrl-C.", **_SERVER)]
+Open = Annotated[bool, typer.Option("--open", help="Open the studio in the browser.", **_SERVER)]
 LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.", **_SERVER)]
 Running = Annotated[int, typer.Option(metavar="N", help="Requests that run at once.", **_LIMITS)]
 Waiting = Annotated[int, typer.Option(metavar="N", help="Requests in the queue; one more gets 429.", **_LIMITS)]
@@ -89,10 +90,12 @@ Adapters = Annotated[
     ),
 ]
 
+LOADING = ("model", "device", "dtype", "cuda_graphs", "offline")
+"""How the model is loaded; adapters are the server's."""
 UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
-@opt.takes(load=("model", "device", "dtype", "cuda_graphs", "offline"))
+@opt.takes(load=LOADING)
 def serve(
     load: LoadOptions,
     host: Host = "127.0.0.1",
@@ -102,6 +105,7 @@ def serve(
     cors_origin: Origins = None,
     drain_seconds: Drain = 10.0,
     log_prompts: LogPrompts = False,
+    open_browser: Open = False,
     max_num_seqs: Running = 8,
     max_waiting: Waiting = 64,
     max_model_len: MaxModelLen = None,
@@ -114,7 +118,7 @@ def serve(
     hf_overrides: HfOverrides = None,
     adapter: Adapters = None,
 ) -> int:
-    """Serve a model over OpenAI's HTTP interface."""
+    """Serve a model over OpenAI's HTTP interface, and the studio, a page for people, at `/`."""
     from gesso.errors import OptionError
 
     if enable_chunked_prefill is False:
@@ -172,11 +176,30 @@ def serve(
             note("chunked prefill is always on")
         if not settings.api_keys and not _is_loopback(host):
             note(f"anyone who can reach {host} may use this server; --api-key asks for a key")
-        return run(service, settings, listener, started=lambda url: _announce(url, settings.served_model_name))
+        return run(
+            service,
+            settings,
+            listener,
+            started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
+        )
 
 
-def _announce(url: str, name: str) -> None:
+def _announce(url: str, name: str, *, open_browser: bool) -> None:
     print(f"{name} is served at {url}", flush=True)
+    if open_browser:
+        import threading
+
+        # A browser of the terminal is only back when it is closed.
+        threading.Thread(target=_open, args=(url,), name="gesso-browser", daemon=True).start()
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    from gesso.cli.session import note
+
+    if not webbrowser.open(url):
+        note(f"no browser was found; open {url} in one")
 
 
 def _is_loopback(host: str) -> bool:

@@ -15,7 +15,7 @@ prediction into log marginals, class by class.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,8 @@ from gesso.errors import OptionError
 
 _CELLS = 1 << 20
 """Weights of pairs, of several positions, that are held at a time in log space."""
+_ALIKE = 8
+"""Tokens that may have one text; what has more is a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +93,15 @@ class Lattice:
         """The class of every token, -1 for one that may stand nowhere."""
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
-    @cached_property
-    def tokens_of_class(self) -> Tensor:
-        """How many tokens each class has, int64 [K]."""
-        classes = self.automaton.next_SK.shape[1]
-        return torch.bincount(self.class_V[self.class_V >= 0], minlength=classes)
+    def one_text(self, kind: int, piece: Callable[[int], str]) -> bool:
+        """Tell whether all tokens of a class have the same text. Vocabularies have several of one character: itself
+        and its byte."""
+        tokens = np.flatnonzero(self.automaton.class_V == kind)
+        return len(tokens) <= _ALIKE and len({piece(token) for token in tokens.tolist()}) == 1
 
     def prepare(self) -> None:
         """Make the tables that else are made when they are first asked for: its size is final then."""
-        _ = self.token_classes, self.class_V, self.tokens_of_class
+        _ = self.token_classes, self.class_V
         if self.automaton.families is None:
             self._windows.whole.prepare()
 

@@ -66,9 +66,12 @@ class ConstraintPosterior:
 class CanvasConstraint(Protocol):
     """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
 
-    @property
-    def forced_C(self) -> Tensor:
-        """The positions to which the last pass left one token, bool [C]; none is before the first."""
+    def forced(self, piece: Callable[[int], str]) -> Tensor:
+        """The free positions to which the last pass left one text, bool [C]; none is before the first.
+
+        Args:
+            piece: the text of a token.
+        """
 
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor

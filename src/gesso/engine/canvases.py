@@ -101,7 +101,7 @@ class Canvases:
             pieces=tuple(tokenizer.piece(token) for token in tokens),
             canvas_tokens=tuple(canvas.canvas_C.tolist()),
             pinned=() if canvas.pins is None else tuple(canvas.pins.held_C.tolist()),
-            forced=() if canvas.guide is None else tuple(canvas.guide.forced_C.tolist()),
+            forced=() if canvas.guide is None else tuple(canvas.guide.forced(tokenizer.piece).tolist()),
         )
 
     def _steps_behind(self, number: int) -> int:

@@ -1,6 +1,6 @@
 """A constraint on a request's output, canvas by canvas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -160,14 +160,15 @@ class CanvasConstraintState:
         self._pins = pins
         self._possible_CK: Tensor | None = None
 
-    @property
-    def forced_C(self) -> Tensor:
-        """The free positions that hold the same token in all canvases that are possible, bool [C] on the CPU."""
+    def forced(self, piece: Callable[[int], str]) -> Tensor:
+        """The free positions that hold the same text in all canvases that are possible, bool [C] on the CPU."""
         if self._possible_CK is None:
             return torch.zeros(self._width, dtype=torch.bool)
-        tokens_K = self._lattice.tokens_of_class.to(self._possible_CK.device)
-        one_C: Tensor = (self._possible_CK * tokens_K).sum(dim=1) == 1
-        return one_C.cpu() & (self._fixed() < 0)
+        possible_CK = self._possible_CK.cpu()
+        one_C = (possible_CK.sum(dim=1) == 1) & (self._fixed() < 0)
+        kind_C = possible_CK.int().argmax(dim=1)
+        alike = {kind for kind in kind_C[one_C].unique().tolist() if self._lattice.one_text(kind, piece)}
+        return one_C & torch.tensor([kind in alike for kind in kind_C.tolist()])
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
         """Pinned positions are what they are pinned to; past the last token that may be written is only filling."""

@@ -34,7 +34,7 @@ class DenoisingFrame:
     pinned: tuple[bool, ...] = ()
     """Positions that are held; empty where none is."""
     forced: tuple[bool, ...] = ()
-    """Positions to which the constraint leaves one token; empty without a constraint."""
+    """Free positions to which the constraint leaves one text; empty without a constraint."""
 
 
 @dataclass(frozen=True, slots=True)

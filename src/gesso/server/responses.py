@@ -129,7 +129,7 @@ class Draft(BaseModel):
     pinned: list[int] = []
     """1 where a position is held; left out where none is."""
     forced: list[int] = []
-    """1 where the constraint leaves one token; left out where none is."""
+    """1 where the constraint leaves one text; left out where none is."""
 
 
 class Block(BaseModel):

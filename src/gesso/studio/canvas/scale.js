@@ -16,7 +16,7 @@ const MARKS = /** @type {const} */ ([
   ["renoised", "was accepted, is noise again"],
   ["changed", "another token than a step ago"],
   ["pinned", "held"],
-  ["forced", "the constraint leaves one token"],
+  ["forced", "the constraint leaves one text"],
 ]);
 
 /** What colours, patterns and lines mean. */

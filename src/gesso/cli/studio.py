@@ -1,0 +1,12 @@
+"""`gesso studio`."""
+
+from gesso.cli import options as opt
+from gesso.cli.serve import LOADING, Adapters, Port, serve
+from gesso.load_options import LoadOptions
+
+
+@opt.takes(load=LOADING)
+def studio(load: LoadOptions, port: Port = 0, adapter: Adapters = None) -> int:
+    """Open the studio, a page where canvases are seen, in the browser: `gesso serve --open`, for this machine alone."""
+    loading = {name: getattr(load, name) for name in LOADING}
+    return int(serve(**loading, port=port, adapter=adapter, open_browser=True))
