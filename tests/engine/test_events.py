@@ -88,15 +88,9 @@ def test_an_unknown_kind_is_refused(raw: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("raw", [BLOCK, FRAME])
 def test_a_missing_or_foreign_field_is_refused_by_name(raw: dict[str, Any]) -> None:
+    newer_than_traces = ("tool_calls", "logprobs", "canvas_tokens", "pinned", "forced")
     for name in raw:
-        if name not in (
-            "event",
-            "tool_calls",
-            "logprobs",
-            "canvas_tokens",
-            "pinned",
-            "forced",
-        ):  # newer than the first traces
+        if name not in ("event", *newer_than_traces):
             with pytest.raises(DataError, match=f"event '{raw['event']}' is not whole.*{name}"):
                 event_from_dict({key: value for key, value in raw.items() if key != name})
     with pytest.raises(DataError, match="colour"):
