@@ -9,6 +9,7 @@ import { linkTo, sharedIn } from "./settings/link.js";
 import { alertUser, announce, clearAlert } from "./ui/announce.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
+import { takeLongTexts } from "./ui/paste.js";
 
 const api = new Api();
 const form = new SettingsForm(() => {});
@@ -145,6 +146,7 @@ prompt.addEventListener("keydown", (event) => {
   event.preventDefault();
   send();
 });
+takeLongTexts(prompt);
 byId("stop").addEventListener("click", () => chat.stop());
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", () => {

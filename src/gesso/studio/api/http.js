@@ -1,8 +1,8 @@
 // @ts-check
 import { EventParser } from "./events.js";
 
-export const MAX_BODY = 4 * 2 ** 20;
 /** Bytes of a request that the server takes. */
+const MAX_BODY = 4 * 2 ** 20;
 
 /** What went wrong with a request, in one line for the person. */
 export class ApiFailure extends Error {
@@ -99,8 +99,12 @@ export class Api {
   }
 }
 
-/** @param {object} body */
-function encoded(body) {
+/**
+ * A body as it is sent.
+ * @param {object} body
+ * @throws {ApiFailure} it is larger than the server takes
+ */
+export function encoded(body) {
   const text = JSON.stringify(body);
   const size = new Blob([text]).size;
   if (size > MAX_BODY) {

@@ -1,6 +1,6 @@
 // @ts-check
 import { chatBody } from "../api/body.js";
-import { ApiFailure } from "../api/http.js";
+import { ApiFailure, encoded } from "../api/http.js";
 import { announce } from "../ui/announce.js";
 import { download, oncePerPicture } from "../ui/dom.js";
 import { Recording } from "../run/recording.js";
@@ -55,7 +55,10 @@ export class Chat {
    */
   ask(text) {
     return this.#guarded(() => {
-      this.page.choices(); // a wrong setting is told before the message leaves its field
+      // What the server cannot take is told before the message leaves its field.
+      const { model, system, settings } = this.page.choices();
+      const messages = [...this.conversation.before(this.conversation.turns.length, system), { role: "user", content: text }];
+      encoded(chatBody({ model, messages, settings }));
       this.#answer(this.conversation.ask(text));
     });
   }

@@ -17,6 +17,9 @@ import { markdown } from "./markdown.js";
  * @property {(turn: number, chosen: number) => void} choose another answer
  */
 
+/** Characters of a message that are shown; all of it is sent. */
+const SHOWN = 20_000;
+
 /** Draws a conversation. */
 export class ConversationView {
   /**
@@ -63,7 +66,8 @@ export class ConversationView {
       this.redraw(number);
       this.element.children[number].querySelector("textarea")?.focus();
     });
-    return h("li", { class: "turn user" }, h("h3", {}, "You"), h("p", { class: "said", dir: "auto" }, text), h("div", { class: "actions" }, edit));
+    const more = text.length > SHOWN ? h("p", { class: "dim" }, `and ${count(text.length - SHOWN, "more character")}`) : null;
+    return h("li", { class: "turn user" }, h("h3", {}, "You"), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
   }
 
   /**

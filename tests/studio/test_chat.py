@@ -1,0 +1,163 @@
+"""Conversations: several turns, stop, retry, edit, with the bundled model; and what is said when something fails."""
+
+from typing import Any
+
+from gesso.engine.events import Finished
+from gesso.errors import QueueFullError
+from server.conftest import running
+from server.fake import FakeService, block, frame, result
+from studio.conftest import OpenPage, ask, ready
+
+QUESTION = "What is 481 + 296?"
+
+
+def answers(page: Any) -> list[str]:
+    return list(page.locator(".turn.assistant .answer").all_inner_texts())
+
+
+def test_an_answer_of_the_model_with_its_canvas(open_page: OpenPage, mini_url: str) -> None:
+    page = ready(open_page(mini_url))
+    answer = ask(page, QUESTION)
+    assert "777" in answer.inner_text()
+    assert "saved" in answer.inner_text()
+    assert page.locator(".cell[id]").count() == 32
+    figures = page.locator(".figures").inner_text()
+    for name in ("Step", "Temperature", "Mean entropy", "Accepted", "Tokens/s", "Passes"):
+        assert name in figures
+    assert page.get_by_label("Your message").input_value() == ""
+
+
+def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    for text in ("one", "two"):
+        ask(page, text)
+    said = [message["content"] for message in service.requests[-1].prompt]
+    assert said == ["one", "Hello there", "two"]
+
+    page.get_by_role("button", name="Retry, same seed").last.click()
+    page.get_by_text("2 of 2").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    assert [message["content"] for message in service.requests[-1].prompt] == said
+    assert service.requests[-1].options["seed"] == 9
+    page.get_by_role("button", name="Retry, other seed").last.click()
+    page.get_by_text("3 of 3").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    assert "seed" not in service.requests[-1].options
+    page.get_by_role("button", name="Earlier answer").click()
+    page.get_by_text("2 of 3").wait_for()
+
+    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_text("2 later messages will go.").wait_for()
+    page.get_by_label("Your message").first.fill("uno")
+    page.get_by_label("Your message").first.press("Enter")
+    page.locator(".turn").nth(2).wait_for(state="detached")
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    assert [message["content"] for message in service.requests[-1].prompt] == ["uno"]
+    assert page.locator(".turn.user .said").all_inner_texts() == ["uno"]
+
+
+def test_stop_ends_the_request_and_keeps_what_is_there(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    service.events = [frame(1), block("the beginning")]
+    page = ready(open_page(fake_url))
+    page.get_by_label("Your message").fill("go on for ever")
+    page.get_by_label("Your message").press("Enter")
+    page.get_by_text("the beginning").wait_for()
+    page.locator("#stop").click()
+    page.get_by_text("Stopped: the answer ends here").wait_for()
+    assert service.tickets[0].cancelled.wait(30)
+    assert "the beginning" in answers(page)[0]
+    service.events = [block("a whole one"), Finished(result())]
+    assert "a whole one" in ask(page, "again").inner_text()
+
+
+def test_thoughts_are_folded_and_calls_shown(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    service.events = [block("answer", "a thought"), Finished(result())]
+    page = ready(open_page(fake_url))
+    answer = ask(page, "think")
+    assert not answer.get_by_text("a thought").is_visible()
+    answer.get_by_text("Thoughts").click()
+    assert answer.get_by_text("a thought").is_visible()
+
+
+FAILED = ("Failed to load resource",)
+
+
+def test_a_full_queue_says_so_and_a_second_try_answers(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url, expected=FAILED))
+    service.error = QueueFullError("64 requests wait already", 2.0)
+    ask(page, "keep me")
+    alert = page.locator("#alert")
+    assert "64 requests wait already. Try again in 2 s." in alert.inner_text()
+    assert page.locator(".turn.user").inner_text().count("keep me") == 1
+    service.error = None
+    alert.get_by_role("button", name="Try again").click()
+    page.locator('.turn.assistant[data-state="done"]').wait_for()
+    assert page.locator(".turn").count() == 2
+
+
+def test_a_server_that_is_gone_loses_nothing(open_page: OpenPage) -> None:
+    service = FakeService()
+    with running(service) as url:
+        page = ready(open_page(url, expected=("net::ERR",)))
+        ask(page, "before")
+    answer = ask(page, "after")
+    assert "The connection to the server was cut" in answer.inner_text()
+    assert page.locator(".turn.user .said").all_inner_texts() == ["before", "after"]
+    assert "Hello there" in answers(page)[0]
+
+
+PASTE = """lines => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text", "line\\n".repeat(lines));
+    const paste = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true });
+    return document.getElementById("prompt").dispatchEvent(paste);
+}"""
+
+
+def test_a_text_that_is_too_long_is_told_and_nothing_is_lost(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    page.get_by_label("Your message").fill("kept")
+    assert page.evaluate(PASTE, 10) is True, "the browser itself pastes what is short"
+    assert page.evaluate(PASTE, 1_000_000) is False
+    page.get_by_text("A text of 5,000,000 characters was not pasted: this field takes 1,000,000.").wait_for()
+    assert page.get_by_label("Your message").input_value() == "kept"
+    sent = "import('/studio/api/http.js').then(m => m.encoded({ x: 'x'.repeat(5e6) })).catch(error => error.message)"
+    assert page.evaluate(sent) == "This request has 5.0 MB; the server takes 4 MiB. Make it shorter."
+    page.get_by_label("Your message").fill("")
+    assert page.evaluate(PASTE, 10_000) is False
+    page.locator("#send").click()
+    page.get_by_text("and 30,000 more characters").wait_for()
+    page.locator('.turn.assistant[data-state="done"]').wait_for()
+    assert service.requests[0].prompt[0]["content"] == "line\n" * 10_000
+
+
+def test_a_key_is_asked_for_and_kept_out_of_the_address(open_page: OpenPage, service: FakeService) -> None:
+    with running(service, api_keys=("a-secret",)) as url:
+        page = open_page(url, expected=FAILED)
+        dialog = page.locator("#key-dialog")
+        dialog.get_by_text("The server asks for a key.").wait_for()
+        for key, told in (("wrong", "The server does not know this key."), ("a-secret", None)):
+            dialog.get_by_label("Key of the server").fill(key)
+            dialog.get_by_role("button", name="Use").click()
+            if told:
+                dialog.get_by_text(told).wait_for()
+        assert "Hello there" in ask(ready(page), "hi").inner_text()
+        page.get_by_role("button", name="Link").click()
+        page.get_by_role("button", name="Request as code").click()
+        code = page.locator("#request-dialog").inner_text()
+        assert "GESSO_API_KEY" in code
+        stored = page.evaluate("JSON.stringify([location.href, {...localStorage}, {...sessionStorage}, document.cookie])")
+        assert "a-secret" not in code + stored + page.content()
+
+
+def test_two_pages_do_not_disturb_each_other(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    first, second = ready(open_page(fake_url)), ready(open_page(fake_url))
+    ask(first, "one")
+    ask(second, "two")
+    assert [page.locator(".turn.user .said").all_inner_texts() for page in (first, second)] == [["one"], ["two"]]
