@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from gesso.engine.events import Finished
-from gesso.errors import QueueFullError
 from server.conftest import running
 from server.fake import FakeService, block, frame, result
+
+from gesso.engine.events import Finished
+from gesso.errors import QueueFullError
 from studio.conftest import OpenPage, ask, ready
 
 QUESTION = "What is 481 + 296?"
@@ -152,7 +153,9 @@ def test_a_key_is_asked_for_and_kept_out_of_the_address(open_page: OpenPage, ser
         page.get_by_role("button", name="Request as code").click()
         code = page.locator("#request-dialog").inner_text()
         assert "GESSO_API_KEY" in code
-        stored = page.evaluate("JSON.stringify([location.href, {...localStorage}, {...sessionStorage}, document.cookie])")
+        stored = page.evaluate(
+            "JSON.stringify([location.href, {...localStorage}, {...sessionStorage}, document.cookie])"
+        )
         assert "a-secret" not in code + stored + page.content()
 
 

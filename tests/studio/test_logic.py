@@ -1,0 +1,83 @@
+"""Parts of the page that draw nothing, run as they are, in the browser."""
+
+import json
+from typing import Any
+
+from studio.conftest import OpenPage
+
+
+def call(page: Any, module: str, code: str, *arguments: Any) -> Any:
+    """What `code`, a function of a module and of the arguments, returns."""
+    return page.evaluate(
+        f"arguments => import('/studio/{module}').then(module => ({code})(module, ...arguments))", list(arguments)
+    )
+
+
+def test_events_come_in_any_pieces(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    text = ": hi\n\n"
+    text += 'event: diffusion.draft\ndata: {"a":\ndata: 1}\n\ndata: \u00e9\r\n\r\ndata:x\n\nevent: none\n\ndata: cut'
+    code = """({ EventParser }, text, size) => {
+        const parser = new EventParser();
+        const events = [];
+        for (let at = 0; at < text.length; at += size) events.push(...parser.push(text.slice(at, at + size)));
+        return events;
+    }"""
+    whole = [
+        {"event": "diffusion.draft", "data": '{"a":\n1}'}, {"event": "", "data": "\u00e9"}, {"event": "", "data": "x"},
+    ]  # fmt: skip
+    for size in (1, 2, 3, 7, 1000):
+        assert call(page, "api/events.js", code, text, size) == whole, size
+
+
+def test_values_become_python(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    values = [None, True, -1.5, "\u2028'\"\\\n\U0001f600", [], {}, {"a": [1, {"b": None}]}, ["x" * 60, "y" * 60]]
+    for value in values:
+        written = call(page, "api/body.js", "({ asLiteral }, value) => asLiteral(value, 0)", value)
+        assert eval(written) == value
+
+
+def test_a_trace_comes_back_as_it_was(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    code = """({ traceOf, recordingOf }, text) => traceOf(recordingOf(text))"""
+    draft = {
+        "seconds": 0.5, "event": "draft", "canvas": 0, "step": 1, "max_denoising_steps": 9, "temperature": 0.5,
+        "tokens": [5, 6], "pieces": ["a", "\u2028"], "accepted": [True, False], "entropy": [0.1, 2.0],
+        "canvas_tokens": [5, 9], "pinned": [True, False], "forced": [],
+    }  # fmt: skip
+    block = {
+        "seconds": 0.6, "event": "block", "canvas": 0, "tokens": [5, 6], "text": "a\u2028", "reasoning": "hm",
+        "denoising_steps": 1, "converged": True, "tool_calls": [], "logprobs": [],
+    }  # fmt: skip
+    result = {
+        "text": "a\u2028", "reasoning": "hm", "token_ids": [5, 6], "finish_reason": "stop", "prompt_tokens": 3,
+        "completion_tokens": 2, "denoising_steps": [1], "converged": [True], "seed": 7, "seconds_to_first_block": 0.6,
+        "seconds": 0.7, "tool_calls": [{"name": "f", "arguments": "{}"}], "warnings": ["odd"], "cached_tokens": 1,
+        "reasoning_tokens": 1, "mode": "canvas", "decision": "", "verify_rounds": [], "disputed_tokens": 0,
+    }  # fmt: skip
+    head = {"gesso_trace": 1, "model": "m", "prompt": "p", "special": [1, 2], "request": None}
+    rows = [head, draft, block, {"seconds": 0.7, "event": "finished", "result": result}]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    again = call(page, "run/trace.js", code, text)
+    assert [json.loads(line) for line in again.split("\n")[:-1]] == rows
+
+
+def test_why_an_answer_cannot_be_gone_on_with(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    code = """({ obstacle }, frames, blocks, body) =>
+        obstacle({ frames, blocks, body, reasoning: "" }, frames.length - 1)"""
+    frame = {"canvas": 0, "blocks": 0, "step": 2, "max_denoising_steps": 9, "tokens": [5, 6], "canvas_tokens": [5, 6]}
+    second = {**frame, "canvas": 1, "blocks": 1}
+
+    def why(frames: list[Any], blocks: tuple[Any, ...] = (), body: Any = "default") -> str:
+        return str(call(page, "run/continuation.js", code, frames, list(blocks), {} if body == "default" else body))
+
+    assert why([frame]) == ""
+    assert "request" in why([frame], body=None)
+    assert "next step starts from" in why([{**frame, "canvas_tokens": []}])
+    assert "no steps are left" in why([{**frame, "step": 9}])
+    assert "verification" in why([frame, {**frame, "step": 11, "max_denoising_steps": 18}])
+    assert "widths" in why([frame], body={"diffusion": {"canvas_width": "need"}})
+    assert why([frame, second], ({"tokens": [5, 6]},)) == ""
+    assert "not full" in why([frame, second], ({"tokens": [5]},))

@@ -1,0 +1,144 @@
+"""Settings come from the server's table; a link holds them; a request can be taken elsewhere as code."""
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from server.fake import FakeService
+
+from studio.conftest import OpenPage, ask, ready
+
+
+def settings(page: Any) -> None:
+    page.locator("#settings > summary").click()
+
+
+def test_every_setting_has_its_bounds_unit_default_and_help(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    bound = page.get_by_label("entropy bound (nats)")
+    assert bound.get_attribute("placeholder") == "0.1"
+    assert "Joint uncertainty" in page.locator("#option-entropy_bound-help").inner_text()
+    assert "at least 0; of the sampler entropy_bound" in page.locator("#option-entropy_bound-help").inner_text()
+    assert "above 0, at most 1" in page.locator("#option-top_p-help").inner_text()
+    assert page.get_by_label("mode", exact=True).locator("option").all_inner_texts() == [
+        "default: canvas",
+        "canvas",
+        "ar",
+        "auto",
+    ]
+    assert page.get_by_label("canvas length (tokens)").get_attribute("placeholder") == "the model's"
+
+
+def test_what_is_set_is_sent_and_the_rest_is_the_servers(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    page.get_by_label("System prompt").fill("Be brief.")
+    page.get_by_label("seed").fill("5")
+    page.get_by_label("top p").fill("0.5")
+    page.get_by_label("entropy bound (nats)").fill("0.02")
+    page.get_by_label("verify (rounds)").fill("auto")
+    page.get_by_label("stop at end").select_option("on")
+    page.get_by_label("stop", exact=True).fill("one\ntwo")
+    page.get_by_label("logit bias").fill('{"5": -1}')
+    page.get_by_label("thinking", exact=True).select_option("on")
+    ask(page, "x")
+    (request,) = service.requests
+    assert request.prompt[0] == {"role": "system", "content": "Be brief."}
+    given = dict(request.options)
+    assert given.pop("thinking_budget") > 0
+    assert given == {
+        "seed": 5, "top_p": 0.5, "entropy_bound": 0.02, "verify": "auto", "stop_at_end": True, "stop": ("one", "two"),
+        "logit_bias": {5: -1.0}, "thinking": True,
+    }  # fmt: skip
+
+
+WRONG = (
+    ("top p", "0", "top_p must be a number, above 0, at most 1"),
+    ("top p", "x", "top_p must be a number"),
+    ("seed", "1.5", "seed must be a whole number, at least 0"),
+    ("verify (rounds)", "9", "verify must be auto or a whole number"),
+    ("logit bias", "{", "logit_bias must be JSON"),
+)
+
+
+def test_a_wrong_setting_is_told_at_its_field_and_nothing_is_sent(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    message = page.get_by_label("Your message")
+    message.fill("kept")
+    for label, text, told in WRONG:
+        field = page.get_by_label(label, exact=label == "seed")
+        field.fill(text)
+        page.locator(".error", has_text=told).wait_for()
+        assert field.get_attribute("aria-invalid") == "true"
+        message.press("Enter")
+        page.locator("#alert", has_text=told).wait_for()
+        assert message.input_value() == "kept"
+        field.fill("")
+        assert page.locator(".error", has_text=told).count() == 0
+    assert service.requests == []
+
+
+def test_a_preset_sets_and_unsets(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    page.get_by_label("seed").fill("5")
+    page.get_by_label("Preset").select_option("Token by token")
+    ask(page, "x")
+    assert service.requests[-1].options == {"mode": "ar"}
+    page.get_by_label("Preset").select_option("The model's own")
+    ask(page, "x")
+    assert service.requests[-1].options == {}
+
+
+def test_a_link_holds_prompt_and_settings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    page.get_by_label("Your message").fill("a & b = c # d")
+    page.get_by_label("System prompt").fill("Be brief.")
+    page.get_by_label("seed").fill("5")
+    page.get_by_label("Model").select_option("mini:sudoku")
+    page.get_by_role("button", name="Link").click()
+    assert urlsplit(page.url).query == ""
+    assert parse_qs(urlsplit(page.url).fragment) == {
+        "prompt": ["a & b = c # d"], "system": ["Be brief."], "model": ["mini:sudoku"], "set.seed": ["5"],
+    }  # fmt: skip
+    other = ready(open_page(page.url))
+    ask(other, other.get_by_label("Your message").input_value())
+    (request,) = service.requests
+    assert [message["content"] for message in request.prompt] == ["Be brief.", "a & b = c # d"]
+    assert (request.options, request.adapter) == ({"seed": 5}, "sudoku")
+
+
+QUESTION = "What is 'é' or 481 + 296?\n\"\U0001f600\" $HOME `x` \\n"
+
+
+def test_the_request_runs_as_python_and_as_curl(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    openai = pytest.importorskip("openai")
+    page = ready(open_page(f"{fake_url}/#set.seed=7&set.diffusion.entropy_bound=0.05&set.diffusion.stop_at_end=on"))
+    page.get_by_label("Your message").fill(QUESTION)
+    page.get_by_role("button", name="Request as code").click()
+    curl, python = page.locator("#request-dialog pre").evaluate_all("parts => parts.map(part => part.textContent)")
+    page.get_by_role("button", name="Close").click()
+    ask(page, QUESTION)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(python, {"openai": openai})  # noqa: S102
+    assert printed.getvalue() == "Hello there\n"
+    if shutil.which("curl"):
+        done = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True, timeout=60)
+        assert "Hello there" in done.stdout
+        assert not re.search("error", done.stdout)
+    first, *others = service.requests
+    for other in others:
+        assert (other.prompt, other.options) == (first.prompt, first.options)

@@ -1,0 +1,121 @@
+"""Whatever a person, a model, a file or the server says is text on the page, wherever it stands."""
+
+import json
+from typing import Any
+
+from server.conftest import running
+from server.fake import FakeService, block, result
+
+from gesso.engine.events import Finished
+from gesso.errors import OptionError
+from gesso.text.output import ToolCall
+from studio.conftest import OpenPage, ask, ready
+from studio.test_canvas import canvas_of
+
+EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><b>bold</b>'
+
+
+def harmless(page: Any) -> None:
+    """Nothing of it became an element, and nothing of it ran."""
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img, b, iframe, object, embed, body script").count() == 0
+
+
+def test_messages_answers_thoughts_calls_and_warnings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    call = ToolCall("f", json.dumps({"x": EVIL}))
+    service.events = [
+        block(EVIL, EVIL, (call,)), Finished(result(warnings=(EVIL,), tool_calls=(call,))),
+    ]  # fmt: skip
+    page = ready(open_page(fake_url))
+    answer = ask(page, EVIL)
+    assert page.locator(".turn.user .said").inner_text() == EVIL
+    assert answer.locator(".answer").inner_text() == EVIL
+    assert answer.locator(".reasoning .said").text_content() == EVIL
+    assert EVIL.replace('"', '\\"') in answer.locator(".call").inner_text()
+    assert EVIL in answer.locator(".warning").inner_text()
+    page.get_by_role("button", name="Edit").click()
+    assert page.get_by_label("Your message").first.input_value() == EVIL
+    harmless(page)
+
+
+MARKDOWN = (
+    "# {}", "- {}", "1. {}", "> {}", "**{}**", "`{}`", "```html\n{}\n```", "```python\nx = '{}'\n```",
+    "| a |\n|---|\n| {} |",
+    "[{}](https://example.org)", "[x](javascript:window.hacked=1)", "![{}](https://example.org/x.png)",
+    "[x](data:text/html,<p>hacked</p>)", "<https://example.org>{}", "_{}_", "~~{}~~", "* * *", "  - {}\n    - {}",
+)  # fmt: skip
+
+
+def test_markdown_makes_no_html_of_a_text(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    text = "\n\n".join(MARKDOWN)
+    service.events = [block(text.replace("{}", EVIL)), Finished(result())]
+    page = ready(open_page(fake_url))
+    answer = ask(page, "x").locator(".answer")
+    assert answer.text_content().count("<script>window.hacked=1</script>") == text.count("{}")
+    for tag in (
+        "h4",
+        "ul ul",
+        "ol",
+        "blockquote",
+        "strong",
+        "p code",
+        "pre code .code-string",
+        "table td",
+        "em",
+        "del",
+        "hr",
+    ):
+        assert answer.locator(tag).count() >= 1, tag
+    links = answer.locator("a").evaluate_all("links => links.map(link => link.href)")
+    assert len(links) == 3
+    assert all(address.startswith("https://example.org") for address in links)
+    harmless(page)
+
+
+def test_tokens_their_history_and_what_is_held(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    tokens = [(30, EVIL, 0.01, True), (1, "<eos>", 0.01, True)]
+    service.events = [canvas_of(tokens), block(EVIL), canvas_of(tokens, canvas=1), Finished(result())]
+    page = ready(open_page(fake_url))
+    ask(page, "x")
+    assert page.locator("#cell-0").inner_text() == EVIL
+    assert page.locator(".before").inner_text() == EVIL
+    page.locator("#cell-0").click()
+    assert EVIL in page.locator(".history").inner_text()
+    assert page.locator("#hold-instead").input_value() == EVIL
+    page.locator("#cell-1").hover()
+    page.locator(".history").get_by_text("<eos>").wait_for()
+    harmless(page)
+
+
+def test_a_trace_a_link_and_a_request(open_page: OpenPage, service: FakeService, fake_url: str, tmp_path: Any) -> None:
+    frame = {
+        "seconds": 0.1, "event": "draft", "canvas": 0, "step": 1, "max_denoising_steps": 9, "temperature": 0.5,
+        "tokens": [30], "accepted": [True], "entropy": [0.1], "pieces": [EVIL],
+    }  # fmt: skip
+    end = {"text": EVIL, "denoising_steps": [1], "seed": EVIL, "finish_reason": EVIL}
+    rows = [
+        {"gesso_trace": 1, "model": EVIL, "prompt": EVIL, "special": []}, frame,
+        {"seconds": 1, "event": "finished", "result": end},
+    ]  # fmt: skip
+    path = tmp_path / "<img src=x>.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    page = ready(open_page(f"{fake_url}/#prompt={EVIL}&system={EVIL}&set.stop={EVIL}&model={EVIL}"))
+    assert page.get_by_label("Your message").input_value() == EVIL
+    page.locator("#trace-file").set_input_files(path)
+    page.get_by_role("heading", name="Canvas of <img src=x>.jsonl").wait_for()
+    assert page.locator("#cell-0").inner_text() == EVIL
+    page.get_by_role("button", name="Request as code").click()
+    assert page.locator("#request-dialog").inner_text().count("window.hacked=1") >= 4
+    harmless(page)
+
+
+def test_names_of_models_and_errors_of_the_server(open_page: OpenPage, service: FakeService) -> None:
+    with running(service, served_model_name=EVIL) as url:
+        page = ready(open_page(url, expected=("Failed to load resource",)))
+        assert page.get_by_label("Model").locator("option").first.inner_text() == EVIL
+        service.error = OptionError(EVIL, option="seed")
+        ask(page, "x")
+        assert EVIL in page.locator("#alert").inner_text()
+        assert EVIL in page.locator("#option-seed-error").inner_text()
+        assert EVIL in page.locator(".turn.assistant").inner_text()
+        harmless(page)
