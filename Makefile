@@ -4,6 +4,7 @@
 #   make run     set up, then let the bundled model answer two questions
 #   make test    set up, then the tests
 #   make numbers the tests of rounding once more, with the instructions of other CPUs: AVX2, then AVX-512
+#   make studio-test  the tests of the studio, which fail without Chromium; with npm also axe's rules of accessibility
 #   make lint    style, types, import contracts
 #   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
@@ -24,7 +25,7 @@ BASE := .venv/.installed
 DEV := .venv/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test numbers lint bench docs clean
+.PHONY: run test numbers studio-test lint bench docs clean
 
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
@@ -40,6 +41,12 @@ numbers: $(DEV)
 		$(BIN)/python -m pytest -m numbers $(ARGS)
 	ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE MKL_ENABLE_INSTRUCTIONS=AVX512 \
 		$(BIN)/python -m pytest -m numbers $(ARGS)
+
+# axe comes from npm and stays in build/: no other test needs node.
+studio-test: $(DEV)
+	if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/axe axe-core@4; fi
+	GESSO_NEED_CHROMIUM=1 GESSO_AXE=build/axe/node_modules/axe-core/axe.min.js \
+		$(BIN)/python -m pytest tests/studio tests/server/test_studio.py $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

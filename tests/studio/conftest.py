@@ -142,4 +142,10 @@ def ask(page: Any, text: str) -> Any:
     page.locator(".turn.assistant").nth(before).wait_for()
     answer = page.locator(".turn.assistant").last
     page.locator('.turn.assistant[data-state="running"]').wait_for(state="detached")
+    drawn(page)
     return answer
+
+
+def drawn(page: Any) -> None:
+    """Waits until what changed is drawn: the canvas is drawn with the next picture of the screen."""
+    page.evaluate("() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))")

@@ -6,7 +6,7 @@ from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.trace import read_trace
-from studio.conftest import OpenPage, ask, ready, saved_file
+from studio.conftest import OpenPage, ask, drawn, ready, saved_file
 
 QUESTION = "What is 481 + 296?"
 
@@ -26,8 +26,7 @@ def step_to(page: Any, index: int) -> None:
         "(slider, index) => { slider.value = index; slider.dispatchEvent(new Event('input')); }", index
     )
     page.locator(f'input[type="range"][aria-valuetext^="{index + 1} of"]').wait_for()
-    # The cells are drawn with the next picture.
-    page.evaluate("() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))")
+    drawn(page)
 
 
 def test_certainty_and_what_a_step_did(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -59,6 +58,7 @@ def test_every_step_can_be_played_again(open_page: OpenPage, service: FakeServic
     for _ in range(9):
         page.get_by_role("button", name="Step back").click()
     page.get_by_text("1 of 48").wait_for()
+    drawn(page)
     assert cell.inner_text() == "1"
     page.get_by_role("button", name="Step forward").click()
     page.get_by_text("2 of 48").wait_for()

@@ -9,7 +9,7 @@ from server.fake import FakeService, block, result
 from gesso.engine.events import Finished
 from gesso.errors import OptionError
 from gesso.text.output import ToolCall
-from studio.conftest import OpenPage, ask, ready
+from studio.conftest import OpenPage, ask, drawn, ready
 from studio.test_canvas import canvas_of
 
 EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><b>bold</b>'
@@ -53,7 +53,7 @@ def test_markdown_makes_no_html_of_a_text(open_page: OpenPage, service: FakeServ
     answer = ask(page, "x").locator(".answer")
     assert answer.text_content().count("<script>window.hacked=1</script>") == text.count("{}")
     for tag in (
-        "h4",
+        "h3",
         "ul ul",
         "ol",
         "blockquote",
@@ -80,6 +80,7 @@ def test_tokens_their_history_and_what_is_held(open_page: OpenPage, service: Fak
     assert page.locator("#cell-0").inner_text() == EVIL
     assert page.locator(".before").inner_text() == EVIL
     page.locator("#cell-0").click()
+    drawn(page)
     assert EVIL in page.locator(".history").inner_text()
     assert page.locator("#hold-instead").input_value() == EVIL
     page.locator("#cell-1").hover()
@@ -103,6 +104,7 @@ def test_a_trace_a_link_and_a_request(open_page: OpenPage, service: FakeService,
     assert page.get_by_label("Your message").input_value() == EVIL
     page.locator("#trace-file").set_input_files(path)
     page.get_by_role("heading", name="Canvas of <img src=x>.jsonl").wait_for()
+    drawn(page)
     assert page.locator("#cell-0").inner_text() == EVIL
     page.get_by_role("button", name="Request as code").click()
     assert page.locator("#request-dialog").inner_text().count("window.hacked=1") >= 4

@@ -8,7 +8,7 @@ import { bandOf } from "./scale.js";
 /** Shows what one position held, step by step. */
 export class HistoryView {
   constructor() {
-    this.element = h("div", { class: "history", "aria-live": "off" });
+    this.element = h("div", { class: "history", tabindex: "0", role: "region", "aria-label": "History of a position" });
     this.empty();
   }
 

@@ -70,7 +70,7 @@ export function codeBlock(code, language) {
 function heading(lines, at, blocks) {
   const [, marks, text] = /** @type {RegExpExecArray} */ (HEADING.exec(lines[at]));
   // The page has headings of its own; those of an answer stand below them.
-  const level = /** @type {"h4" | "h5" | "h6"} */ (`h${Math.min(6, marks.length + 3)}`);
+  const level = /** @type {"h3" | "h4" | "h5" | "h6"} */ (`h${Math.min(6, marks.length + 2)}`);
   blocks.push(h(level, { dir: "auto" }, inline(text)));
   return at + 1;
 }

@@ -67,7 +67,7 @@ export class ConversationView {
       this.element.children[number].querySelector("textarea")?.focus();
     });
     const more = text.length > SHOWN ? h("p", { class: "dim" }, `and ${count(text.length - SHOWN, "more character")}`) : null;
-    return h("li", { class: "turn user" }, h("h3", {}, "You"), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
+    return h("li", { class: "turn user" }, h("h2", {}, "You"), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
   }
 
   /**
@@ -95,7 +95,7 @@ export class ConversationView {
       }
     });
     const note = later > 0 ? h("p", { class: "dim" }, `${count(later, "later message")} will go.`) : null;
-    return h("li", { class: "turn user" }, h("h3", {}, "You"), area, note, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
+    return h("li", { class: "turn user" }, h("h2", {}, "You"), area, note, h("div", { class: "actions" }, button("Send", send, { class: "primary" }), button("Cancel", close)));
   }
 
   /**
@@ -110,7 +110,7 @@ export class ConversationView {
     const title = recording.model || "Answer";
     return h(
       "li", { class: "turn assistant", "data-state": state },
-      h("h3", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
+      h("h2", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
       recording.reasoning ? h("details", { class: "reasoning" }, h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning)) : null,
       h("div", { class: "answer" }, markdown(recording.text)),
       (recording.result?.calls ?? []).map((call) => h("pre", { class: "call", tabindex: "0" }, `${call.name}(${call.arguments})`)),

@@ -1,0 +1,98 @@
+"""The page for everyone: by keyboard alone, on any width, in both themes, by axe's rules."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from server.fake import FakeService, block, result
+
+from gesso.engine.events import Finished
+from studio.conftest import OpenPage, ask, ready
+from studio.test_canvas import canvas_of
+
+AXE = Path(os.environ.get("GESSO_AXE", ""))
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+WIDE = f"| a | b |\n|---|---|\n| {LONG} | {LONG} |"
+TEXT = f"# Title\n\n{LONG}\n\n```python\n{'x = 1; ' * 40}\n```\n\n{WIDE}\n\n\u05e9\u05dc\u05d5\u05dd"
+
+
+def full(page: Any, service: FakeService) -> Any:
+    """A page on which everything is open."""
+    tokens = [
+        (30 + n, text, n / 9, n % 2 == 0) for n, text in enumerate([LONG, " a", "\n", "\u65e5\u672c\u8a9e", " b"])
+    ]
+    flags = {"pinned": (False, True) + (False,) * 3, "forced": (False,) * 4 + (True,)}
+    service.events = [canvas_of(tokens), canvas_of(tokens, 2, **flags), block(TEXT, "thoughts"), Finished(result())]
+    ask(ready(page), f"{LONG} " * 3)
+    page.locator("#settings > summary").click()
+    page.locator(".legend summary").click()
+    page.locator("#cell-1").click()
+    page.locator(".history table").wait_for()
+    return page
+
+
+def test_nothing_is_cut_at_any_width(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = full(open_page(fake_url), service)
+    for width in (360, 768, 1280, 3840):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        outside = page.evaluate(
+            """() => [...document.querySelectorAll("button, input, select, textarea, .cell, h1, h2, dd")]
+                .filter((element) => element.checkVisibility() && !element.closest(".skip"))
+                .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+                .map((element) => element.outerHTML.slice(0, 80))"""
+        )
+        assert outside == []
+
+
+def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    tokens = [(30, "a", 0.01, True), (31, "b", 0.9, False)]
+    service.events = [canvas_of(tokens), canvas_of(tokens, 2), block("ab"), Finished(result())]
+    page = ready(open_page(fake_url))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.type("hello")
+    page.keyboard.press("Enter")
+    page.locator('.turn.assistant[data-state="done"]').wait_for()
+
+    def tab_to(selector: str) -> None:
+        for _ in range(80):
+            page.keyboard.press("Tab")
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                ring = (
+                    "getComputedStyle(document.activeElement.closest('.canvas') ?? document.activeElement).outlineStyle"
+                )
+                assert page.evaluate(ring) == "solid", selector
+                return
+        pytest.fail(f"no way by Tab to {selector}")
+
+    tab_to("[role=listbox]")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    tab_to("#hold-instead")
+    tab_to("button.primary:not(#send)")
+    page.keyboard.press("Enter")
+    page.get_by_text("2 of 2").wait_for()
+    assert service.requests[-1].options["canvas"] == [None, 31]
+
+
+def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, color_scheme="dark"))
+    colour = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(colour)
+    page.get_by_label("Theme").select_option("light")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)" != dark
+    page.get_by_label("Theme").select_option("auto")
+    assert page.evaluate(colour) == dark
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="GESSO_AXE names no axe.min.js; make studio-test fetches it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(open_page: OpenPage, service: FakeService, fake_url: str, scheme: str) -> None:
+    page = full(open_page(fake_url, color_scheme=scheme, bypass_csp=True), service)
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    for prepare in (lambda: None, page.get_by_role("button", name="Request as code").click):
+        prepare()
+        found = page.evaluate("axe.run()")["violations"]
+        assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []
