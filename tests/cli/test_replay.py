@@ -1,6 +1,7 @@
 """Traces: what `generate --trace` writes, `replay` shows; anything else is refused, by line."""
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from cli.conftest import Gesso, Outcome
 from gesso import api
 from gesso.cli import replay as replay_module
 from gesso.engine.events import DenoisingFrame, Finished
-from gesso.engine.trace import read_trace
+from gesso.engine.trace import read_trace, replay
 from gesso.errors import DataError
 
 PROMPT = "Sort: pear, fig\u2028\u0085"
@@ -167,3 +168,43 @@ def test_a_replay_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert times(1.0) == [0.0, 1.0, 4.0, 4.0]
     assert times(2.0) == [0.0, 0.5, 2.0, 2.0]
     assert times(0.0) == [0.0, 0.0, 0.0, 0.0]
+
+
+# Files.
+
+
+def test_a_trace_as_files(gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: Path) -> None:
+    path, _ = trace
+    names = {kind: tmp_path / f"out.{kind}" for kind in ("html", "svg", "gif")}
+    outcome = gesso("replay", path, *(part for kind, name in names.items() for part in (f"--{kind}", name)))
+    assert outcome == Outcome(0, "", "")
+    shown = replay(path)
+    assert names["html"].read_text("utf-8") == shown.html
+    assert names["svg"].read_text("utf-8") == shown.svg
+    assert names["gif"].read_bytes() == shown.gif()
+    for kind, name in names.items():
+        shown.save(tmp_path / f"again.{kind}")
+        assert (tmp_path / f"again.{kind}").read_bytes() == name.read_bytes()
+
+
+def test_mistakes_about_files_are_one_line(gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: Path) -> None:
+    path, _ = trace
+    for arguments, told in (
+        (("--html", tmp_path / "nosuch" / "x.html"), "--html"),
+        (("--svg", tmp_path), "--svg"),
+        (("--font", path), "--font has no meaning without --gif"),
+        (("--gif", tmp_path / "x.gif", "--font", path), "cannot be read as a font"),
+    ):
+        outcome = gesso("replay", path, *arguments)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert told in outcome.err
+    assert not (tmp_path / "x.gif").exists()
+
+
+def test_a_gif_without_pillow_names_the_extra(
+    gesso: Gesso, trace: tuple[Path, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    outcome = gesso("replay", trace[0], "--gif", tmp_path / "x.gif")
+    assert outcome.code == 2
+    assert 'pip install "gesso[vision]"' in outcome.err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gesso.cli.progress import is_screen
+from gesso.errors import OptionError
 
 if TYPE_CHECKING:
     from gesso.engine.events import Event
@@ -16,18 +17,46 @@ if TYPE_CHECKING:
 def replay(
     file: Annotated[Path, typer.Argument(help="A file written by gesso generate --trace.")],
     speed: Annotated[float, typer.Option(help="How many times as fast as it was; 0 does not wait.")] = 1.0,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as a page for a browser instead.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as an animated picture instead.")] = None,
+    gif: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as an animated GIF instead.")] = None,
+    font: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of the GIF: a .ttf or .otf, for text that is not Latin.")
+    ] = None,
 ) -> int:
-    """Replay a trace: the canvas resolves again as it did."""
+    """Replay a trace: the canvas resolves again as it did, here or in files."""
     from gesso.cli.session import present
     from gesso.engine.trace import read_trace
-    from gesso.errors import OptionError
 
     if speed < 0:
         raise OptionError(f"--speed must be at least 0, got {speed}", option="speed")
+    if font is not None and gif is None:
+        raise OptionError("--font has no meaning without --gif", option="font")
+    if html or svg or gif:
+        _write(file, html, svg, gif, font)
+        return 0
     live = is_screen(sys.stdout)
     trace = read_trace(file)
     result = present(_paced(trace.events, speed if live else 0.0), live=live, as_json=False, special=trace.special)
     return 130 if result.finish_reason == "cancelled" else 0
+
+
+def _write(trace: Path, html: Path | None, svg: Path | None, gif: Path | None, font: Path | None) -> None:
+    """Write files of a trace, all of them made before the first is written."""
+    from gesso.engine.trace import replay as read
+
+    shown = read(trace)
+    made = {
+        "html": (html, shown.html.encode() if html else b""),
+        "svg": (svg, shown.svg.encode() if svg else b""),
+        "gif": (gif, shown.gif(font) if gif else b""),
+    }
+    for name, (path, content) in made.items():
+        if path is not None:
+            try:
+                path.write_bytes(content)
+            except OSError as error:
+                raise OptionError(f"--{name} {path}: {error.strerror}", option=name) from None
 
 
 def _paced(events: "Iterable[tuple[float, Event]]", speed: float) -> "Iterator[Event]":

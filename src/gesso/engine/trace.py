@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gesso.display.gif import gif_bytes
+from gesso.display.layout import COLUMNS, Picture, pictures
 from gesso.display.replay import Frame, in_frame, lines_of, replay_page
+from gesso.display.svg import svg_page
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished, event_from_dict, event_to_dict
 from gesso.errors import DataError, OptionError
 
@@ -41,15 +44,48 @@ class Replay:
     @property
     def html(self) -> str:
         """The page: one self-contained HTML string."""
-        blocks = [(event.reasoning, event.text) for event in self.events if isinstance(event, BlockCommitted)]
-        return replay_page(self._frames(), blocks, prompt=self.prompt, answer=self._text(), summary=self._summary())
+        answer = self._text()
+        return replay_page(self._frames(), self._blocks(), prompt=self.prompt, answer=answer, summary=self._summary())
 
-    def save(self, path: str | Path) -> None:
-        """Write the page to a file, for a browser."""
-        Path(path).write_text(self.html, encoding="utf-8")
+    @property
+    def svg(self) -> str:
+        """The same as an animated picture, for pages that run no script."""
+        return svg_page(self._pictures(), COLUMNS)
+
+    def gif(self, font: str | Path | None = None) -> bytes:
+        """The same as an animated GIF.
+
+        Args:
+            font: a TrueType or OpenType file, for scripts that Pillow's own font, which is Latin, does not have.
+
+        Raises:
+            OptionError: Pillow is missing, or the font cannot be read.
+        """
+        return gif_bytes(self._pictures(), COLUMNS, font)
+
+    def save(self, path: str | Path, *, font: str | Path | None = None) -> None:
+        """Write it to a file: as a picture where its name ends in `.svg` or `.gif`, else as a page for a browser.
+
+        Args:
+            font: of a GIF; see `gif`.
+
+        Raises:
+            OptionError: see `gif`.
+        """
+        kind = Path(path).suffix.lower()
+        if kind == ".gif":
+            Path(path).write_bytes(self.gif(font))
+        else:
+            Path(path).write_text(self.svg if kind == ".svg" else self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         return in_frame(self.html, lines_of(self._text() + self.prompt))
+
+    def _blocks(self) -> list[tuple[str, str]]:
+        return [(event.reasoning, event.text) for event in self.events if isinstance(event, BlockCommitted)]
+
+    def _pictures(self) -> list[Picture]:
+        return pictures(self._frames(), self._blocks(), self.prompt, self._summary())
 
     def _frames(self) -> list[Frame]:
         frames, blocks = [], 0

@@ -1,0 +1,77 @@
+"""A replay as an animated GIF, for places that show nothing else. Pillow draws it."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gesso.display.layout import Picture, Run
+from gesso.errors import OptionError
+
+if TYPE_CHECKING:
+    from PIL import ImageDraw
+
+SIZE = 15
+WIDTH, HEIGHT, MARGIN = 10, 24, 14
+"""Of a column, of a line, around all: pixels."""
+STEP_MILLISECONDS, LAST_MILLISECONDS = 300, 2500
+GROUND, TEXT, DIM = "#ffffff", "#15191e", "#505a66"
+FILLS = {"sure": "#cfe2f9", "likely": "#e9f1fb", "open": "#fdebcb", "noise": "#f9cd91"}
+
+
+def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None = None) -> bytes:
+    """The file.
+
+    Args:
+        pictures: one for each step, one at least.
+        columns: of a line.
+        font: a TrueType or OpenType file, for scripts that Pillow's own font, which is Latin, does not have.
+
+    Raises:
+        OptionError: Pillow is missing, or the font cannot be read.
+    """
+    try:
+        from PIL import Image, ImageDraw
+    except ModuleNotFoundError:
+        raise OptionError('Pillow is missing; a GIF needs pip install "gesso[vision]"', option="gif") from None
+    face = _face(font)
+    lines = max(picture.lines for picture in pictures)
+    size = (columns * WIDTH + 2 * MARGIN, (lines + 2) * HEIGHT + 2 * MARGIN)
+    images = []
+    for picture in pictures:
+        image = Image.new("RGB", size, GROUND)
+        draw = ImageDraw.Draw(image)
+        for run in picture.runs:
+            _draw_run(draw, run, face)
+        draw.text((MARGIN, MARGIN + (lines + 1) * HEIGHT), picture.status, fill=DIM, font=face)
+        images.append(image.quantize(64))
+    times = [STEP_MILLISECONDS] * (len(images) - 1) + [LAST_MILLISECONDS]
+    file = BytesIO()
+    images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=times, loop=0, optimize=False)
+    return file.getvalue()
+
+
+def _face(font: str | Path | None) -> Any:
+    from PIL import ImageFont
+
+    if font is None:
+        return ImageFont.load_default(SIZE)
+    try:
+        return ImageFont.truetype(str(font), SIZE)
+    except OSError as error:
+        raise OptionError(f"{font} cannot be read as a font: {error}", option="font") from None
+
+
+def _draw_run(draw: "ImageDraw.ImageDraw", run: Run, face: Any) -> None:
+    left, top = MARGIN + run.column * WIDTH, MARGIN + run.line * HEIGHT
+    if run.style in FILLS:
+        right = left + run.columns * WIDTH
+        draw.rectangle((left, top, right - 1, top + HEIGHT - 3), fill=FILLS[run.style])
+        if run.accepted:
+            draw.line((left, top + HEIGHT - 3, right - 1, top + HEIGHT - 3), fill=TEXT, width=2)
+    if run.columns != len(run.text):  # wide or combined characters: the font lays them out
+        draw.text((left, top + 2), run.text, fill=DIM if run.style == "dim" else TEXT, font=face)
+        return
+    for place, character in enumerate(run.text):
+        middle = left + place * WIDTH + WIDTH / 2
+        draw.text((middle, top + 2), character, fill=DIM if run.style == "dim" else TEXT, font=face, anchor="ma")
