@@ -5,16 +5,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gesso.display.layout import Picture, Run
+from gesso.display.layout import LINE_BREAK, Picture, Run
 from gesso.errors import OptionError
 
 if TYPE_CHECKING:
     from PIL import ImageDraw
 
 SIZE = 15
-WIDTH, HEIGHT, MARGIN = 10, 24, 14
+WIDTH, HEIGHT, MARGIN = 9, 24, 14
 """Of a column, of a line, around all: pixels."""
 STEP_MILLISECONDS, LAST_MILLISECONDS = 300, 2500
+LATIN_BREAK = "\N{PILCROW SIGN}"
+"""Marks the end of a line, where the font has no arrow."""
 GROUND, TEXT, DIM = "#ffffff", "#15191e", "#505a66"
 FILLS = {"sure": "#cfe2f9", "likely": "#e9f1fb", "open": "#fdebcb", "noise": "#f9cd91"}
 
@@ -42,7 +44,8 @@ def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None
         image = Image.new("RGB", size, GROUND)
         draw = ImageDraw.Draw(image)
         for run in picture.runs:
-            _draw_run(draw, run, face)
+            text = run.text.replace(LINE_BREAK, LATIN_BREAK) if font is None else run.text
+            _draw_run(draw, run, text, face)
         draw.text((MARGIN, MARGIN + (lines + 1) * HEIGHT), picture.status, fill=DIM, font=face)
         images.append(image.quantize(64))
     times = [STEP_MILLISECONDS] * (len(images) - 1) + [LAST_MILLISECONDS]
@@ -62,16 +65,16 @@ def _face(font: str | Path | None) -> Any:
         raise OptionError(f"{font} cannot be read as a font: {error}", option="font") from None
 
 
-def _draw_run(draw: "ImageDraw.ImageDraw", run: Run, face: Any) -> None:
+def _draw_run(draw: "ImageDraw.ImageDraw", run: Run, text: str, face: Any) -> None:
     left, top = MARGIN + run.column * WIDTH, MARGIN + run.line * HEIGHT
     if run.style in FILLS:
         right = left + run.columns * WIDTH
         draw.rectangle((left, top, right - 1, top + HEIGHT - 3), fill=FILLS[run.style])
         if run.accepted:
             draw.line((left, top + HEIGHT - 3, right - 1, top + HEIGHT - 3), fill=TEXT, width=2)
-    if run.columns != len(run.text):  # wide or combined characters: the font lays them out
-        draw.text((left, top + 2), run.text, fill=DIM if run.style == "dim" else TEXT, font=face)
+    if run.columns != len(text):  # wide or combined characters: the font lays them out
+        draw.text((left, top + 2), text, fill=DIM if run.style == "dim" else TEXT, font=face)
         return
-    for place, character in enumerate(run.text):
+    for place, character in enumerate(text):
         middle = left + place * WIDTH + WIDTH / 2
         draw.text((middle, top + 2), character, fill=DIM if run.style == "dim" else TEXT, font=face, anchor="ma")
