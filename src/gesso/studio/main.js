@@ -3,6 +3,7 @@ import { Api, ApiFailure } from "./api/http.js";
 import { chatBody } from "./api/body.js";
 import { CanvasPanel } from "./canvas/panel.js";
 import { Chat } from "./chat/chat.js";
+import { Editor } from "./edit/editor.js";
 import { recordingOf } from "./run/trace.js";
 import { SettingsForm } from "./settings/form.js";
 import { linkTo, sharedIn } from "./settings/link.js";
@@ -132,6 +133,26 @@ function copyLink() {
   navigator.clipboard?.writeText(address).then(done, () => announce("the link is in the address bar"));
 }
 
+const editor = new Editor({
+  api,
+  choices: () => {
+    const { model: id, settings } = chat.page.choices();
+    return { model: id, settings };
+  },
+  failed: (error, again) => void failed(error instanceof ApiFailure ? error : new ApiFailure(error.message, { status: 400 }), again),
+});
+
+const views = [...document.querySelectorAll("[data-view]")].map((opener) => /** @type {HTMLElement} */ (opener));
+for (const opener of views) {
+  opener.addEventListener("click", () => {
+    for (const other of views) {
+      byId(other.dataset.view ?? "").hidden = other !== opener;
+      if (other === opener) other.setAttribute("aria-current", "page");
+      else other.removeAttribute("aria-current");
+    }
+  });
+}
+byId("view-edit").append(editor.element);
 byId("chat").prepend(chat.view.element);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
