@@ -57,7 +57,7 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
 
 def draft(frame: DenoisingFrame) -> Draft:
     """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
-    extra: dict[str, list[int]] = {"canvas_tokens": list(frame.canvas_tokens)} if frame.canvas_tokens else {}
+    extra: dict[str, Any] = {"canvas_tokens": list(frame.canvas_tokens)} if frame.canvas_tokens else {}
     extra |= {name: list(map(int, flags)) for name in ("pinned", "forced") if True in (flags := getattr(frame, name))}
     return Draft.model_construct(
         **extra,
