@@ -47,7 +47,7 @@ def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService,
     page.get_by_role("button", name="Earlier answer").click()
     page.get_by_text("2 of 3").wait_for()
 
-    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_role("button", name="Edit", exact=True).first.click()
     page.get_by_text("2 later messages will go.").wait_for()
     page.get_by_label("Your message").first.fill("uno")
     page.get_by_label("Your message").first.press("Enter")

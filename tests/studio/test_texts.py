@@ -33,7 +33,7 @@ def test_messages_answers_thoughts_calls_and_warnings(open_page: OpenPage, servi
     assert answer.locator(".reasoning .said").text_content() == EVIL
     assert EVIL.replace('"', '\\"') in answer.locator(".call").inner_text()
     assert EVIL in answer.locator(".warning").inner_text()
-    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("button", name="Edit", exact=True).click()
     assert page.get_by_label("Your message").first.input_value() == EVIL
     harmless(page)
 
