@@ -31,7 +31,7 @@ CONTEXT = 512
 """Tokens of the surroundings that the model reads."""
 DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
-_OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
+_OWN = ("start_canvas", "start_step", "prediction", "canvas", "begin", "raw", "thinking", "tools")
 _STYLES = {"+": "color: #2e7d32", "-": "color: #c62828", "@": "color: #808080", "\\": "color: #808080"}
 """Of the lines of a diff in a notebook, by their first character."""
 _NO_LINE_END = "\n\\ No newline at end of file\n"
