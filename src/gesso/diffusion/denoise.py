@@ -6,14 +6,20 @@ it is `finished` its `argmax_C`, what the sampler puts out, is what it says. Sev
 each has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing, processed_log_probs, processed_pass
+from gesso.diffusion.logits_processing import (
+    ROWS,
+    CanvasConstraint,
+    LogitsProcessing,
+    processed_log_probs,
+    processed_pass,
+)
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.schedules import SCHEDULES, Schedule
@@ -180,14 +186,21 @@ class CanvasState:
         if self.pins is not None:
             sure = torch.where(self.pins.held_C, 0.0, prediction.entropy_C)
             sample, argmax = self._pin(prediction.sample_C), self._pin(prediction.argmax_C)
-            prediction = Prediction(sample, argmax, sure, prediction.log_probs)
+            confidence_C = prediction.confidence_C
+            if confidence_C is not None:
+                confidence_C = torch.where(self.pins.held_C, 1.0, confidence_C)
+            prediction = Prediction(sample, argmax, sure, confidence_C, prediction.log_probs)
         sampler = self.rules.sampler
         canvas_C, accepted_C, self._sampler_state = sampler.step(
             info, self.canvas_C, prediction, self._sampler_state, self.generator
         )
         self.canvas_C = self._pin(canvas_C)
         self.accepted_C = accepted_C if self.pins is None else accepted_C | self.pins.held_C
-        self.argmax_C = self._pin(sampler.output(info, self.canvas_C, prediction, self._sampler_state))
+        # Samples of single positions need not satisfy a constraint together; the likeliest canvas does.
+        said_C = prediction.argmax_C
+        if self.guide is None:
+            said_C = sampler.output(info, self.canvas_C, prediction, self._sampler_state)
+        self.argmax_C = self._pin(said_C)
         self.entropy_C = prediction.entropy_C
         self.self_conditioning_CD = self_conditioning_CD
         self.converged, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
@@ -221,19 +234,34 @@ def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: S
     uniforms = torch.cat([state.draw_uniform() for state in states])
     # What a canvas of one step believes conditions nothing: token by token it is left out.
     mix = any(state.rules.max_denoising_steps > 1 for state in states)
-    outcome = vocabulary.predict(torch.cat(list(hidden)), temperatures.to(hidden[0].device), uniforms, mix=mix)
+    hidden_ND, temperature_N = torch.cat(list(hidden)), temperatures.to(hidden[0].device)
+    outcome = vocabulary.predict(hidden_ND, temperature_N, uniforms, mix=mix)
     samples, bests = torch.stack((outcome.sample_N, outcome.argmax_N)).cpu()
+    confidences: Sequence[Tensor | None] = [None] * len(states)
+    if any(state.rules.sampler.reads_confidence for state in states):
+        tokens_N = torch.cat(
+            [_drawn(*drawn) for drawn in zip(states, samples.split(widths), bests.split(widths), strict=True)]
+        )
+        scores_N = vocabulary.log_probs_of(
+            tokens_N.to(hidden_ND.device), hidden_ND, temperature_N, outcome.normaliser_N
+        )
+        confidences = scores_N.exp().cpu().split(widths)
     parts = zip(
         states,
         samples.split(widths),
         bests.split(widths),
         outcome.entropy_N.cpu().split(widths),
         outcome.embedding_ND.split(widths),
+        confidences,
         strict=True,
     )
-    for state, sample, best, entropy, soft in parts:
-        sample = best if state.rules.shaping.temperature == 0 else sample  # noqa: PLW2901
-        state.advance(Prediction(sample, best, entropy), soft)
+    for state, sample, best, entropy, soft, confidence in parts:
+        state.advance(Prediction(_drawn(state, sample, best), best, entropy, confidence), soft)
+
+
+def _drawn(state: CanvasState, sample_C: Tensor, argmax_C: Tensor) -> Tensor:
+    """The sample, which is the likeliest token at temperature 0 of the request."""
+    return argmax_C if state.rules.shaping.temperature == 0 else sample_C
 
 
 def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
@@ -242,11 +270,20 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, shaping = state.draw_uniform(), state.rules.shaping
     outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
-    log_probs = None
-    if state.rules.sampler.reads_log_probs:
+    log_probs, confidence_C, sampler = None, None, state.rules.sampler
+    if sampler.reads_log_probs or sampler.reads_confidence:
         log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, shaping, ban, state.guide)
-    prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu(), log_probs)
-    state.advance(prediction, outcome.embedding_ND)
+    if log_probs is not None and sampler.reads_confidence:
+        confidence_C = _confidence(log_probs, outcome.sample_N)
+    sample_C, argmax_C, entropy_C = outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu()
+    state.advance(Prediction(sample_C, argmax_C, entropy_C, confidence_C, log_probs), outcome.embedding_ND)
+
+
+def _confidence(log_probs: Callable[[slice], Tensor], sample_C: Tensor) -> Tensor:
+    """The probability of each drawn token, fp32 [C] on the CPU."""
+    parts = [slice(start, start + ROWS) for start in range(0, len(sample_C), ROWS)]
+    found = [log_probs(rows).gather(1, sample_C[rows, None])[:, 0].exp() for rows in parts]
+    return torch.cat(found).cpu()
 
 
 def _soft(states: Sequence[CanvasState]) -> Tensor | None:

@@ -16,6 +16,8 @@ class Prediction:
     """Its likeliest token, int64."""
     entropy_C: Tensor
     """Its entropy in nats, fp32."""
+    confidence_C: Tensor | None = None
+    """Probability of the sample in the tempered distribution, fp32; only for a sampler that `reads_confidence`."""
     log_probs: Callable[[slice], Tensor] | None = None
     """Tempered log-probabilities [R, V] of some positions, fp32 on the model's device, made when asked for; only for a
     sampler that `reads_log_probs`. They leave pins aside."""

@@ -146,6 +146,16 @@ class Vocabulary(nn.Module):
         passes = [self._predict_rows(*part, mix=mix) for part in zip(*rows, strict=True)]
         return VocabularyPass.cat(passes).first(len(hidden_ND))
 
+    @torch.no_grad()
+    def log_probs_of(self, tokens_N: Tensor, hidden_ND: Tensor, temperature_N: Tensor, normaliser_N: Tensor) -> Tensor:
+        """Returns log softmax(logits / temperature) of one token of each position, in nats, fp32 [N].
+
+        Args:
+            normaliser_N: of the same positions, as `predict` found it.
+        """
+        scores_N = (self.rows(tokens_N).float() * hidden_ND.float()).sum(dim=-1)
+        return (self.cap_(scores_N) / temperature_N.float() - normaliser_N).clamp_(max=0)
+
     def _predict_rows(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool
     ) -> VocabularyPass:

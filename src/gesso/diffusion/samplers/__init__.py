@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Sampler(Strategy, Protocol):
     """Makes the next canvas of a prediction."""
 
+    reads_confidence: ClassVar[bool] = False
+    """Whether it needs `Prediction.confidence_C`."""
     reads_log_probs: ClassVar[bool] = False
     """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
