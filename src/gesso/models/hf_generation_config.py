@@ -127,7 +127,7 @@ def write_generation_config(generation: GenerationConfig, config: ModelConfig) -
     for name in _flat_options():
         role = _role_of(name)
         # A strategy that the reference does not know stands in gesso.json, its options with it.
-        if role is None or getattr(generation, role) == STRATEGIES[role].default:
+        if role is None or (getattr(generation, role) == STRATEGIES[role].default and hasattr(generation, name)):
             written[name] = getattr(generation, name)
     for role in _NESTED:
         chosen = _class_name(role, getattr(generation, role))
