@@ -8,6 +8,7 @@ import pytest
 from engine.tiny import CANVAS
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.diffusion.schedules import SCHEDULES
+from gesso.diffusion.stopping import STOPPING_RULES
 from gesso.engine.engine import Engine, Request
 
 SCHEMA = {"type": "array", "items": {"type": "integer", "minimum": -5, "maximum": 12}, "minItems": 2, "maxItems": 5}
@@ -42,3 +43,13 @@ def test_the_last_step_ends_a_canvas_that_never_settles(tiny: Engine, sampler: s
 def test_schedules_reach_the_steps(tiny: Engine, schedule: str) -> None:
     steps = tiny.generate("hi", seed=0, schedule=schedule, max_new_tokens=CANVAS, max_denoising_steps=3)
     assert steps.denoising_steps
+
+
+@pytest.mark.parametrize("stopping", STOPPING_RULES.names)
+def test_stopping_rules_end_canvases(tiny: Engine, stopping: str) -> None:
+    result = tiny.generate("hi", seed=0, stopping=stopping, max_new_tokens=CANVAS, max_denoising_steps=6)
+    assert 1 <= result.denoising_steps[0] <= 6
+    eager = {"prophet": {"gap_early": 0.0, "gap_late": 0.0}, "deadline": {"canvas_seconds": 1e-9}}.get(stopping)
+    if eager is not None:
+        at_once = tiny.generate("hi", seed=0, stopping=stopping, max_denoising_steps=6, max_new_tokens=CANVAS, **eager)
+        assert at_once.denoising_steps == (1,)

@@ -60,6 +60,11 @@ class DenoisingRules:
     end_tokens: tuple[int, ...] = ()
     """Token ids that end the answer, where only what stands up to the first of them has to settle."""
 
+    @property
+    def reads_log_probs(self) -> bool:
+        """Whether the sampler or the stopping rule needs `Prediction.log_probs`."""
+        return self.sampler.reads_log_probs or self.stopping.reads_log_probs
+
     def temperature(self, step: int) -> float:
         """Temperature of step `step`, counted from 1."""
         return self.schedule.temperature(
@@ -168,7 +173,7 @@ class CanvasState:
     @property
     def needs_logits(self) -> bool:
         """Whether a step needs the logits of the whole canvas."""
-        if self.guide is not None or self.rules.shaping.needs_logits or self.rules.sampler.reads_log_probs:
+        if self.guide is not None or self.rules.shaping.needs_logits or self.rules.reads_log_probs:
             return True
         return self.pins is not None and bool(self.pins.never_C.any())
 
@@ -270,10 +275,10 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, shaping = state.draw_uniform(), state.rules.shaping
     outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
-    log_probs, confidence_C, sampler = None, None, state.rules.sampler
-    if sampler.reads_log_probs or sampler.reads_confidence:
+    log_probs, confidence_C, reads_confidence = None, None, state.rules.sampler.reads_confidence
+    if state.rules.reads_log_probs or reads_confidence:
         log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, shaping, ban, state.guide)
-    if log_probs is not None and sampler.reads_confidence:
+    if log_probs is not None and reads_confidence:
         confidence_C = _confidence(log_probs, outcome.sample_N)
     sample_C, argmax_C, entropy_C = outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu()
     state.advance(Prediction(sample_C, argmax_C, entropy_C, confidence_C, log_probs), outcome.embedding_ND)

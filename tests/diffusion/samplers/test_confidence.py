@@ -29,10 +29,10 @@ def test_far_enough_ahead_is_accepted_and_one_at_least(seed: int, width: int, sh
     logits = random_logits(seed, width, VOCAB, sharpness)
     said = prediction(logits)
     first, second = logits.softmax(dim=-1).sort(dim=-1, descending=True).values[:, :2].T
-    assert torch.allclose(margins(said, width), first - second, atol=1e-6)
+    assert torch.allclose(margins(said), first - second, atol=1e-6)
     rng, canvas = torch.Generator().manual_seed(seed), torch.zeros(width, dtype=torch.int64)
     after, accepted, _ = MarginSampler(bound).step(step_info(1, 4, width, VOCAB), canvas, said, None, rng)
-    found = margins(said, width)
+    found = margins(said)
     expected = found >= bound
     expected[found.argmax()] = True
     assert torch.equal(accepted, expected)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.top_two import top_two
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
     from gesso.diffusion.prediction import Prediction
     from gesso.diffusion.step import CanvasInfo, StepInfo
-
-ROWS = 64
-"""Positions whose distributions are held at a time."""
 
 
 @SAMPLERS.register("margin")
@@ -37,7 +35,7 @@ class MarginSampler(Sampler):
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
     ) -> "tuple[Tensor, Tensor, None]":
-        margin_C = margins(prediction, info.width)
+        margin_C = margins(prediction)
         if info.held_C is not None:
             margin_C[info.held_C] = 1.0
         accepted_C = margin_C >= self.margin
@@ -45,15 +43,7 @@ class MarginSampler(Sampler):
         return prediction.argmax_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
 
 
-def margins(prediction: "Prediction", width: int) -> "Tensor":
+def margins(prediction: "Prediction") -> "Tensor":
     """Returns how much more probable the likeliest token of each position is than the second, fp32 [C] on the CPU."""
-    import torch
-
-    log_probs = prediction.log_probs
-    assert log_probs is not None
-    parts = []
-    for start in range(0, width, ROWS):
-        log_probs_RV = log_probs(slice(start, min(start + ROWS, width)))
-        best_R2 = log_probs_RV.topk(min(2, log_probs_RV.shape[1]), dim=-1).values.exp()
-        parts.append((best_R2[:, 0] - best_R2[:, 1:].sum(dim=-1)).cpu())
-    return torch.cat(parts)
+    first_C, second_C = top_two(prediction).exp().unbind(dim=-1)
+    return first_C - second_C

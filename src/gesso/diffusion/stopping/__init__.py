@@ -5,7 +5,7 @@ A rule is a frozen dataclass whose fields are its options; what it remembers of 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gesso.options import Registry, Strategy
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 class StoppingRule(Strategy, Protocol):
     """Watches a canvas."""
+
+    reads_log_probs: ClassVar[bool] = False
+    """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
     def start(self, canvas: "CanvasInfo") -> Any:
         """The state before the first step."""
