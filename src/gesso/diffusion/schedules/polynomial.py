@@ -15,4 +15,5 @@ class PolynomialSchedule(TemperatureRange):
     degree: float = option(2.0, "Degree of the temperature's curve.", above=0, maximum=100)
 
     def height(self, time: float) -> float:
-        return time**self.degree
+        height: float = time**self.degree
+        return height
