@@ -130,7 +130,8 @@ class Bench:
         return self._result(cell, runs) if runs else None
 
     def _run(self, cell: Cell, prompts: Sequence[Sequence[int]]) -> _Run | None:
-        engine, options = self._engine, self._settings.options(cell)
+        engine = self._engine
+        options = self._settings.options(cell, engine.defaults.stopping_options)
         loop = TimedLoop(engine, cell.batch)
         sequences = [engine.start(Request(list(ids), {**options, "seed": SEED + i})) for i, ids in enumerate(prompts)]
         for sequence in sequences:

@@ -231,19 +231,19 @@ class AsyncEngine:
                     return
                 while self._new:
                     self._core.scheduler.add(self._new.popleft())
-                late = self._late()
-                for state in late:
+                timed_out = self._timed_out()
+                for state in timed_out:
                     self._core.remove(state)
-            for state in late:
+            for state in timed_out:
                 seconds = self.limits.request_timeout
-                self._tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
+                self._dispatch(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
             if self._core.idle:
                 costs.measure_pass()
                 continue
             for state, events in self._core.step():
-                self._tell(state, events)
+                self._dispatch(state, events)
 
-    def _late(self) -> list[RequestState]:
+    def _timed_out(self) -> list[RequestState]:
         """Requests past their deadline."""
         timeout = self.limits.request_timeout
         if timeout is None:
@@ -253,19 +253,19 @@ class AsyncEngine:
 
     def _die(self, error: BaseException) -> None:
         """Fails every request and accepts no more. The device may be lost, so nothing is asked of it."""
-        told = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
+        reason = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
         with self._changed:
-            self._failure = told
+            self._failure = reason
             self._new.clear()
             ended = tuple(self._entries)
         for state in ended:
-            self._tell(state, fail(state, Failed("crash", f"the engine has failed: {told}")))
+            self._dispatch(state, fail(state, Failed("crash", f"the engine has failed: {reason}")))
         try:
             self._core.close()
         except Exception:
             LOG.exception("the engine's caches could not be let go")
 
-    def _tell(self, state: RequestState, events: list[Event]) -> None:
+    def _dispatch(self, state: RequestState, events: list[Event]) -> None:
         entry = self._entries.get(state)
         if entry is None:
             return

@@ -23,7 +23,7 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
         sampler=config.sampler_options,
         stopping=config.stopping_options,
         end_tokens=config.eos_token_ids if ends else (),
-        shaping=LogitsProcessing(
+        logits_processing=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
     )
@@ -69,15 +69,17 @@ class Canvases:
             self._generator,
             start or None,
             pins,
-            guide=self._guide(left, width, pins),
+            constraint=self._canvas_constraint(left, width, pins),
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
         )
 
     def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
         """Returns the same canvas for another round, from noise where `pins` leave it free."""
-        guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
-        return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
+        constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
+        return CanvasState(
+            self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, constraint=constraint
+        )
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""
@@ -93,8 +95,8 @@ class Canvases:
             pieces=tuple(tokenizer.piece(token) for token in tokens),
         )
 
-    def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
-        return None if self._constraint is None else self._constraint.guide(left, width, pins)
+    def _canvas_constraint(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
+        return None if self._constraint is None else self._constraint.on_canvas(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:
         """Returns the width of canvas `number`, when `left` tokens may still be written."""

@@ -146,7 +146,7 @@ class OutputConstraint:
         """Appends these tokens, which must be allowed, to the output."""
         self._state = self.automaton.advance(self._state, tokens)
 
-    def guide(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
+    def on_canvas(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
         """Returns the constraint on the next canvas of `width`, when `left` tokens may still be written."""
         return CanvasConstraintState(self._lattice, self._state, left, width, pins)
 

@@ -150,8 +150,8 @@ class _Timing:
     def run(self) -> float | None:
         """Runs one pass; returns the median of the timed ones, in seconds, after the last of them, None before."""
         if self._cache is None:
-            reach = PROMPT + max(self._width, WARMUP + RUNS)
-            self._cache = self._runner.new_cache(reach, max(PROMPT, self._width))
+            max_seq_len = PROMPT + max(self._width, WARMUP + RUNS)
+            self._cache = self._runner.new_cache(max_seq_len, max(PROMPT, self._width))
             prompt = PrefillItem(-1, self._cache, (0,) * PROMPT, keep=1)
             self._runner.prefill(PrefillBatch(None, (prompt,)))
             return None
@@ -168,6 +168,7 @@ class _Timing:
     def _new_canvas(self) -> CanvasState:
         """Returns a canvas that does not end within the passes of a measurement."""
         mode: Literal["canvas", "ar"] = "ar" if self._kind == "token" else "canvas"
-        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, confidence_threshold=0.0, mode=mode)
+        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, mode=mode)
+        config = config.override(**config.stopping_options.for_every_step())
         canvases = Canvases(config, self._runner.config.vocab_size, self._width, 0, None)
         return canvases.make(0, 0, self._width)

@@ -98,25 +98,25 @@ class EngineCore:
         Raises:
             EngineDeadError: the device is lost.
         """
-        happened: StepOutputs = []
+        outputs: StepOutputs = []
         for request in [r for r in (*self.scheduler.running, *self.scheduler.waiting) if r.cancelled]:
-            happened.append((request, cancel(request)))
+            outputs.append((request, cancel(request)))
             self.remove(request)
         for request in self.scheduler.admit(self._fits):
-            self._begin(request, happened)
+            self._begin(request, outputs)
         plan = self.scheduler.plan()
         encode = [r for r in plan.encode if not r.finished]
         for group in self._groups(encode):
-            self._pass(group, self._encode, happened)
+            self._pass(group, self._encode, outputs)
         # What is written token by token has its next token to encode by now.
         for group in self._groups([r for r in plan.denoise if not r.finished and not r.pending]):
             steps = {request.number: request.canvas.steps for request in group}
-            self._pass(group, lambda part, steps=steps: self._denoise(part, steps), happened)  # type: ignore[misc]
-        for request, _ in happened:
+            self._pass(group, lambda part, steps=steps: self._denoise(part, steps), outputs)  # type: ignore[misc]
+        for request, _ in outputs:
             if request.finished:
                 self.remove(request)
         self._note_held()
-        return happened
+        return outputs
 
     def remove(self, request: RequestState) -> None:
         """Releases what a request holds, and takes it out of the queue or the running ones."""
@@ -148,14 +148,14 @@ class EngineCore:
             self.prefixes.shrink(free)
         return free >= 0
 
-    def _begin(self, request: RequestState, happened: StepOutputs) -> None:
+    def _begin(self, request: RequestState, outputs: StepOutputs) -> None:
         """Gives a request that leaves the queue its cache; its clock runs from here."""
         request.output.start_clock()
         try:
             request.cache = self.runner.new_cache(request.max_seq_len, request.max_write_len)
             restored = self._restore_prefix(request)
         except Exception as error:
-            self._fail(request, error, "a request got no cache", happened)
+            self._fail(request, error, "a request got no cache", outputs)
             return
         request.reserved = self.need(request)
         self.cache_bytes += request.reserved
@@ -199,7 +199,7 @@ class EngineCore:
         return list(groups.values())
 
     def _pass(
-        self, group: list[RequestState], work: Callable[[list[RequestState]], Callbacks], happened: StepOutputs
+        self, group: list[RequestState], work: Callable[[list[RequestState]], Callbacks], outputs: StepOutputs
     ) -> None:
         """Runs a pass over a group, or over each request by itself where that fails; then calls each request's
         callback."""
@@ -210,27 +210,27 @@ class EngineCore:
                 raise
             self.counters.crashed_passes += 1
             if len(group) == 1:
-                self._fail(group[0], error, "a pass over one request failed", happened)
+                self._fail(group[0], error, "a pass over one request failed", outputs)
                 return
             LOG.exception("a pass over %d requests failed", len(group))
             self._check()
             for request in group:
-                self._pass([request], work, happened)
+                self._pass([request], work, outputs)
             return
         for request, conclude in callbacks:
             try:
-                happened.append((request, conclude()))
+                outputs.append((request, conclude()))
             except Exception as error:
-                self._fail(request, error, "a request failed on what a pass said of it", happened)
+                self._fail(request, error, "a request failed on what a pass said of it", outputs)
 
-    def _fail(self, request: RequestState, error: Exception, what: str, happened: StepOutputs) -> None:
+    def _fail(self, request: RequestState, error: Exception, what: str, outputs: StepOutputs) -> None:
         """Ends a request with the error that is being handled, which concerns no other unless the device is lost."""
         if not self._isolate:
             raise error
         LOG.exception(what)
         self._check()
-        told = str(error) if isinstance(error, GessoError) else type(error).__name__
-        happened.append((request, fail(request, Failed("crash", f"the model failed on this request ({told})"))))
+        reason = str(error) if isinstance(error, GessoError) else type(error).__name__
+        outputs.append((request, fail(request, Failed("crash", f"the model failed on this request ({reason})"))))
 
     def _check(self) -> None:
         try:

@@ -45,7 +45,7 @@ class _Row:
     """Hidden states of the newest tokens, where a pass was to keep them."""
     before_1D: Tensor | None = None
     """Hidden state of the token before them."""
-    taken: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
+    rolled_back: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
     """What was rolled back: keys and values by layer, `hidden_TD` and `before_1D`."""
 
 
@@ -141,7 +141,7 @@ class ModelRunner:
             hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows])).split(sizes)
             for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
                 before = row.hidden_TD
-                row.taken = row.hidden_TD = row.before_1D = None
+                row.rolled_back = row.hidden_TD = row.before_1D = None
                 if item.keep:
                     row.hidden_TD = hidden_TD[-item.keep :]
                     cut = hidden_TD[: -item.keep] if item.keep < len(hidden_TD) else before
@@ -174,17 +174,17 @@ class ModelRunner:
     def rollback(self, cache: CacheHandle, tokens: int) -> None:
         with self._lock:
             row = self._row(cache)
-            row.taken = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
+            row.rolled_back = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
             row.hidden_TD, row.before_1D = row.before_1D, None
 
     @torch.inference_mode()
     def restore(self, cache: CacheHandle) -> None:
         with self._lock:
             row = self._row(cache)
-            assert row.taken is not None
-            taken, row.hidden_TD, row.before_1D = row.taken
-            row.taken = None
-            row.cache.restore(taken)
+            assert row.rolled_back is not None
+            rolled_back, row.hidden_TD, row.before_1D = row.rolled_back
+            row.rolled_back = None
+            row.cache.restore(rolled_back)
 
     @torch.inference_mode()
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:

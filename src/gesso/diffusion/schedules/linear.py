@@ -1,4 +1,4 @@
-"""The published schedule."""
+"""Implements the published schedule."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from gesso.options import option
 @SCHEDULES.register("linear", default=True)
 @dataclass(frozen=True)
 class LinearSchedule(Schedule):
-    """`t_min + (t_max - t_min) * step / steps`."""
+    """Falls linearly: `t_min + (t_max - t_min) * step / steps`."""
 
     t_min: float = option(0.4, "Temperature at the end of the schedule.", minimum=0)
     t_max: float = option(0.8, "Temperature at its start.", above=0)
