@@ -1,4 +1,4 @@
-"""Adapters: low-rank deltas put on a model, merged into it, and kept in PEFT's format.
+"""Puts low-rank deltas on a model, merges them into it, and reads and writes them in PEFT's format.
 
 The reference holds encoder and decoder as two modules on the same weights, and PEFT gives each a delta of its own.
 gesso has one stack and one delta: it writes the delta under both names, so that PEFT's model computes what ours does,
@@ -51,7 +51,7 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
 
 
 def targets(model: DiffusionGemma, config: LoraConfig) -> list[str]:
-    """Names of the layers that `config` puts a delta on.
+    """Returns the names of the layers that `config` puts a delta on.
 
     Raises:
         OptionError: a pattern matches nothing.
@@ -70,7 +70,11 @@ def targets(model: DiffusionGemma, config: LoraConfig) -> list[str]:
 
 
 def attach(model: DiffusionGemma, config: LoraConfig) -> None:
-    """Freeze the model and put a fresh delta, which changes nothing yet, on every target. Deltas are trainable."""
+    """Freezes the model and puts a fresh delta, which changes nothing yet, on every target. Deltas are trainable.
+
+    Raises:
+        OptionError: the model has an adapter already, or a pattern matches nothing.
+    """
     if any(adapted(model)):
         raise OptionError("the model has an adapter already: merge it first")
     model.requires_grad_(False)
@@ -79,14 +83,14 @@ def attach(model: DiffusionGemma, config: LoraConfig) -> None:
 
 
 def adapted(model: nn.Module) -> Iterator[tuple[str, LoraLinear | LoraExperts]]:
-    """Names and modules of the layers that have a delta."""
+    """Yields the names and modules of the layers that have a delta."""
     for name, module in model.named_modules():
         if isinstance(module, LoraLinear | LoraExperts):
             yield name, module
 
 
 def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The deltas' matrices by their names in the model."""
+    """Returns the deltas' matrices by their names in the model."""
     return {
         f"{name}.{label}": parameter
         for name, module in adapted(model)
@@ -96,7 +100,7 @@ def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 @torch.no_grad()
 def merge(model: DiffusionGemma) -> None:
-    """Add every delta to its weight, in fp32, and take the adapter off.
+    """Adds every delta to its weight, in fp32, and removes the adapter.
 
     Raises:
         OptionError: a weight is quantized, which a delta cannot be added to.
@@ -140,10 +144,10 @@ def save_adapter(
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
 ) -> None:
-    """Write the adapter as PEFT does; `base` is the name or folder of the base model, for the reader's information.
+    """Writes the adapter as PEFT does; `base` is the name or folder of the base model, for the reader's information.
 
     Args:
-        gather: as in `save_folder`: makes a whole tensor of one that lies in parts; one process `writes`.
+        gather: as in `save_folder`: makes a full tensor of a sharded one; one process `writes`.
     """
     tensors: dict[str, Tensor] = {}
     modules: list[str] = []
@@ -182,7 +186,7 @@ def save_adapter(
 
 
 def read_adapter_config(folder: Path) -> LoraConfig:
-    """The settings of an adapter in PEFT's format; targets are left to the weights themselves.
+    """Reads the settings of an adapter in PEFT's format; its targets are told by the weights themselves.
 
     Raises:
         CheckpointError: it is no LoRA adapter, or one with a setting that gesso does not compute.
@@ -208,7 +212,7 @@ def read_adapter_config(folder: Path) -> LoraConfig:
 
 @torch.no_grad()
 def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
-    """Put the adapter in `folder` on the model, frozen, and return its settings with the layers it names.
+    """Puts the adapter in `folder` on the model, frozen, and returns its settings with the layers it names.
 
     Raises:
         CheckpointError: the file is damaged, does not fit this model, or holds unlike deltas for encoder and decoder.
@@ -228,10 +232,10 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
 
 @torch.no_grad()
 def load_adapter_weights(model: DiffusionGemma, folder: Path, layout: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """Read the adapter in `folder` into the deltas that the model has already, which stay trainable.
+    """Loads the adapter in `folder` into the deltas that the model has already, which stay trainable.
 
     Args:
-        layout: makes of a whole tensor one that lies as the parameter (second argument) does.
+        layout: shards a full tensor as the parameter (second argument) is.
 
     Raises:
         CheckpointError: as `load_adapter`.
@@ -252,7 +256,7 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
 def _fill(
     model: DiffusionGemma, tensors: dict[str, Tensor], folder: Path, layout: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
-    """Move every tensor of a file into the delta it belongs to."""
+    """Moves every tensor of a file into the delta it belongs to."""
     for name, layer in adapted(model):
         own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in _stacks(to_hf_module(name))]
         read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
@@ -268,7 +272,7 @@ def _fill(
 
 
 def _stacks(name: str) -> list[str]:
-    """The names under which the reference holds a layer: decoder, and encoder where it has the layer too."""
+    """Returns the names under which the reference holds a layer: decoder, and encoder where it has the layer too."""
     match = re.fullmatch(r"model\.decoder\.(layers\..+)", name)
     return [name, f"{ENCODER_STACK}{match[1]}"] if match else [name]
 
@@ -276,7 +280,7 @@ def _stacks(name: str) -> list[str]:
 def _to_peft(
     stack: str, layer: LoraLinear | LoraExperts, gather: Callable[[Tensor], Tensor] = torch.Tensor.detach
 ) -> Iterator[tuple[str, Tensor]]:
-    """PEFT's names and layouts of a layer's matrices, A before B; fused experts have gate_up innermost."""
+    """Yields PEFT's names and layouts of a layer's matrices, A before B; fused experts have gate_up innermost."""
     if isinstance(layer, LoraLinear):
         yield f"{stack}.lora_A.weight", gather(layer.lora_A)
         yield f"{stack}.lora_B.weight", gather(layer.lora_B)
@@ -305,12 +309,12 @@ def _from_peft(
 
 
 def _empty(tensor: Tensor) -> Tensor:
-    """A whole tensor of that shape, whatever the parts it lies in."""
+    """Returns an unsharded tensor of that shape, not filled in."""
     return torch.empty(tensor.shape)
 
 
 def _take(tensors: dict[str, Tensor], key: str, like: Tensor, folder: Path) -> Tensor:
-    """Take `key` out of `tensors`, in fp32 and of the shape of `like`."""
+    """Takes `key` out of `tensors`, in fp32 and of the shape of `like`."""
     tensor = tensors.pop(_PREFIX + key, None)
     if tensor is None:
         raise CheckpointError(f"{folder / WEIGHTS} lacks {_PREFIX}{key}")

@@ -1,4 +1,4 @@
-"""A checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
+"""Converts a checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
 
 Matrices are read, packed and let go a tile of rows at a time, fused experts one expert at a time. What is held at once
 is the packed layer that is being written, and a tile in fp32.
@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class QuantizeReport:
-    """What quantizing a checkpoint came to."""
+    """Reports the sizes and the largest error of a quantized checkpoint."""
 
     bytes_before: int
     """Of the weights' files."""
@@ -64,7 +64,8 @@ class _Errors:
 def quantize_folder(
     source: Path, out: Path, chosen: Quantization, progress: Progress = lambda done, of: None
 ) -> QuantizeReport:
-    """Write the checkpoint in `source` to `out`, packed as `chosen` says; what is not packed stays as it is stored.
+    """Writes the checkpoint in `source` to `out`, quantized as `chosen` says; what is not quantized stays as it is
+    stored.
 
     Everything is written beside `out` first: what is broken off leaves no checkpoint behind.
 
@@ -131,7 +132,7 @@ def _form(name: str, forms: dict[str, Format]) -> Format | None:
 
 
 def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, errors: _Errors) -> dict[str, Tensor]:
-    """What is written of one tensor, by Hugging Face name."""
+    """Returns what is written of one tensor, by Hugging Face name."""
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
             tensor = file.get_tensor(hf_name)
@@ -156,7 +157,8 @@ def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
 
 
 def _tiles(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
-    """Experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they stand."""
+    """Yields experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they
+    stand."""
     whole = file.get_slice(hf_name)
     if like.dim() == 3:
         for expert in range(len(like)):
