@@ -1,5 +1,8 @@
-"""What may be asked of generation: `GenerationConfig` (a checkpoint's defaults and a request's settings) and
-`RequestOptions` (what belongs to one request alone), both parts of the table of options."""
+"""Defines the options of generation.
+
+`GenerationConfig` has a checkpoint's defaults and a request's settings, `RequestOptions` what belongs to one request
+alone; both are parts of the table of options.
+"""
 
 from gesso.generation.config import (
     CONSTRAINTS,

@@ -1,4 +1,5 @@
-"""What a request may ask of generation: what a checkpoint's `generation_config.json` sets and a request overrides.
+"""Declares what a request may ask of generation: a checkpoint's `generation_config.json` sets it, a request overrides
+it.
 
 Frozen, complete, hashable, changed with `override`, which refuses by name. How a canvas is denoised is three
 strategies, each with options of its own, which are declared in its own file: the sampler, the schedule and the stopping
@@ -59,8 +60,8 @@ def _strategy(registry: Registry[Any], help: str, **declared: Any) -> Any:  # no
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """How one request is denoised. Defaults are the published ones; a checkpoint's
-    `generation_config.json` replaces them and a request overrides both.
+    """Configures how one request is denoised. Defaults are the published ones; a checkpoint's `generation_config.json`
+    replaces them and a request overrides both.
 
     Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule.
 
@@ -315,14 +316,15 @@ class GenerationConfig:
 
     @property
     def constraint(self) -> str | None:
-        """Name of the constraint that is given."""
+        """Returns the name of the constraint that is given; None without one."""
         return next(iter(self._constraints()), None)
 
     def _constraints(self) -> list[str]:
         return [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
 
     def override(self, **changes: Any) -> "GenerationConfig":
-        """A copy with the changes that are not None. Another sampler, schedule or stopping rule has its own defaults.
+        """Returns a copy with the changes that are not None. Another sampler, schedule or stopping rule has its own
+        defaults.
 
         Raises:
             OptionError: an option that does not exist, or a value that is impossible.
@@ -343,8 +345,8 @@ HOLDERS = tuple(f"{role}_options" for role in STRATEGIES)
 
 
 def generation_options() -> Mapping[str, Option]:
-    """The table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that chooses
-    it."""
+    """Returns the table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that
+    chooses it."""
     return _table(tuple(registry.names for registry in STRATEGIES.values()))
 
 

@@ -1,4 +1,4 @@
-"""Matmuls with packed weights: all experts of a layer in one launch, or a linear layer, which is one group.
+"""Multiplies by packed weights: all experts of a layer in one launch, or a linear layer, which is one group.
 
     M rows, sorted by group   E groups   F what comes out, the rows of a matrix   D what goes in   S features of a scale
 
@@ -47,7 +47,7 @@ NEIGHBOURS = ("nf4", "nvfp4")
 def matmul(
     x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, levels: Tensor | None = None
 ) -> Tensor:
-    """Rows of every group times its transposed matrix, [M, F].
+    """Multiplies the rows of every group by its transposed matrix, [M, F].
 
     Args:
         name: of the format: int8, fp8, int4, nf4 or nvfp4.
@@ -97,7 +97,7 @@ def matmul(
 
 
 def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int]:
-    """Rows of a tile, and bytes of a matrix's row that are loaded at a time.
+    """Returns the rows of a tile, and the bytes of a matrix's row that are loaded at a time.
 
     Groups of rows are not of one size: tiles are made for those of twice the mean.
 

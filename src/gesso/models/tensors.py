@@ -31,7 +31,7 @@ def open_file(path: Path, device: str = "cpu") -> Any:
 def sources(
     folder: Path, files: Mapping[str, Path], wanted: Mapping[str, Tensor], apart: Set[str] = frozenset()
 ) -> dict[str, tuple[str, Path]]:
-    """Yields the Hugging Face name and the file of every tensor that is `wanted`, in the order of the files.
+    """Returns the Hugging Face name and the file of every tensor that is `wanted`, in the order of the files.
 
     Args:
         files: which file holds which tensor.

@@ -1,4 +1,4 @@
-"""The embedding table and everything that is read from or through it.
+"""Embeds tokens and scores hidden states by one tied table.
 
 The table is tied three ways: it embeds tokens (times sqrt(D)), scores hidden states (soft-capped, fp32)
 and turns a distribution over tokens back into a hidden state. Scoring and mixing together are attention
@@ -36,12 +36,12 @@ BLOCK = 64
 """Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
 such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
 LOWEST = -1e30
-"""Score of what fills a chunk up: weighs exactly nothing, and is finite."""
+"""Score of a chunk's padding: weighs exactly nothing, and is finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyPass:
-    """What one pass over the tempered logits of N positions yields."""
+    """Holds what one pass over the tempered logits of N positions yields."""
 
     sample_N: Tensor
     """One token drawn from each distribution, int64."""
@@ -57,17 +57,17 @@ class VocabularyPass:
 
     @staticmethod
     def cat(parts: "Sequence[VocabularyPass]") -> "VocabularyPass":
-        """Positions of several, one after the other."""
+        """Concatenates the positions of several passes."""
         names = [field.name for field in fields(VocabularyPass)]
         return VocabularyPass(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
     def first(self, count: int) -> "VocabularyPass":
-        """The first so many positions."""
+        """Returns the first `count` positions."""
         return VocabularyPass(*(getattr(self, field.name)[:count] for field in fields(VocabularyPass)))
 
 
 class Vocabulary(nn.Module):
-    """Tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
+    """Holds the tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
 
     def __init__(self, vocab_size: int, hidden_size: int, softcap: float) -> None:
         super().__init__()
@@ -78,47 +78,48 @@ class Vocabulary(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of embeddings, and of the table's rows as they are read."""
+        """Returns the dtype of embeddings, and of the table's rows as they are read."""
         return self.weight.dtype
 
     @property
     def scale(self) -> float:
-        """sqrt(D), rounded to the table's dtype as the reference rounds it."""
+        """Returns sqrt(D), rounded to the table's dtype as the reference rounds it."""
         return float(torch.tensor(self.root, dtype=self.dtype))
 
     def rows(self, tokens: Tensor) -> Tensor:
-        """The table's rows of `tokens` [...], [..., D]."""
+        """Returns the table's rows of `tokens` [...], [..., D]."""
         return F.embedding(tokens, self.weight)
 
     def rows_between(self, begin: int, end: int) -> Tensor:
-        """The table's rows from `begin` to before `end`, or to its own end, [n, D]."""
+        """Returns the table's rows from `begin` to before `end`, or to its own end, [n, D]."""
         return self.weight[begin:end]
 
     def chunk(self, device: torch.device) -> int:
-        """Tokens that are scored at a time, whole blocks."""
+        """Returns the number of tokens that are scored at a time, whole blocks."""
         return chunk_of(device)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings of `tokens` [...] times sqrt(D), [..., D]."""
+        """Returns embeddings of `tokens` [...] times sqrt(D), [..., D]."""
         return self.rows(tokens) * self.scale
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """What `logits` are before the soft-cap, in the type of `hidden`."""
+        """Returns `logits` before the soft-cap, in the dtype of `hidden`."""
         return linear(hidden, self.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Soft-capped scores of hidden states [..., D], fp32 [..., V]."""
+        """Returns soft-capped scores of hidden states [..., D], fp32 [..., V]."""
         scores = self.scores(hidden).float()
         if torch.is_grad_enabled():
             return (scores / self.softcap).tanh() * self.softcap
         return self.cap_(scores)
 
     def mix(self, logits: Tensor) -> Tensor:
-        """sqrt(D) * softmax(logits) @ table, [..., D]."""
+        """Returns sqrt(D) * softmax(logits) @ table, [..., D]."""
         return (logits.softmax(dim=-1, dtype=torch.float32).to(self.weight.dtype) @ self.weight) * self.scale
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a time.
+        """Returns the mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a
+        time.
 
         Gradients are made in the same pass and kept in place of the logits, so that neither the logits of all rows
         nor a second scoring of them is needed (as in arXiv 2410.10989).
@@ -127,14 +128,15 @@ class Vocabulary(nn.Module):
         return loss
 
     def cap_(self, scores: Tensor) -> Tensor:
-        """Soft-cap, in place: cap * tanh(x / cap), by way of the sigmoid, which a CPU has five times as fast."""
+        """Applies the soft-cap cap * tanh(x / cap), in place, by way of the sigmoid, which a CPU computes five times as
+        fast."""
         return sigmoid_(scores.mul_(2 / self.softcap)).mul_(2 * self.softcap).sub_(self.softcap)
 
     @torch.no_grad()
     def predict(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
     ) -> VocabularyPass:
-        """Sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
+        """Computes sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
 
         Args:
             hidden_ND: normed hidden states.
@@ -162,7 +164,7 @@ class Vocabulary(nn.Module):
         )
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
-        """Make the fused online-softmax pass over the whole table; on CUDA a kernel does it."""
+        """Makes the fused online-softmax pass over the whole table; on CUDA a kernel does it."""
         if usable(hidden_ND.device):
             from gesso.kernels.vocabulary import softmax_pass
 
@@ -208,7 +210,7 @@ class Vocabulary(nn.Module):
     def _draw(
         self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
     ) -> Tensor:
-        """Inverse distribution function in two strides: first the block, then the token in it."""
+        """Samples by inverse distribution function in two strides: first the block, then the token in it."""
         block_N1, share_N1 = pick_block(mass_NG, uniform_N)
         tokens_NB = block_N1 * BLOCK + torch.arange(BLOCK, device=mass_NG.device)
         inside_NB = tokens_NB < self.size
@@ -216,7 +218,7 @@ class Vocabulary(nn.Module):
 
 
 def chunk_of(device: torch.device) -> int:
-    """Tokens that are scored at a time."""
+    """Returns the number of tokens that are scored at a time."""
     return CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
 
 
@@ -224,7 +226,8 @@ _FEW_ROWS = 16
 
 
 def pick_block(mass_NG: Tensor, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse distribution function, first stride: the block [N, 1], and the share of it that is left to go."""
+    """Takes the first stride of the inverse distribution function: returns the block [N, 1], and the share of it that
+    is left to go."""
     # Sums are rounded: a share of exactly 0, or of 1 and more, could fall on a token that is as good as impossible.
     low, high = 2.0**-25, 1 - 2.0**-24
     cumulative = mass_NG.cumsum(dim=-1)
@@ -243,7 +246,7 @@ def pick_token(
     maximum_N1: Tensor,
     share_N1: Tensor,
 ) -> Tensor:
-    """Second stride, [N]: the token of a block, whose scores are made once more.
+    """Takes the second stride: returns the token [N] of a block, whose scores are computed once more.
 
     Args:
         tokens_NB: of each position's block; any that are not `inside_NB` are none.
@@ -270,7 +273,8 @@ def pick_token(
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Soft-capped linear scores and their cross-entropy, loss and gradients in one pass over chunks of rows."""
+    """Computes soft-capped linear scores and their cross-entropy, loss and gradients in one pass over chunks of
+    rows."""
 
     @staticmethod
     def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float) -> Tensor:

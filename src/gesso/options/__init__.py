@@ -1,4 +1,5 @@
-"""The table of options: each is declared once, as a field of a frozen dataclass, and everything else is made from it.
+"""Declares the table of options: each is declared once, as a field of a frozen dataclass, and everything else is made
+from it.
 
     max_denoising_steps: int = option(48, "Most denoising steps a canvas takes.", minimum=1, unit="steps")
 

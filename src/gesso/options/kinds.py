@@ -1,4 +1,4 @@
-"""Kinds of options: what a value may be, how it is checked and brought into its frozen form.
+"""Defines the kinds of options: which values are valid, how they are checked and brought into their frozen form.
 
 A kind knows nothing of command lines or HTTP; those have one function each that reads kinds. `check` returns the value
 as the configuration holds it, and refuses what is impossible in words that name the option.
@@ -15,18 +15,18 @@ from gesso.options.frozen import FrozenDict, freeze
 
 
 class Kind(Protocol):
-    """A type of option."""
+    """Checks the values of one type of option."""
 
     @property
     def label(self) -> str:
-        """What the pages call it."""
+        """Returns the type's name for the pages."""
 
     @property
     def bounds(self) -> str:
-        """What the pages say of its bounds; empty where it has none."""
+        """Returns the bounds for the pages; empty where there are none."""
 
     def check(self, name: str, value: Any) -> Any:
-        """The value in its frozen form.
+        """Returns the value in its frozen form.
 
         Raises:
             OptionError: the value is impossible; the error carries `name`.
@@ -34,7 +34,8 @@ class Kind(Protocol):
 
 
 def refuse(name: str, rule: str, value: object) -> NoReturn:
-    """
+    """Refuses a value.
+
     Raises:
         OptionError: always.
     """
@@ -62,7 +63,7 @@ class _Bounded:
 
     @property
     def bounds(self) -> str:
-        """Such as `above 0 and at most 1`."""
+        """Returns the bounds, such as `above 0 and at most 1`."""
         low = None if self.minimum is None else f"at least {self.minimum}"
         low = low if self.above is None else f"above {self.above}"
         high = None if self.maximum is None else f"at most {self.maximum}"
@@ -80,7 +81,7 @@ class _Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Integer(_Bounded):
-    """A whole number."""
+    """Takes a whole number."""
 
     label = "integer"
 
@@ -94,7 +95,7 @@ class Integer(_Bounded):
 
 @dataclass(frozen=True, slots=True)
 class Number(_Bounded):
-    """A finite number."""
+    """Takes a finite number."""
 
     label = "number"
 
@@ -109,7 +110,7 @@ class Number(_Bounded):
 
 
 class Switch(_Plain):
-    """True or false."""
+    """Takes true or false."""
 
     label = "true or false"
     bounds = ""
@@ -121,7 +122,7 @@ class Switch(_Plain):
 
 
 class Text(_Plain):
-    """A string."""
+    """Takes a string."""
 
     label = "text"
     bounds = ""
@@ -134,7 +135,7 @@ class Text(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some words."""
+    """Takes one of some words."""
 
     words: tuple[str, ...]
 
@@ -152,7 +153,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class IntegerOrWord:
-    """A whole number, or a word in its place."""
+    """Takes a whole number, or a word in its place."""
 
     word: str
     what: str
@@ -178,7 +179,7 @@ class IntegerOrWord:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Strings, none of them empty."""
+    """Takes strings, none of them empty."""
 
     may_be_empty: bool = False
     label = "list of texts"
@@ -194,7 +195,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """Token ids."""
+    """Takes token ids."""
 
     may_be_empty: bool = False
     label = "list of token ids"
@@ -207,7 +208,7 @@ class TokenIds:
 
 
 class PinnedTokens(_Plain):
-    """Token ids by position, None where a position is free."""
+    """Takes token ids by position, None where a position is free."""
 
     label = "list of token ids and None"
     bounds = ""
@@ -223,7 +224,7 @@ class PinnedTokens(_Plain):
 
 
 class TokenSequences(_Plain):
-    """Lists of token ids."""
+    """Takes lists of token ids."""
 
     label = "list of lists of token ids"
     bounds = ""
@@ -237,7 +238,7 @@ class TokenSequences(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class BiasMap:
-    """Numbers by token id."""
+    """Takes numbers by token id."""
 
     largest: float
     label = "mapping of token ids to numbers"
@@ -257,7 +258,7 @@ class BiasMap:
 
 
 class JsonSchema(_Plain):
-    """A JSON schema."""
+    """Takes a JSON schema."""
 
     label = "JSON schema"
     bounds = ""
@@ -271,7 +272,7 @@ class JsonSchema(_Plain):
 
 
 class Mappings(_Plain):
-    """A list of JSON objects."""
+    """Takes a list of JSON objects."""
 
     label = "list of mappings"
     bounds = ""
@@ -285,7 +286,7 @@ class Mappings(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class WordOrMapping:
-    """A word, or a JSON object. What they mean is checked by who reads them."""
+    """Takes a word, or a JSON object. Whoever reads them checks what they mean."""
 
     words: tuple[str, ...]
     what: str

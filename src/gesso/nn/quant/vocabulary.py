@@ -1,6 +1,6 @@
-"""The tied table in few bits: rows are read back where they are asked for, and the table a chunk at a time.
+"""Quantizes the tied table: rows are dequantized where they are asked for, and the table a chunk at a time.
 
-A pass over the vocabulary reads every chunk back once for all its positions, and then computes what it would over the
+A pass over the vocabulary dequantizes every chunk once for all its positions, and then computes what it would over the
 table that the bits stand for. What is held beside the bits is one chunk.
 
     N positions   V vocabulary   D hidden
@@ -23,7 +23,7 @@ large as those of a whole table."""
 
 
 class QuantizedVocabulary(Vocabulary):
-    """A frozen `Vocabulary` whose table is held as a format packs it; gradients reach hidden states only."""
+    """Implements a frozen `Vocabulary` whose table is packed by a format; gradients reach hidden states only."""
 
     def __init__(
         self, vocab_size: int, hidden_size: int, softcap: float, form: Format, dtype: torch.dtype = torch.float32
@@ -44,7 +44,7 @@ class QuantizedVocabulary(Vocabulary):
 
     @classmethod
     def like(cls, plain: Vocabulary, form: Format) -> "QuantizedVocabulary":
-        """An empty one of the shape and type of `plain`."""
+        """Makes an empty one of the shape and dtype of `plain`."""
         return cls(plain.size, plain.width, plain.softcap, form, plain.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "QuantizedVocabulary":
@@ -59,7 +59,7 @@ class QuantizedVocabulary(Vocabulary):
 
     @property
     def parts(self) -> tuple[Tensor, ...]:
-        """The packed table."""
+        """Returns the packed table."""
         return tuple(self.get_buffer(name) for name in self.form.parts)
 
     def rows(self, tokens: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class QuantizedVocabulary(Vocabulary):
         return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
 
     def tiles(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
-        """The first token of every chunk of the table, and its rows."""
+        """Yields the first token of every chunk of the table, and its rows."""
         chunk = self.chunk(device)
         for begin in range(0, self.size, chunk):
             yield begin, self._read_rows(begin, begin + chunk, dtype)
@@ -92,7 +92,8 @@ class QuantizedVocabulary(Vocabulary):
         return (mixed * self.scale).to(self.dtype)
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """As of a whole table. Every chunk is read back twice: for the normaliser, and, with it, for the gradient."""
+        """Computes `Vocabulary.cross_entropy`. Every chunk is dequantized twice: for the normaliser, and, with it, for
+        the gradient."""
         loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
         return loss
 
@@ -101,7 +102,7 @@ class QuantizedVocabulary(Vocabulary):
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Soft-capped linear scores and their cross-entropy, loss and gradient of the hidden states."""
+    """Computes soft-capped linear scores and their cross-entropy, with the gradient of the hidden states."""
 
     @staticmethod
     def forward(ctx: Any, hidden_ND: Tensor, targets_N: Tensor, vocabulary: QuantizedVocabulary) -> Tensor:
@@ -142,7 +143,7 @@ class _CrossEntropy(torch.autograd.Function):
 def _scored(
     vocabulary: QuantizedVocabulary, hidden_ND: Tensor, targets_N1: Tensor
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Of every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
+    """Yields for every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
     for begin, table in vocabulary.tiles(hidden_ND.device, hidden_ND.dtype):
         scores = (hidden_ND @ table.T).float()
         bent = scores.mul_(2 / vocabulary.softcap).sigmoid_().mul_(2).sub_(1)  # see `cap_`
