@@ -155,7 +155,7 @@ def test_padding_and_filling_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     model = random_model(shape, 2)
     batch = batch_of(shape, 6)
     first = forward.losses(model, batch)
-    monkeypatch.setattr(forward, "GRAIN", 7)
+    monkeypatch.setattr(forward, "ROW_MULTIPLE", 7)
     monkeypatch.setattr(forward, "SHORTEST", 1, raising=False)
     second = forward.losses(model, batch)
     assert first.denoiser.item() == pytest.approx(second.denoiser.item(), abs=1e-5)

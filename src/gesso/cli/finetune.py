@@ -179,10 +179,10 @@ def finetune(
         adapter=lora,
         held_out_files=held_out_file or (),
     )
-    from gesso.cli.training import leads, run_training
+    from gesso.cli.training import is_main_process, run_training
     from gesso.train.checkpoint import export
 
-    if leads():
+    if is_main_process():
         Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
     outcome = run_training(
         recipe,
@@ -194,7 +194,7 @@ def finetune(
         plot=plot,
         tensorboard=tensorboard,
     )
-    if not leads():
+    if not is_main_process():
         return 0
     result = out / ("model" if recipe.adapter is None else "adapter")
     export(outcome.best or outcome.last, result)

@@ -97,7 +97,7 @@ class TensorBoardWatcher(ProgressWatcher):
         self.writer.add_text(sample.prompt, sample.text, sample.step)
 
 
-def leads() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
     return os.environ.get("RANK", "0") == "0"
 
@@ -130,7 +130,7 @@ def run_training(
     limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
     with ExitStack() as stack:
         stack.enter_context(first_interrupt(interrupted.set))
-        if not leads():
+        if not is_main_process():
             return train(recipe, folder, device=device, **limits)
         callback = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
         outcome = train(recipe, folder, device=device, callback=callback, **limits)

@@ -1,4 +1,4 @@
-"""Batches made ahead of their steps by worker processes, for devices that are quicker than one core can draw examples.
+"""Makes batches ahead of their steps in worker processes, for devices that are quicker than one core can draw examples.
 
 A step's batch is a function of recipe and step number alone, so who makes it, and when, changes nothing.
 """
@@ -32,7 +32,7 @@ class _Steps(Dataset[bytes]):
 
 
 def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
-    """Yield the batches of steps `first` (from 0) to `last`, the end left out.
+    """Yields the batches of steps `first` (from 0) to `last`, the end left out.
 
     With `recipe.train.workers` as many processes make them, but no more than there are cores beside the trainer's own.
     """

@@ -1,4 +1,4 @@
-"""What a training run is made of. A recipe is a function that returns a complete `Recipe`."""
+"""Configures a training run. A recipe is a function that returns a complete `Recipe`."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,29 +19,29 @@ Optimizer = Literal["adamw", "adamw8bit", "muon"]
 
 
 class Data(Protocol):
-    """Training examples as a function of the step alone, so that a resumed run sees the same ones."""
+    """Gives training examples as a function of the step alone, so that a resumed run sees the same ones."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the examples do: a run is not resumed on other data."""
+        """Returns a text that changes when the examples do: a run is not resumed on other data."""
 
     def batch(self, step: int, size: int, canvas_length: int) -> Sequence[Conversation]:
-        """The `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
+        """Returns the `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
 
     def evaluation(self, limit: int) -> Sequence[Conversation]:
-        """At most `limit` held-out examples, always the same ones; none where nothing is held out."""
+        """Returns at most `limit` held-out examples, always the same ones; none where nothing is held out."""
 
 
 class TextFiles(Protocol):
-    """What makes a folder of weights a model that reads and writes text."""
+    """Adds what makes a folder of weights a model that reads and writes text."""
 
     def write(self, folder: Path) -> None:
-        """Write tokenizer, its config and the chat template."""
+        """Writes tokenizer, its config and the chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewText:
-    """Text files of a model that is trained from scratch."""
+    """Writes the text files of a model that is trained from scratch."""
 
     tokenizer: Callable[[], tokenizers.Tokenizer]
     chat_template: str
@@ -57,7 +57,7 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class CopiedText:
-    """Text files of the checkpoint that training starts from."""
+    """Copies the text files of the checkpoint that training starts from."""
 
     source: Path
 
@@ -68,7 +68,7 @@ class CopiedText:
 
 @dataclass(frozen=True, slots=True)
 class CanvasWidth:
-    """A share of the steps whose answers are cut into narrower canvases than the model's.
+    """Gives a share of the steps narrower canvases than the model's.
 
     A short answer on a wide canvas is mostly end-of-sequence filling; narrow canvases teach the same for a
     fraction of the work, and teach the model to be used with them.
@@ -82,7 +82,7 @@ class CanvasWidth:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """Optimisation. Steps are optimiser steps; losses are nats a token."""
+    """Configures the optimisation. Steps are optimiser steps; losses are nats a token."""
 
     steps: int
     batch_size: int = 64
@@ -177,13 +177,13 @@ class TrainConfig:
             raise ConfigError("sample_every needs sample_prompts")
 
     def is_half(self, device_type: str) -> bool:
-        """Whether matmuls on such a device are bfloat16."""
+        """Says whether matmuls on such a device are bfloat16."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device_type == "cuda")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A complete training run: model, text, data, optimisation."""
+    """Holds a complete training run: model, text, data, optimisation."""
 
     name: str
     model: ModelConfig

@@ -1,4 +1,4 @@
-"""The fields of a line of training data: what may stand in them, and what is refused by name."""
+"""Checks the fields of a line of training data, and refuses by name what may not stand in them."""
 
 import json
 import re
@@ -32,6 +32,11 @@ ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
+    """Parses a line as a JSON object.
+
+    Raises:
+        DataError: it is no JSON object, or has an unknown key.
+    """
     try:
         fields = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -60,7 +65,11 @@ def _string(fields: Mapping[str, Any], name: str) -> str:
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A string with something in it."""
+    """Returns a string field that is not blank.
+
+    Raises:
+        DataError: it is no string, or blank.
+    """
     value = _string(fields, name)
     if not value.strip():
         raise DataError(f"{name} is empty")
@@ -68,7 +77,14 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
 
 
 def read_message(message: object, thinking: str) -> dict[str, Any]:
-    """One message, checked, in the one form that the chat template gets."""
+    """Checks one message and returns it in the one form that the chat template gets.
+
+    Args:
+        thinking: `strip` drops the reasoning of assistant messages.
+
+    Raises:
+        DataError: an unknown role or key, or content that cannot be trained on.
+    """
     if not isinstance(message, dict):
         raise DataError(f"must be an object, not {_kind(message)}")
     role = message.get("role")
@@ -87,7 +103,7 @@ def read_message(message: object, thinking: str) -> dict[str, Any]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message's content, which is a string or a list of text parts."""
+    """Returns the text of a message's content, which is a string or a list of text parts."""
     if "content" not in message:
         raise DataError("content is missing")
     content = message["content"]
@@ -106,7 +122,7 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
-    """An assistant message with its thought, if it is kept, in `reasoning`."""
+    """Returns an assistant message with its reasoning, if it is kept, in `reasoning`."""
     calls = message.get("tool_calls", [])
     if not isinstance(calls, list):
         raise DataError(f"tool_calls must be a list, not {_kind(calls)}")
@@ -135,7 +151,7 @@ def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
 
 
 def _tool_call(call: object) -> dict[str, Any]:
-    """A tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
+    """Returns a tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
     if not isinstance(call, dict):
         raise DataError(f"a tool call must be an object, not {_kind(call)}")
     outer = {name: value for name, value in call.items() if value is not None}
@@ -162,6 +178,6 @@ def _tool_call(call: object) -> dict[str, Any]:
 
 
 def _kind(value: object) -> str:
-    """JSON's name of a value's type."""
+    """Returns JSON's name of a value's type."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -1,4 +1,4 @@
-"""One line of training data into conversations. Its errors name neither file nor line.
+"""Turns one line of training data into conversations. Its errors name neither file nor line.
 
 A line is one JSON object, of one of three kinds:
 
@@ -33,20 +33,24 @@ from gesso.train.data_fields import (
 
 @dataclass(frozen=True, slots=True)
 class FileDataConfig:
-    """How lines become examples, and in which order they come."""
+    """Configures how lines become examples, and in which order they come.
+
+    Raises:
+        OptionError: an impossible value.
+    """
 
     max_length: int
     """Tokens of prompt and answer together. Longer examples are left out; text is cut instead."""
     held_out: float = 0.0
     """Share of the lines kept for evaluation, chosen by a hash of each line."""
     thinking: Literal["keep", "strip"] = "keep"
-    """keep: a turn with thoughts is asked for with thinking on, and its thoughts are part of the answer."""
+    """keep: a turn with reasoning is prompted for with thinking on, and its reasoning is part of the answer."""
     raw_pairs: bool = False
-    """Pairs without the chat template: bos and the prompt as it is, the completion as it is and eos."""
+    """Renders pairs without the chat template: bos and the prompt as it is, the completion as it is and eos."""
     bucketed: bool = True
-    """Put examples of like length into one batch."""
+    """Puts examples of like length into one batch."""
     seed: int = 0
-    """Of the order alone; it decides nothing else."""
+    """Seed of the order alone; it decides nothing else."""
 
     def __post_init__(self) -> None:
         if self.max_length < 2:
@@ -60,18 +64,18 @@ class FileDataConfig:
 
 
 class Record(Protocol):
-    """A line that has been understood."""
+    """Gives the examples of a line that was parsed."""
 
     @property
     def parts(self) -> Sequence[int]:
-        """Numbers of its examples, in order."""
+        """Returns the numbers of its examples, in order."""
 
     def conversation(self, part: int) -> Conversation:
-        """One of its examples."""
+        """Returns one of its examples."""
 
 
 class LineReader:
-    """Lines to examples, as one model and one config want them. Its errors name neither file nor line."""
+    """Turns lines into examples, as one model and one config want them. Its errors name neither file nor line."""
 
     def __init__(
         self,
@@ -89,10 +93,10 @@ class LineReader:
         self._images = frozenset(model.image_token_ids)
         texts = filter(None, map(tokenizer.piece, sorted(self.stop_token_ids)))
         self.stop = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
-        """Finds the tokens that end an answer in a rendered chat."""
+        """Matches the tokens that end an answer in a rendered chat."""
 
     def read(self, line: bytes) -> Record:
-        """Take one line apart.
+        """Parses one line.
 
         Raises:
             DataError: it is no line of training data.
@@ -142,7 +146,11 @@ class LineReader:
         return self._chat([{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}], None)
 
     def encode(self, text: str) -> list[int]:
-        """Token ids that the model can be trained on."""
+        """Returns the token ids of a text that the model can be trained on.
+
+        Raises:
+            DataError: the text holds an image, or a token outside the vocabulary.
+        """
         ids = self.tokenizer.encode(text)
         if not self._images.isdisjoint(ids):
             raise DataError("the text holds the token of an image; only text is supported")
@@ -151,7 +159,11 @@ class LineReader:
         return ids
 
     def encode_after_bos(self, text: str) -> list[int]:
-        """Token ids of a text that bos is put before: one that the text itself begins with is left out."""
+        """Returns the token ids of a text that bos is put before: one that the text itself begins with is left out.
+
+        Raises:
+            DataError: as for `encode`, or the text has no tokens.
+        """
         ids = self.encode(text)
         ids = ids[1:] if ids[:1] == [self.model.bos_token_id] else ids
         if not ids:
@@ -161,14 +173,14 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Plain text after bos. What is too long is cut where a canvas ends, so that no piece but the last has a gap."""
+    """Cuts plain text after bos where a canvas ends if it is too long, so that no piece but the last has a gap."""
 
     reader: LineReader
     ids: list[int]
 
     @property
     def _piece(self) -> int:
-        """Tokens of every piece but the last, which has up to `max_length` with bos and eos."""
+        """Returns the tokens of every piece but the last, which has up to `max_length` with bos and eos."""
         canvas, longest = self.reader.model.canvas_length, self.reader.config.max_length
         if longest < canvas + 2:
             raise OptionError(
@@ -193,7 +205,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class RawPair:
-    """Prompt and completion as they are, between bos and eos; a completion that ends itself gets no eos."""
+    """Encodes prompt and completion as they are, between bos and eos; a completion that ends itself gets no eos."""
 
     reader: LineReader
     prompt: str
@@ -216,7 +228,7 @@ class RawPair:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A pair whose completion changes a given text: that text as a completion, and the pair itself."""
+    """Pairs a text with its change: the completion of `new` changes that of `old`."""
 
     old: "Chat | RawPair"
     new: "Chat | RawPair"
@@ -235,7 +247,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Messages in the form the chat template takes; thoughts are in `reasoning`, and nowhere else."""
+    """Holds messages in the form the chat template takes; thoughts are in `reasoning`, and nowhere else."""
 
     reader: LineReader
     template: ChatTemplate
@@ -245,7 +257,7 @@ class Chat:
     """Which messages are answers to train on."""
 
     def conversation(self, part: int) -> Conversation:
-        """Prompt and answer of message `part`.
+        """Returns prompt and answer of message `part`.
 
         The prompt is the one the engine renders. The answer is what the template writes after it once the message is
         there, up to the token that ends it. A generation prompt may close or open a thought, which history does not
@@ -282,7 +294,7 @@ class Chat:
         )
 
     def _split(self, written: str) -> tuple[str, str]:
-        """What the template wrote of a message: its text, and the token that ends it."""
+        """Splits what the template wrote of a message into its text, and the token that ends it."""
         stop = self.reader.stop.search(written)
         if stop is None:
             raise DataError("the chat template ends it with no token that stops generation")
@@ -293,7 +305,7 @@ class Chat:
         return written[: stop.start()], stop[0]
 
     def _opening(self, thought: str, prompt: str) -> str:
-        """What an answer has before its content: the part of its thought that the prompt does not hold."""
+        """Returns what an answer has before its content: the part of its reasoning that the prompt does not hold."""
         opened = prompt.endswith(OPEN_THOUGHT)
         if not thought and opened:
             raise DataError("the chat template asks for a thought that it does not have")

@@ -1,4 +1,4 @@
-"""The memory a training run will take, from the model's config alone.
+"""Estimates the memory a training run will take, from the model's config alone.
 
 The passes are run once without numbers, on PyTorch's meta device, with the run's own code: what autograd keeps for the
 backward pass is counted storage by storage. Nothing is loaded, and nothing is as large as it says.
@@ -33,7 +33,7 @@ DEQUANTIZED_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one process takes through the model at a time."""
+    """Describes what one process takes through the model at a time."""
 
     examples: int
     tokens: int
@@ -50,7 +50,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes at the peak of a step."""
+    """Counts the bytes at the peak of a step."""
 
     weights: int
     adapter: int
@@ -64,7 +64,8 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """Gradients grow while activations are freed, so the larger of the two counts where a step is one load."""
+        """Returns the sum. Gradients grow while activations are freed, so the larger of the two counts where a step is
+        one load."""
         held = self.weights + self.adapter + self.optimizer + self.workspace
         if self.accumulates:
             return held + self.activations + self.gradients
@@ -80,7 +81,7 @@ def estimate(
     quantize: Quantization | None = None,
     optimizer: Optimizer = "adamw",
 ) -> Estimate:
-    """What a step with this workload takes.
+    """Estimates the bytes of a step with this workload.
 
     Args:
         dtype: of frozen weights and of the activations. Weights that are trained are fp32.
@@ -200,8 +201,8 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
         encoded = forward.encode(model, batch).repeat(work.canvases_per_example)
         encoder = sum(storage.nbytes() for storage in storages.values())
         count, width = batch.noisy_BC.shape
-        soft = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
-        forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft)
+        self_conditioning = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
+        forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, self_conditioning)
     return encoder, sum(storage.nbytes() for storage in storages.values()) - encoder
 
 

@@ -1,4 +1,4 @@
-"""Training conversations from JSON-lines files.
+"""Reads training conversations from JSON-lines files.
 
 Life cycle: the first pass reads every line, turns it into conversations, refuses what is wrong by file and line, and
 keeps twenty bytes an example: where its line starts, which part of that line it is, how long it is. A batch reads its
@@ -37,7 +37,7 @@ ROW = struct.Struct("<iqii")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the first pass found. Tokens are those of the examples to train on."""
+    """Counts what the first pass found. Tokens are those of the examples to train on."""
 
     lines: int
     examples: int
@@ -56,7 +56,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """Returns one line for people."""
         left_out = f", {self.too_long:,} too long (the first: {self.first_too_long})" if self.too_long else ""
         return (
             f"{self.lines:,} line{'s' * (self.lines != 1)}: {self.examples:,} to train on, {self.held_out:,} held out"
@@ -66,7 +66,7 @@ class Report:
 
 
 class FileData:
-    """The examples of JSON-lines files, in an order that depends on the seed alone."""
+    """Gives the examples of JSON-lines files, in an order that depends on the seed alone."""
 
     report: Report
     fingerprint: str
@@ -126,7 +126,7 @@ class FileData:
             raise DataError(f"nothing is held out: {report.summary}; hold out more, or nothing at all")
 
     def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:  # noqa: ARG002
-        """The examples at [step * size, (step + 1) * size) of all epochs laid end to end.
+        """Returns the examples at [step * size, (step + 1) * size) of all epochs laid end to end.
 
         The canvas length makes no difference: text is cut for the model's own.
 
@@ -142,7 +142,7 @@ class FileData:
         return self._read(self._train[np.concatenate(picked)])
 
     def evaluation(self, limit: int | None = None) -> list[Conversation]:
-        """The first `limit` held-out examples, or all of them, in the order of the files.
+        """Returns the first `limit` held-out examples, or all of them, in the order of the files.
 
         Raises:
             DataError: a file has changed since it was read.
@@ -150,7 +150,7 @@ class FileData:
         return self._read(self._held_out[:limit])
 
     def _order(self, epoch: int, size: int) -> NDArray[np.int64]:
-        """`epoch_order`, kept for the epochs in use."""
+        """Returns `epoch_order`, kept for the epochs in use."""
         key = (epoch, size)
         if key not in self._orders:
             while len(self._orders) >= 4:
@@ -176,7 +176,7 @@ class FileData:
 
 
 def epoch_order(lengths: NDArray[np.int32], seed: int, epoch: int, size: int | None) -> NDArray[np.int64]:
-    """A permutation of the examples; with a `size`, its batches of so many hold examples of like length.
+    """Permutes the examples; with a `size`, its batches of so many hold examples of like length.
 
     Batches are cut from all epochs laid end to end, so an epoch may begin and end inside one. Those two keep the
     order of the permutation; the whole ones between them are sorted by length and shuffled, `WINDOW` at a time.
@@ -299,5 +299,5 @@ class _Scan:
 
 
 def _hash_share(line: bytes) -> float:
-    """A number in [0, 1) that the bytes of a line alone decide."""
+    """Returns a number in [0, 1) that the bytes of a line alone decide."""
     return int.from_bytes(hashlib.blake2b(line, digest_size=6).digest()) / 2**48

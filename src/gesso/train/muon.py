@@ -49,7 +49,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """One step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
+        """Takes one step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
         for group in self.param_groups:
             if group["momentum"] is None:
                 continue
@@ -73,7 +73,7 @@ class Muon(torch.optim.AdamW):
 
 
 def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
+    """Says whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
 
     Embeddings, which are also the head, and routers are tables of directions, not maps.
     """

@@ -1,4 +1,4 @@
-"""The losses of a run as a picture, from its `metrics.jsonl`."""
+"""Plots the losses of a run, from its `metrics.jsonl`."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ CURVES = {
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The records of a run; a last line that is cut short is left out."""
+    """Reads the records of a run; a last line that is cut short is left out."""
     if not path.exists():
         raise TrainingError(f"there is no {path}: the run has told nothing yet")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -22,7 +22,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def plot_losses(metrics: Path, picture: Path) -> None:
-    """Draw losses over steps, logarithmic, and write a PNG.
+    """Plots losses over steps, logarithmic, and writes a PNG.
 
     Raises:
         OptionError: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""What recipes of the bundled model's family share: text files, data, and how one run goes on from another."""
+"""Makes what recipes of the bundled model's family share: text files, data, and how one run goes on from another."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def continued(
     seed: int = 0,
     **train: Any,
 ) -> Callable[[], Recipe]:
-    """Return a recipe that is `base` but for what is named.
+    """Returns a recipe that is `base` but for what is named.
 
     Args:
         about: one line, shown where recipes are listed.
@@ -55,17 +55,17 @@ def continued(
 
 
 def chat_template() -> str:
-    """Return the source of the bundled models' chat template."""
+    """Returns the source of the bundled models' chat template."""
     return resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
 
 
 def text_files() -> NewText:
-    """Return the tokenizer and the template that a model trained from scratch is saved with."""
+    """Returns the tokenizer and the template that a model trained from scratch is saved with."""
     return NewText(build_tokenizer, chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS})
 
 
 def task_data(stages: tuple[Stage, ...], seed: int) -> TaskData:
-    """Return conversations from the task generators, through mini's tokenizer and template."""
+    """Returns conversations from the task generators, through mini's tokenizer and template."""
     tokenizer = Tokenizer(build_tokenizer())
     template = ChatTemplate(chat_template(), TOKENS)
     return TaskData(stages, tokenizer, template, tokenizer.special["<turn|>"], seed)
