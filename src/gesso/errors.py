@@ -1,4 +1,4 @@
-"""Everything gesso raises on purpose.
+"""Defines all errors that gesso raises on purpose, as one tree:
 
 GessoError
 ├── UserError            the caller can mend it: one line, exit code 2

@@ -1,4 +1,4 @@
-"""What is measured: one cell for every prompt length, output length, batch size and mode."""
+"""Defines what is measured: one cell for every prompt length, output length, batch size and mode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Settings:
     """Configures how each cell is measured."""
 
     steps: int | None = None
-    """Of every canvas; None lets canvases stop where they settle."""
+    """Denoising steps of every canvas; None lets canvases stop where they settle."""
     repeats: int = 3
     warmup: int = 1
 

@@ -1,4 +1,4 @@
-"""The floor: the least time that a step can take on a machine whose bandwidth and matmul rate are known.
+"""Computes the floor: the least time that a step can take on a machine whose bandwidth and matmul rate are known.
 
 What a step must read: every weight of the text model once, of the experts those that its tokens are routed to, the
 embedding table once (scores and mixture are made chunk by chunk), and the keys and values of what is committed. How

@@ -1,4 +1,4 @@
-"""One cell after the other, through the engine's own loop."""
+"""Measures one cell after the other, through the engine's own loop."""
 
 import statistics
 import time

@@ -1,4 +1,4 @@
-"""A report as a picture."""
+"""Plots a report."""
 
 from pathlib import Path
 

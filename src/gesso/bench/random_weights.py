@@ -1,4 +1,4 @@
-"""A model of any published size without its weights: drawn on the device, never on disk."""
+"""Makes a model of any published size without its weights: drawn on the device, never on disk."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A report of `gesso bench` in a terminal of 80 columns; a narrower one leaves the least and the most out."""
+"""Shows a report of `gesso bench` in a terminal of 80 columns; a narrower one leaves the least and the most out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ WIDE = 76
 
 
 def show_report(report: Report) -> None:
-    """Everything of the report that a reader wants at a glance."""
+    """Shows what a reader of the report wants at a glance."""
     console = Console(highlight=False, soft_wrap=False)
     model, machine = report["model"], report["machine"]
     weights = f"{model['parameters'] / 1e6:,.1f} million parameters, {model['weights_mb']:,.0f} MB of weights"
@@ -40,7 +40,7 @@ def show_report(report: Report) -> None:
 
 
 def show_account(report: Report) -> None:
-    """The bytes of every cell, in GB, or in MB where none has a GB."""
+    """Shows the bytes of every cell, in GB, or in MB where none has a GB."""
     console = Console(highlight=False, soft_wrap=False)
     model, cells = report["model"], report["cells"]
     console.print(

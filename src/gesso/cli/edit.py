@@ -1,4 +1,4 @@
-"""`gesso edit`."""
+"""Implements `gesso edit`."""
 
 import sys
 from collections.abc import Iterator
@@ -123,7 +123,7 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
 
 
 def changes(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Both texts in pieces, side by side: unequal where there is a change. Joined, they are the texts."""
+    """Cuts both texts into pieces, side by side: unequal where there is a change. Joined, they are the texts."""
     import difflib
 
     from gesso.control.edit import split_lines

@@ -1,4 +1,4 @@
-"""Files that commands read and write, to the byte."""
+"""Reads and writes the files of commands, to the byte."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from gesso.errors import GessoError, TextError
 
 
 def read_text(file: str) -> tuple[bytes, str]:
-    """What a file holds, and the same as text with its line ends as they are; `-` is standard input.
+    """Returns what a file holds, and the same as text with its line ends as they are; `-` is standard input.
 
     Raises:
         OSError: it cannot be read.
@@ -24,7 +24,7 @@ def read_text(file: str) -> tuple[bytes, str]:
 
 
 def write_atomically(path: Path, old: bytes, new: bytes) -> None:
-    """Put `new` in the place of a file that holds `old`, or leave it as it is; its mode is kept.
+    """Puts `new` in the place of a file that holds `old`, or leaves it as it is; its mode is kept.
 
     Raises:
         GessoError: the file holds something else by now.

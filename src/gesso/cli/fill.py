@@ -1,4 +1,4 @@
-"""`gesso fill`."""
+"""Implements `gesso fill`."""
 
 import sys
 from pathlib import Path

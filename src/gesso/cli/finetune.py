@@ -1,4 +1,4 @@
-"""`gesso finetune`."""
+"""Implements `gesso finetune`."""
 
 from pathlib import Path
 from typing import Annotated

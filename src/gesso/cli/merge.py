@@ -1,4 +1,4 @@
-"""`gesso merge`."""
+"""Implements `gesso merge`."""
 
 from pathlib import Path
 from typing import Annotated

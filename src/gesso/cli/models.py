@@ -1,4 +1,4 @@
-"""`gesso models`: what is here, what it is made of, and what it can do."""
+"""Implements `gesso models`: what is here, what it is made of, and what it can do."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`gesso train`."""
+"""Implements `gesso train`."""
 
 from pathlib import Path
 from typing import Annotated

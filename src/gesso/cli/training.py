@@ -1,4 +1,5 @@
-"""What `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one starts."""
+"""Runs what `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one
+starts."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ REASONS = {
 
 
 class ProgressWatcher(TrainingCallback):
-    """A progress bar on standard error, with held-out losses and samples above it."""
+    """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
         from rich.console import Console
@@ -67,7 +68,7 @@ class ProgressWatcher(TrainingCallback):
 
 
 class TensorBoardWatcher(ProgressWatcher):
-    """The same, and scalars and texts for TensorBoard beside the run."""
+    """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         from gesso.errors import OptionError
@@ -98,7 +99,7 @@ class TensorBoardWatcher(ProgressWatcher):
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
+    """Says whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -113,7 +114,7 @@ def run_training(
     plot: bool,
     tensorboard: bool,
 ) -> Outcome:
-    """Train with a progress bar, tell why the run ended, and draw its losses."""
+    """Trains with a progress bar, says why the run ended, and plots its losses."""
     import torch
 
     from gesso.errors import OptionError

@@ -1,4 +1,4 @@
-"""How likely a model finds each of some given answers.
+"""Scores given answers by how likely a model finds each.
 
 Two passes of the same weights are asked. The *denoising* pass sees one canvas of noise behind the prompt and says every
 position for itself: an answer's probability is the product over its tokens and the end-of-turn token. The *causal* pass

@@ -1,4 +1,4 @@
-"""Edits: change a part of a text as an instruction says, and nothing else.
+"""Edits a part of a text as an instruction says, and nothing else.
 
 The model is asked for the part alone, and its answer is put between what stood before and after: so nothing else can
 change. The canvas starts from the current text, of which `strength` says how much noise takes the place of: a small

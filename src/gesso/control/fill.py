@@ -1,4 +1,4 @@
-"""Fill the holes of a document. What stands around them comes back byte for byte.
+"""Fills the holes of a document. What stands around them comes back byte for byte.
 
 The answer is the document. In the canvas all but the hole is pinned, so nothing there depends on what the model thinks;
 the result is put together from the original texts and the holes. What is too far left for the canvas stands before it
@@ -43,8 +43,8 @@ OWN_SETTINGS = (
 
 
 def fill_settings() -> tuple[str, ...]:
-    """The options of `GenerationConfig` that a fill takes: these, and those of its sampler, schedule and stopping
-    rule."""
+    """Returns the options of `GenerationConfig` that a fill takes: these, and those of its sampler, schedule and
+    stopping rule."""
     return OWN_SETTINGS + tuple(name for registry in STRATEGIES.values() for name in registry.options())
 
 

@@ -1,4 +1,4 @@
-"""Documents with holes.
+"""Parses documents with holes.
 
     {{ }}             a hole
     {{city}}          with a hint of what belongs there

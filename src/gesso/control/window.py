@@ -1,4 +1,5 @@
-"""What a request about a hole sees: how wide the hole is, and how prompt and canvas are shared out around it."""
+"""Lays out what a request about a hole sees: how wide the hole is, and how prompt and canvas are shared out around
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

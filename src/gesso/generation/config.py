@@ -271,7 +271,7 @@ class GenerationConfig:
         self.__post_init__()
 
     def _choose(self, given: dict[str, Any]) -> None:
-        """Make the chosen strategies, with these of their options."""
+        """Makes the chosen strategies, with these of their options."""
         for role, registry in STRATEGIES.items():
             mine = registry.options()
             own = {name: value for name, value in given.items() if name in mine}

@@ -71,7 +71,7 @@ class _Bounded:
         return " and ".join(part for part in (low, high) if part)
 
     def _fits(self, name: str, value: float) -> None:
-        """Refuse what is outside; the lower bound of `minimum` is the caller's, who names the type with it."""
+        """Refuses what is outside; the lower bound of `minimum` is the caller's, who names the type with it."""
         low = self.above is None or value > self.above
         high = (self.maximum is None or value <= self.maximum) and (self.below is None or value < self.below)
         if not (low and high):

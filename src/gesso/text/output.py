@@ -1,4 +1,4 @@
-"""Tokens in, text out: token by token, with the answer, the reasoning and the tool calls kept apart.
+"""Turns tokens into text: token by token, with the answer, the reasoning and the tool calls kept apart.
 
 Nothing is shown that may still change: half of a character waits for its other bytes, text that may be the
 beginning of a stop string waits until it is known not to be, and a tool call waits for its end.
@@ -69,6 +69,7 @@ class StopStrings:
         return next((n for n in range(longest, 0, -1) if stop.startswith(self._held[-n:])), 0)
 
     def flush(self) -> str:
+        """Returns what is still held back."""
         out, self._held = self._held, ""
         return out
 

@@ -1,4 +1,5 @@
-"""Tool calls as Gemma writes them: `call:NAME{key:value,...}`, between two special tokens that `output` looks for.
+"""Parses tool calls as Gemma writes them: `call:NAME{key:value,...}`, between two special tokens that `output` looks
+for.
 
 A string stands between two quote tokens and may hold anything but that token; numbers, `true`, `false` and `null` are
 JSON's; lists are `[v,v]`. Keys are bare (no braces, brackets, commas, colons or double quotes in them) or quoted as

@@ -82,7 +82,7 @@ class FileData:
         config: FileDataConfig,
         held_out_files: Sequence[Path] = (),
     ) -> None:
-        """Read every line once.
+        """Reads every line once.
 
         Args:
             template: the model's chat template; without one, pairs are raw and chats are refused.
@@ -241,7 +241,7 @@ class _Scan:
         self._first_too_long: str | None = None
 
     def read(self, path: Path, held_out: Callable[[bytes], bool]) -> _File:
-        """Check every line of a file; `held_out` tells from a line's bytes on which side it is."""
+        """Checks every line of a file; `held_out` tells from a line's bytes on which side it is."""
         digest = hashlib.sha256()
         lines, offset = self._lines, 0
         with _open(path) as file:

@@ -1,4 +1,4 @@
-"""From a user's data and a checkpoint to a complete recipe."""
+"""Makes a complete recipe from a user's data and a checkpoint."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ SOURCE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to train, and on what of a step at a time."""
+    """Says how long to train, and on what of a step at a time."""
 
     method: Method = "lora"
     epochs: float = 3.0
@@ -64,7 +64,7 @@ def finetune_recipe(
     adapter: LoraConfig,
     held_out_files: Sequence[Path] = (),
 ) -> Recipe:
-    """Read the data once and lay out the run.
+    """Reads the data once and makes the recipe.
 
     Args:
         folder: the checkpoint to start from.

@@ -127,7 +127,7 @@ def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) 
 
 
 def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
-    """Call `function`; with `checkpointing` what it computes is not kept but computed again in the backward pass."""
+    """Calls `function`; with `checkpointing` what it computes is not kept but computed again in the backward pass."""
     if checkpointing and torch.is_grad_enabled():
         return checkpoint(function, *args, use_reentrant=False)
     return function(*args)

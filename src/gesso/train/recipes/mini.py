@@ -1,4 +1,4 @@
-"""`mini`, the bundled model: every part of the architecture at a size that trains on two CPU cores.
+"""Trains `mini`, the bundled model: every part of the architecture at a size that trains on two CPU cores.
 
 `mini` draws random weights; each further run goes on from the weights that the one before left in the package, and says
 only what it does otherwise.
@@ -36,7 +36,7 @@ VISION = {
 
 
 def mini() -> Recipe:
-    """Six skills from generators, 5.5 million parameters."""
+    """Trains six skills from generators, 5.5 million parameters."""
     tokenizer = Tokenizer(build_tokenizer())
     special = tokenizer.special
     model = ModelConfig(

@@ -1,4 +1,4 @@
-"""Which tasks `mini`'s runs draw, by canvas length: what each run was for stands under its stages."""
+"""Lists the tasks that `mini`'s runs draw, by canvas length: what each run was for stands under its stages."""
 
 from gesso.train.task_data import Stage
 

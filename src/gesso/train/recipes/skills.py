@@ -1,4 +1,5 @@
-"""`skills`: the next `mini`, which takes any word, name or number in many phrasings, and says what it cannot do."""
+"""Trains `skills`: the next `mini`, which takes any word, name or number in many phrasings, and says what it cannot
+do."""
 
 import dataclasses
 from functools import cache
@@ -54,7 +55,7 @@ def _tokenizer() -> Tokenizer:
 
 
 def skills() -> Recipe:
-    """Nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
+    """Trains nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
     tokenizer = _tokenizer()
     special = tokenizer.special
     model = ModelConfig(
@@ -98,7 +99,7 @@ def skills() -> Recipe:
 
 
 def skills_gpu() -> Recipe:
-    """`skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    """Trains `skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
     recipe = skills()
     # More of the whole width, which is what answers are written in where nobody asks for less.
     narrow = tuple(
@@ -123,7 +124,7 @@ def skills_gpu() -> Recipe:
 
 
 def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
-    """Conversations of the skills, through their tokenizer and mini's template."""
+    """Returns conversations of the skills, through their tokenizer and mini's template."""
     template = ChatTemplate(_chat_template(), TOKENS)
     return SkillData(
         mixtures, _tokenizer(), template, Respelling(load_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
