@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, HOLDERS, generation_options
+from gesso.generation.config import ANSWER, generation_options
+from gesso.generation.strategies import HOLDERS
 from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
 
 

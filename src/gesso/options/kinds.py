@@ -1,17 +1,17 @@
 """Defines the kinds of options: which values are valid, how they are checked and brought into their frozen form.
 
 A kind knows nothing of command lines or HTTP; those have one function each that reads kinds. `check` returns the value
-as the configuration holds it, and refuses what is impossible in words that name the option.
+as the configuration holds it, and refuses what is impossible in words that name the option. Kinds of sequences and
+mappings are in `gesso.options.compound_kinds`.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from operator import index
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 from gesso.errors import OptionError
-from gesso.options.frozen import FrozenDict, freeze
+
+T = TypeVar("T")
 
 
 class Kind(Protocol):
@@ -42,10 +42,11 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     raise OptionError(f"{name} must be {rule}, got {value!r}", option=name)
 
 
-class _Plain:
-    """A kind without parameters: all of one class are equal."""
+class Plain:
+    """Is a kind without parameters: all of one class are equal."""
 
     __slots__ = ()
+    bounds = ""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -79,10 +80,10 @@ class _Bounded:
             refuse(name, beyond.bounds, value)
 
 
-@dataclass(frozen=True, slots=True)
 class Integer(_Bounded):
     """Takes a whole number."""
 
+    __slots__ = ()
     label = "integer"
 
     def check(self, name: str, value: Any) -> int:
@@ -93,10 +94,10 @@ class Integer(_Bounded):
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Number(_Bounded):
     """Takes a finite number."""
 
+    __slots__ = ()
     label = "number"
 
     def check(self, name: str, value: Any) -> float:
@@ -109,28 +110,30 @@ class Number(_Bounded):
         return value  # type: ignore[no-any-return]
 
 
-class Switch(_Plain):
+class _Instance(Plain, Generic[T]):
+    """Takes every value of one Python type."""
+
+    __slots__ = ()
+    accepted: ClassVar[type[Any]]
+    label: ClassVar[str]
+    rule: ClassVar[str]
+
+    def check(self, name: str, value: Any) -> T:
+        if not isinstance(value, self.accepted):
+            refuse(name, self.rule, value)
+        return value  # type: ignore[no-any-return]
+
+
+class Switch(_Instance[bool]):
     """Takes true or false."""
 
-    label = "true or false"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> bool:
-        if not isinstance(value, bool):
-            refuse(name, "true or false", value)
-        return value
+    accepted, label, rule = bool, "true or false", "true or false"
 
 
-class Text(_Plain):
+class Text(_Instance[str]):
     """Takes a string."""
 
-    label = "text"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> str:
-        if not isinstance(value, str):
-            refuse(name, "a string", value)
-        return value
+    accepted, label, rule = str, "text", "a string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,161 +180,6 @@ class IntegerOrWord:
         return Integer(self.minimum, maximum=self.maximum).check(name, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Takes strings, none of them empty."""
-
-    may_be_empty: bool = False
-    label = "list of texts"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> tuple[str, ...]:
-        texts = _parts(value)
-        good = texts is not None and all(isinstance(text, str) and text for text in texts)
-        if not good or not (texts or self.may_be_empty):
-            refuse(name, "a sequence of strings that are not empty", value)
-        return texts or ()
-
-
-@dataclass(frozen=True, slots=True)
-class TokenIds:
-    """Takes token ids."""
-
-    may_be_empty: bool = False
-    label = "list of token ids"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> tuple[int, ...]:
-        if not self.may_be_empty and _parts(value) == ():
-            refuse(name, "a list of token ids, not empty", value)
-        return _token_ids(name, value)
-
-
-class PinnedTokens(_Plain):
-    """Takes token ids by position, None where a position is free."""
-
-    label = "list of token ids and None"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> tuple[int | None, ...]:
-        parts = _parts(value)
-        if parts == ():
-            refuse(name, "a list of token ids and None, not empty", value)
-        if parts is None:
-            refuse(name, "a sequence of token ids", value)
-        ids = iter(_token_ids(name, [part for part in parts if part is not None]))
-        return tuple(None if part is None else next(ids) for part in parts)
-
-
-class TokenSequences(_Plain):
-    """Takes lists of token ids."""
-
-    label = "list of lists of token ids"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> tuple[tuple[int, ...], ...]:
-        sequences = _parts(value)
-        if sequences is None or any(_parts(sequence) == () for sequence in sequences):
-            refuse(name, "a list of lists of token ids, none of them empty", value)
-        return tuple(_token_ids(name, sequence) for sequence in sequences)
-
-
-@dataclass(frozen=True, slots=True)
-class BiasMap:
-    """Takes numbers by token id."""
-
-    largest: float
-    label = "mapping of token ids to numbers"
-
-    @property
-    def bounds(self) -> str:
-        return f"numbers of at most {self.largest:g} in size"
-
-    def check(self, name: str, value: Any) -> FrozenDict:
-        if not isinstance(value, Mapping) or not all(_is_bias(*item) for item in value.items()):
-            refuse(name, "a mapping of token ids to finite numbers", value)
-        for token, bias in value.items():
-            if abs(bias) > self.largest:
-                message = f"{name} of token {token} must be at most {self.largest:g} in size, got {bias}"
-                raise OptionError(message, option=name)
-        return FrozenDict(value)
-
-
-class JsonSchema(_Plain):
-    """Takes a JSON schema."""
-
-    label = "JSON schema"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> FrozenDict | bool:
-        if value is False:
-            raise OptionError(f"{name} false allows nothing", option=name)
-        if not isinstance(value, Mapping | bool):
-            refuse(name, "a schema (a mapping)", value)
-        return _frozen(name, value)  # type: ignore[no-any-return]
-
-
-class Mappings(_Plain):
-    """Takes a list of JSON objects."""
-
-    label = "list of mappings"
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> tuple[FrozenDict, ...]:
-        parts = _parts(value)
-        if parts is None or not all(isinstance(part, Mapping) for part in parts):
-            refuse(name, "a list of mappings", value)
-        return tuple(_frozen(name, part) for part in parts)
-
-
-@dataclass(frozen=True, slots=True)
-class WordOrMapping:
-    """Takes a word, or a JSON object. Whoever reads them checks what they mean."""
-
-    words: tuple[str, ...]
-    what: str
-    """What the object is."""
-
-    @property
-    def label(self) -> str:
-        return f"{', '.join(self.words)} or {self.what}"
-
-    bounds = ""
-
-    def check(self, name: str, value: Any) -> Any:
-        if not isinstance(value, Mapping) and value not in self.words:
-            refuse(name, f"{', '.join(self.words)} or {self.what}", value)
-        return _frozen(name, value)
-
-
-def _frozen(name: str, value: Any) -> Any:
-    try:
-        return freeze(value)
-    except RecursionError:
-        raise OptionError(f"{name} is nested too deeply", option=name) from None
-
-
 def _power(value: float) -> str:
     exponent = int(value).bit_length() - 1
     return f"2**{exponent}" if value == 2**exponent and exponent > 16 else f"{value}"
-
-
-def _is_bias(token: object, bias: object) -> bool:
-    token_id = isinstance(token, int) and not isinstance(token, bool) and token >= 0
-    return token_id and isinstance(bias, int | float) and not isinstance(bias, bool) and isfinite(bias)
-
-
-def _parts(value: object) -> tuple[Any, ...] | None:
-    """The elements of a sequence; None where it is none, a string included."""
-    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) else None
-
-
-def _token_ids(name: str, value: object) -> tuple[int, ...]:
-    parts = _parts(value)
-    try:
-        ids = tuple(-1 if isinstance(part, bool) else index(part) for part in parts or ())
-    except TypeError:
-        ids = (-1,)
-    if parts is None or min(ids, default=0) < 0:
-        refuse(name, "a sequence of token ids", value)
-    return ids
