@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from gesso.engine.engine import Engine
-from gesso.models.adapters import load_adapter, merge
+from gesso.models.adapter_files import load_adapter
+from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults

@@ -14,17 +14,8 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
-from gesso.models.adapters import (
-    CONFIG,
-    WEIGHTS,
-    adapted,
-    adapter_parameters,
-    attach,
-    load_adapter,
-    merge,
-    save_adapter,
-    targets,
-)
+from gesso.models.adapter_files import CONFIG, WEIGHTS, load_adapter, save_adapter
+from gesso.models.adapters import adapted, adapter_parameters, attach, merge, targets
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder

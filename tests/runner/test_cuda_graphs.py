@@ -21,7 +21,8 @@ from gesso.engine.canvases import Canvases
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
-from gesso.models.adapters import attach, save_adapter
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import experts as experts_module

@@ -23,7 +23,7 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 from gesso.train.config import Data
-from gesso.train.data_lines import FileDataConfig
+from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
 
 MINI = resolve("mini")

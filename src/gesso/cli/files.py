@@ -1,9 +1,7 @@
 """Reads and writes the files of commands, to the byte."""
 
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from gesso.errors import GessoError, TextError
@@ -29,6 +27,9 @@ def write_atomically(path: Path, old: bytes, new: bytes) -> None:
     Raises:
         GessoError: the file holds something else by now.
     """
+    import shutil
+    import tempfile
+
     # A link stays a link: what it leads to is written.
     target = path.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -86,7 +86,7 @@ def finetune(
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
     from gesso.train.config import TrainConfig
-    from gesso.train.data_lines import FileDataConfig
+    from gesso.train.data_encoder import FileDataConfig
     from gesso.train.finetune import Plan, finetune_recipe
 
     shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]

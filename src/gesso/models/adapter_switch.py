@@ -6,7 +6,8 @@ from pathlib import Path
 from torch import nn
 
 from gesso.errors import OptionError
-from gesso.models.adapters import adapted, load_adapter
+from gesso.models.adapter_files import load_adapter
+from gesso.models.adapters import adapted
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts, LoraLinear
 

@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, TrainingError
 from gesso.json_files import read_json
-from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
-from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
-from gesso.models.adapters import load_adapter_weights, read_adapter_config, save_adapter
+from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
+from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
+from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.saving import save_folder, write_safetensors

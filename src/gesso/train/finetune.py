@@ -13,7 +13,7 @@ from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CopiedText, Recipe, TrainConfig
-from gesso.train.data_lines import FileDataConfig
+from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
 
 Method = Literal["full", "lora", "qlora"]
