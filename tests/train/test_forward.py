@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.nn import vocabulary
+from gesso.nn import cross_entropy
 from gesso.train import forward
 from gesso.train.batch import Batch, Conversation, make_batch
 
@@ -316,7 +316,7 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     model, batch = trainable(shape), batch_of(shape)
     whole = gradients(model, batch)
     monkeypatch.setattr(forward, "LOGIT_BYTES", 4 * shape.vocab * 7)
-    monkeypatch.setitem(vocabulary.TRAINING_BYTES, "cpu", 4 * shape.vocab * 7)
+    monkeypatch.setitem(cross_entropy.TRAINING_BYTES, "cpu", 4 * shape.vocab * 7)
     chunked = gradients(model, batch)
     assert chunked[:2] == pytest.approx(whole[:2], rel=1e-5)
     for one, other in zip(whole[2], chunked[2], strict=True):

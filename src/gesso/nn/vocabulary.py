@@ -11,13 +11,13 @@ tokens or for the `rows_between` two.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.kernels import SoftmaxPass, usable
+from gesso.nn.cross_entropy import SoftcappedCrossEntropy
 from gesso.nn.elementwise import sigmoid_
 from gesso.nn.linear import linear
 from gesso.nn.row_alignment import align_rows
@@ -29,9 +29,6 @@ GPU_CHUNK = 1 << 16
 ROWS = 256
 """Positions of one pass. Chunks do not depend on how many positions there are, so that a position's numbers do
 not depend on its neighbours."""
-TRAINING_BYTES = {"cpu": 16 * 2**20}
-"""fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
-GPU_TRAINING_BYTES = 256 * 2**20
 BLOCK = 64
 """Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
 such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
@@ -124,7 +121,7 @@ class Vocabulary(nn.Module):
         Gradients are made in the same pass and kept in place of the logits, so that neither the logits of all rows
         nor a second scoring of them is needed (as in arXiv 2410.10989).
         """
-        loss: Tensor = _CrossEntropy.apply(hidden_ND, self.weight, targets_N, self.softcap)  # type: ignore[no-untyped-call]
+        loss: Tensor = SoftcappedCrossEntropy.apply(hidden_ND, self.weight, targets_N, self.softcap)  # type: ignore[no-untyped-call]
         return loss
 
     def cap_(self, scores: Tensor) -> Tensor:
@@ -270,44 +267,3 @@ def pick_token(
     inner = p.cumsum(dim=-1)
     place = torch.minimum((inner <= share_N1 * inner[:, -1:]).sum(dim=-1), last)
     return tokens_NB.gather(1, place[:, None])[:, 0]
-
-
-class _CrossEntropy(torch.autograd.Function):
-    """Computes soft-capped linear scores and their cross-entropy, loss and gradients in one pass over chunks of
-    rows."""
-
-    @staticmethod
-    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float) -> Tensor:
-        kind = hidden_ND.device.type
-        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
-        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * weight_VD.shape[0]))
-        wants_hidden, wants_weight = ctx.needs_input_grad[:2]
-        with torch.autocast(kind, enabled=False):
-            weight, share = weight_VD.to(half), 1 / max(1, len(hidden_ND))
-            total = torch.zeros((), device=hidden_ND.device)
-            grad_hidden = torch.empty_like(hidden_ND, dtype=torch.float32) if wants_hidden else None
-            grad_weight = torch.zeros_like(weight_VD, dtype=torch.float32) if wants_weight else None
-            for begin in range(0, len(hidden_ND), rows):
-                chunk = slice(begin, begin + rows)
-                hidden, targets = hidden_ND[chunk].to(half), targets_N[chunk, None]
-                bent = (hidden @ weight.T).float().mul_(2 / softcap).sigmoid_().mul_(2).sub_(1)  # tanh, see `cap_`
-                scores = bent * softcap
-                normaliser = scores.logsumexp(dim=-1, keepdim=True)
-                total += (normaliser - scores.gather(1, targets)).sum()
-                if not (wants_hidden or wants_weight):
-                    continue
-                # d loss / d score is probability - target; the cap's slope is 1 - tanh^2.
-                grad = scores.sub_(normaliser).exp_()
-                grad.scatter_add_(1, targets, grad.new_full(targets.shape, -1.0))
-                grad = grad.mul_(bent.square_().neg_().add_(1.0)).mul_(share).to(half)
-                if grad_hidden is not None:
-                    grad_hidden[chunk] = grad @ weight
-                if grad_weight is not None:
-                    grad_weight += grad.T @ hidden
-        ctx.save_for_backward(grad_hidden, grad_weight)
-        return total * share
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        hidden, weight = (None if grad is None else grad * grads[0] for grad in ctx.saved_tensors)
-        return hidden, weight, None, None

@@ -121,6 +121,7 @@ class WordOrMapping:
     words: tuple[str, ...]
     what: str
     """What the object is."""
+    bounds = ""
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.nn import vocabulary
+from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
@@ -129,8 +129,7 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
     config, device = model.config, work.device_type
     scored = max(work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
-    limit = vocabulary.TRAINING_BYTES.get(device, vocabulary.GPU_TRAINING_BYTES) // (4 * config.vocab_size)
-    training = LOGIT_COPIES * min(scored, max(1, limit))
+    training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
     first = 2 * min(scored, max(1, forward.LOGIT_BYTES // (4 * config.vocab_size)))
     return 4 * config.vocab_size * max(training, first)

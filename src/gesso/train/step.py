@@ -107,3 +107,21 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         source_probability=config.source_probability,
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
     )
+
+
+def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[tuple[Batch, float, float]]:
+    """Returns this process's micro-batches, each with its share of the batch's canvas and target tokens.
+
+    Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
+
+    Args:
+        size: examples of a micro-batch; None takes all of the process's at once.
+    """
+    canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
+    parts = batch.split(group.size)
+    rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
+    mine = parts[group.rank] if group.rank < len(parts) else None
+    split = mine.split(rounds) if mine is not None else []
+    shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
+    idle = split[0] if split else parts[0]
+    return shares + [(idle, 0.0, 0.0)] * (rounds - len(shares))

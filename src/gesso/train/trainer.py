@@ -20,7 +20,7 @@ from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.ahead import batches
-from gesso.train.batch import Batch, make_batch
+from gesso.train.batch import Batch
 from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
@@ -32,7 +32,8 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, reshard, shard
+from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
+from gesso.train.held_out import held_out_losses
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
 from gesso.train.records import (
     METRICS,
@@ -45,7 +46,7 @@ from gesso.train.records import (
     TrainingCallback,
     forget_after,
 )
-from gesso.train.step import LossModule, learning_rate, start_model
+from gesso.train.step import LossModule, learning_rate, micro_batches, start_model
 
 
 def train(
@@ -196,8 +197,8 @@ class _Run:
     def _backward(self, batch: Batch) -> Tensor:
         """Computes the gradients of the batch's mean losses, and returns the two means."""
         weight = self.recipe.train.encoder_loss_weight
-        shares, sums = self._shares(batch), torch.zeros(2)
-        for part, canvas_share, target_share in shares:
+        sums = torch.zeros(2)
+        for part, canvas_share, target_share in micro_batches(batch, self.group, self.recipe.train.micro_batch_size):
             denoiser, encoder = self.losses(part.to(self.group.device))
             denoiser, encoder = denoiser * canvas_share, encoder * target_share
             # FSDP averages gradients over the processes where the loss is a sum.
@@ -205,56 +206,9 @@ class _Run:
             sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
         return self.group.all_reduce_sum(sums).cpu()
 
-    def _shares(self, batch: Batch) -> list[tuple[Batch, float, float]]:
-        """Returns this process's micro-batches, each with its share of the batch's canvas and target tokens.
-
-        Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
-        """
-        canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
-        parts = batch.split(self.group.size)
-        size = self.recipe.train.micro_batch_size
-        rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
-        mine = parts[self.group.rank] if self.group.rank < len(parts) else None
-        split = mine.split(rounds) if mine is not None else []
-        shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
-        idle = split[0] if split else parts[0]
-        return shares + [(idle, 0.0, 0.0)] * (rounds - len(shares))
-
-    @torch.no_grad()
     def _evaluate(self) -> bool:
         """Computes the held-out loss; returns whether it is the best so far."""
-        config = self.recipe.train
-        conversations = self.recipe.data.evaluation(config.evaluation_examples)
-        if not conversations:
-            raise OptionError(
-                "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"
-            )
-        generator = torch.Generator().manual_seed(config.seed)
-        totals = torch.zeros(2)
-        canvas_tokens = target_tokens = 0
-        self.losses.eval()
-        for begin in range(0, len(conversations), config.batch_size):
-            rows = conversations[begin : begin + config.batch_size]
-            batch = make_batch(
-                rows,
-                canvas_length=self.recipe.model.canvas_length,
-                vocab_size=self.recipe.model.vocab_size,
-                eos_token_id=self.recipe.model.eos_token_id,
-                self_conditioning_probability=config.self_conditioning_probability,
-                generator=generator,
-                prompt_loss=config.prompt_loss,
-                encoder_loss=config.encoder_loss_weight > 0,
-            )
-            for part, canvas_share, target_share in self._shares(batch):
-                denoiser, encoder = self.losses(part.to(self.group.device))
-                sums = denoiser * canvas_share * batch.canvas_tokens, encoder * target_share * batch.target_tokens
-                totals += torch.stack(sums).float().cpu()
-            canvas_tokens += batch.canvas_tokens
-            target_tokens += batch.target_tokens
-        self.losses.train()
-        reshard(self.losses)
-        denoiser_sum, encoder_sum = self.group.all_reduce_sum(totals).tolist()
-        denoiser_loss, encoder_loss = denoiser_sum / canvas_tokens, encoder_sum / max(1, target_tokens)
+        denoiser_loss, encoder_loss = held_out_losses(self.recipe, self.losses, self.group)
         best = self.progress.best_loss
         improved = best is None or denoiser_loss < best
         record = EvaluationRecord(self.progress.step, round(denoiser_loss, 5), round(encoder_loss, 5), improved)

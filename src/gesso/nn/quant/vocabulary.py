@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from gesso.kernels import SoftmaxPass
+from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
 from gesso.nn.quant.base import Format, matmul, restore
-from gesso.nn.vocabulary import GPU_TRAINING_BYTES, TRAINING_BYTES, Vocabulary, chunk_of
+from gesso.nn.vocabulary import Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -109,7 +110,7 @@ class _CrossEntropy(torch.autograd.Function):
         device, softcap = hidden_ND.device, vocabulary.softcap
         kind = device.type
         half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
-        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * vocabulary.chunk(device)))
+        rows = rows_at_a_time(kind, vocabulary.chunk(device))
         with torch.autocast(kind, enabled=False):
             share = 1 / max(1, len(hidden_ND))
             total = torch.zeros((), device=device)
