@@ -175,8 +175,8 @@ def _run(model: DiffusionGemma, one: _Pass, cache: KVCache, *, ends: bool) -> No
             return
         hidden = torch.stack([part[-1] for part in hidden.split(counts)])
     else:
-        soft = torch.zeros(count, model.config.hidden_size, dtype=model.dtype, device=META)
-        hidden = model.denoise_flat(tokens, counts, cache, soft)
+        self_conditioning = torch.zeros(count, model.config.hidden_size, dtype=model.dtype, device=META)
+        hidden = model.denoise_flat(tokens, counts, cache, self_conditioning)
     model.vocabulary.predict(hidden, torch.ones(len(hidden), device=META), torch.zeros(len(hidden), device=META))
 
 

@@ -188,8 +188,8 @@ def _print_diff(result: "EditResult") -> None:
     console = Console(highlight=False)
     if result.changed:
         console.print(_drawn(split_lines(result.diff)), soft_wrap=True)
-    told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
-    console.print(flow(told if result.changed else ["nothing changes", *told], console.width), style="dim")
+    facts = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
+    console.print(flow(facts if result.changed else ["nothing changes", *facts], console.width), style="dim")
 
 
 def _drawn(lines: list[str]) -> "Text":

@@ -26,8 +26,8 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
     try:
         if as_json:
             kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
-            told = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
-            print_json({"error": told})
+            facts = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
+            print_json({"error": facts})
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:

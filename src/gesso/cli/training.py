@@ -27,7 +27,7 @@ REASONS = {
 }
 
 
-class ProgressWatcher(TrainingCallback):
+class ProgressCallback(TrainingCallback):
     """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -67,7 +67,7 @@ class ProgressWatcher(TrainingCallback):
         self.console.print(f"warning: {message}", markup=False, style="yellow")
 
 
-class TensorBoardWatcher(ProgressWatcher):
+class TensorBoardCallback(ProgressCallback):
     """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
@@ -133,7 +133,7 @@ def run_training(
         stack.enter_context(first_interrupt(interrupted.set))
         if not is_main_process():
             return train(recipe, folder, device=device, **limits)
-        callback = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
+        callback = TensorBoardCallback(stack, folder) if tensorboard else ProgressCallback(stack)
         outcome = train(recipe, folder, device=device, callback=callback, **limits)
     callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
     if plot:

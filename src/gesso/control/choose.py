@@ -55,8 +55,8 @@ class ChooseResult:
         """The answers, the likeliest first, for a notebook."""
         ranked = sorted(self.choices, key=lambda choice: -choice.causal_logprob)
         rows = [(choice.text, f"{choice.denoising:.1%}", f"{choice.causal:.1%}") for choice in ranked]
-        told = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
-        return html.block([html.table(("answer", "denoising", "causal"), rows), told])
+        facts = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
+        return html.block([html.table(("answer", "denoising", "causal"), rows), facts])
 
 
 def choose(

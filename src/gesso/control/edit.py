@@ -76,8 +76,8 @@ class EditResult:
     def _repr_html_(self) -> str:
         """The diff and how it was made, for a notebook."""
         lines = [(line, _STYLES.get(line[:1], "")) for line in split_lines(self.diff)]
-        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
-        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(told)]
+        facts = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
+        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(facts)]
         return html.block(parts if self.left_out is None else [html.warning(self.left_out), *parts])
 
 

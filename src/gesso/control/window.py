@@ -53,8 +53,8 @@ class Windows:
         self.truncated = False
         """Whether some text was left out."""
 
-    def around(self, before: Sequence[int], after: Tokens, widest: int, canvases: int = 1) -> Window:
-        """Makes the window of a hole of up to `widest` tokens.
+    def around(self, before: Sequence[int], after: Tokens, max_width: int, canvases: int = 1) -> Window:
+        """Makes the window of a hole of up to `max_width` tokens.
 
         Of the room that the hole leaves in its canvas, a quarter is for the text before it, which can stand in the
         prompt as well; the rest is for the text after it, and what is left then for the text before it again.
@@ -65,7 +65,7 @@ class Windows:
         Raises:
             OptionError: the user's message is too long.
         """
-        room = self.canvas - widest
+        room = self.canvas - max_width
         scored = min(len(after), room - min(len(before), room // 4))
         near = min(len(before), room - scored)
         space = self.limit - canvases * self.canvas
@@ -92,9 +92,9 @@ class Windows:
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""
         engine, shape = self._engine, self._engine.config
-        told = far[: space // 4]
-        self.truncated |= len(told) + 1 < len(far)
-        if text := self._write([token for token in told if token != engine.end_of_turn]).strip():
+        quoted = far[: space // 4]
+        self.truncated |= len(quoted) + 1 < len(far)
+        if text := self._write([token for token in quoted if token != engine.end_of_turn]).strip():
             message += f"\n\nLater the text goes on:\n\n{text}"
         return prompt_ids(
             message,

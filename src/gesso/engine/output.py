@@ -162,7 +162,7 @@ class OutputAssembler:
             mode="ar" if self._config.mode == "ar" else "canvas",
             decision=decision,
             probe_logprobs=probe.logprobs if probe else (),
-            reasoning_tokens=self._parser.thought_tokens,
+            reasoning_tokens=self._parser.reasoning_tokens,
             verify_rounds=verifier.reported_rounds,
             disputed_tokens=verifier.rejected_tokens,
         )

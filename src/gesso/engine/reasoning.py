@@ -25,7 +25,7 @@ def within_budget(
     budget = config.thinking_budget
     if budget is None:
         return block
-    thinking, spent = parser.thinking, parser.thought_tokens
+    thinking, spent = parser.thinking, parser.reasoning_tokens
     for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
         if token in config.eos_token_ids or token == special[CHANNEL_END]:
             thinking = False

@@ -192,12 +192,12 @@ def answer_positions(config: GenerationConfig, canvas_length: int) -> int:
 def _most_positions(config: GenerationConfig, canvas_length: int) -> int:
     """Returns the positions that the last canvas of an answer reaches at most, where the context does not end before.
 
-    A thought that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
+    Reasoning that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
     the last one may begin anywhere before the last token that may be written.
     """
-    widest = 1
+    max_width = 1
     if config.thinking_budget is not None:
-        widest = canvas_length
+        max_width = canvas_length
     elif config.canvas_width != "full":
-        widest = min(canvas_length, NARROWEST)
-    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + widest)
+        max_width = min(canvas_length, NARROWEST)
+    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + max_width)

@@ -57,7 +57,7 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
             )
     if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
         raise OptionError(
-            "thinking_budget: this checkpoint has no tokens that open and close a thought", option="thinking_budget"
+            "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
         )
 
 

@@ -161,7 +161,7 @@ class Verifier:
         end = next((place for place, token in enumerate(block) if token in self._ends), len(block))
         free_C = torch.zeros(canvas.width, dtype=torch.bool)
         for place, found in enumerate(self.candidate.logprobs[: min(end + 1, left)]):
-            # The token that closes a thought when its budget is used up is nobody's choice.
+            # The token that closes reasoning when its budget is used up is nobody's choice.
             free_C[place] = block[place] == argmax[place] and found.top[0][2] - found.logprob > self._threshold
         fixed_C = torch.zeros_like(free_C) if own is None else own.held_C
         free_C &= ~fixed_C

@@ -146,7 +146,7 @@ class GenerationConfig:
     )
     thinking_budget: int | None = option(
         None,
-        "Most tokens of thoughts; the thought is closed then.",
+        "Most tokens of reasoning, which is closed then.",
         unit="tokens",
         minimum=0,
         unset="it ends by itself",

@@ -203,8 +203,8 @@ class DiffusionGemma(nn.Module):
         """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""
         canvas_BC = self._check(canvas_BC, cache)
         batch, width = canvas_BC.shape
-        soft = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
-        return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, soft).view(batch, width, -1)
+        self_conditioning = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
+        return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, self_conditioning).view(batch, width, -1)
 
     def denoise(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
         """Returns logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.

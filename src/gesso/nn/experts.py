@@ -3,7 +3,7 @@
 Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
 results are put back in token order: no loop over empty experts and no scatter.
 
-Where one kernel serves all experts (on CUDA; PyTorch's for whole weights in bfloat16, ours for packed ones), the slices
+Where one kernel serves all experts (on CUDA; PyTorch's for plain weights in bfloat16, ours for packed ones), the slices
 are multiplied in one call.
 How many tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """

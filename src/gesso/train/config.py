@@ -70,7 +70,7 @@ class CopiedText:
 class CanvasWidth:
     """Gives a share of the steps narrower canvases than the model's.
 
-    A short answer on a wide canvas is mostly end-of-sequence filling; narrow canvases teach the same for a
+    A short answer on a wide canvas is mostly pad fill; narrow canvases teach the same for a
     fraction of the work, and teach the model to be used with them.
     """
 
@@ -130,10 +130,10 @@ class TrainConfig:
     """The newest so many, and the one of the best held-out loss."""
     log_every: int = 10
     evaluate_every: int = 0
-    """Steps between looks at the held-out loss; 0 never looks."""
+    """Steps between evaluations of the held-out loss; 0 never looks."""
     evaluation_examples: int = 256
     patience: int = 0
-    """End after so many looks in a row without a better held-out loss; 0 never ends early."""
+    """End after so many evaluations in a row without a better held-out loss; 0 never ends early."""
     sample_every: int = 0
     """Steps between answers to `sample_prompts`; 0 never answers."""
     sample_prompts: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class TrainConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.patience and not self.evaluate_every:
-            raise ConfigError("patience needs evaluate_every: it counts looks at the held-out loss")
+            raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
         if self.sample_every and not self.sample_prompts:
             raise ConfigError("sample_every needs sample_prompts")
 

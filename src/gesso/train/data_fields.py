@@ -20,13 +20,13 @@ MESSAGE_KEYS = {
 """What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
 ASSISTANT = ("assistant", "model")
 
-OPEN_THOUGHT = f"{CHANNEL}thought\n"
-CLOSE_THOUGHT = f"\n{CHANNEL_END}"
-EMPTY_THOUGHT = f"{OPEN_THOUGHT}{CHANNEL_END}"
-GENERATION_ONLY = ("", EMPTY_THOUGHT, OPEN_THOUGHT)
+OPEN_REASONING = f"{CHANNEL}thought\n"
+CLOSE_REASONING = f"\n{CHANNEL_END}"
+EMPTY_REASONING = f"{OPEN_REASONING}{CHANNEL_END}"
+GENERATION_ONLY = ("", EMPTY_REASONING, OPEN_REASONING)
 """Ends of a generation prompt that a template does not write again when the turn has become history."""
-LEADING_THOUGHT = re.compile(
-    rf"\s*{re.escape(OPEN_THOUGHT)}(?P<thought>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
+LEADING_REASONING = re.compile(
+    rf"\s*{re.escape(OPEN_REASONING)}(?P<reasoning>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
 )
 ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
 
@@ -129,22 +129,22 @@ def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
     if message.get("weight", 1) not in (0, 1):
         raise DataError(f"weight must be 0 or 1, got {message['weight']!r}")
     content = _content(message) if "content" in message or not calls else ""
-    thoughts = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
+    reasoning = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
     if thinking == "strip":
-        content, thoughts = ANY_CHANNEL.sub("", content), []
-    elif leading := LEADING_THOUGHT.fullmatch(content):
+        content, reasoning = ANY_CHANNEL.sub("", content), []
+    elif leading := LEADING_REASONING.fullmatch(content):
         content = leading["rest"]
-        thoughts.append(leading["thought"])
+        reasoning.append(leading["reasoning"])
     if CHANNEL in content or CHANNEL_END in content:
-        raise DataError(f"a thought must be whole, {OPEN_THOUGHT!r} to {CHANNEL_END!r}, and stand before the content")
-    thoughts = [thought.strip("\n") for thought in thoughts if thought.strip()]
-    if len(thoughts) > 1:
-        raise DataError("its thoughts are given twice: reasoning, reasoning_content and the content exclude each other")
+        raise DataError(f"reasoning must be whole, {OPEN_REASONING!r} to {CHANNEL_END!r}, and stand before the content")
+    reasoning = [text.strip("\n") for text in reasoning if text.strip()]
+    if len(reasoning) > 1:
+        raise DataError("its reasoning is given twice: reasoning, reasoning_content and the content exclude each other")
     if not content.strip() and not calls:
         raise DataError("the assistant's content is empty")
     read = {"role": "assistant", "content": content, "weight": message.get("weight", 1)}
-    if thoughts:
-        read["reasoning"] = thoughts[0]
+    if reasoning:
+        read["reasoning"] = reasoning[0]
     if calls:
         read["tool_calls"] = [_tool_call(call) for call in calls]
     return read

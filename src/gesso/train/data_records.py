@@ -9,7 +9,7 @@ from gesso.errors import DataError, OptionError, TextError
 from gesso.text.chat_template import ChatTemplate, Message
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder
-from gesso.train.data_fields import CLOSE_THOUGHT, EMPTY_THOUGHT, GENERATION_ONLY, OPEN_THOUGHT
+from gesso.train.data_fields import CLOSE_REASONING, EMPTY_REASONING, GENERATION_ONLY, OPEN_REASONING
 
 
 class Record(Protocol):
@@ -99,7 +99,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Holds messages in the form the chat template takes; thoughts are in `reasoning`, and nowhere else."""
+    """Holds messages in the form the chat template takes; reasoning is in `reasoning`, and nowhere else."""
 
     encoder: DataEncoder
     template: ChatTemplate
@@ -112,7 +112,7 @@ class Chat:
         """Returns prompt and answer of message `part`.
 
         The prompt is the one the engine renders. The answer is what the template writes after it once the message is
-        there, up to the token that ends it. A generation prompt may close or open a thought, which history does not
+        there, up to the token that ends it. A generation prompt may close or open reasoning, which history does not
         show: then the two are compared without it.
         """
         try:
@@ -123,10 +123,10 @@ class Chat:
 
     def _texts(self, part: int) -> tuple[str, str]:
         before, message = self.messages[:part], self.messages[part]
-        thought = message.get("reasoning", "")
+        reasoning = message.get("reasoning", "")
         bare = {name: value for name, value in message.items() if name != "reasoning"}
-        prompt = self._render(before, thought, add_generation_prompt=True)
-        shown = self._render([*before, bare], thought)
+        prompt = self._render(before, reasoning, add_generation_prompt=True)
+        shown = self._render([*before, bare], reasoning)
         common = next(
             (prompt.removesuffix(end) for end in GENERATION_ONLY if shown.startswith(prompt.removesuffix(end))), None
         )
@@ -135,14 +135,14 @@ class Chat:
         body, end = self._split(shown[len(common) :])
         if part + 1 < len(self.messages) and self.messages[part + 1]["role"] == "tool":
             # A result goes on in the turn of its call: the call ends with what the result begins with.
-            followed = self._render([*before, bare, self.messages[part + 1]], thought)
+            followed = self._render([*before, bare, self.messages[part + 1]], reasoning)
             begun = self.encoder.stop.match(followed, len(common + body))
             end = begun[0] if begun and followed.startswith(common + body) else end
-        return prompt, self._opening(thought, prompt) + body + end
+        return prompt, self._opening(reasoning, prompt) + body + end
 
-    def _render(self, messages: Sequence[Message], thought: str, add_generation_prompt: bool = False) -> str:
+    def _render(self, messages: Sequence[Message], reasoning: str, add_generation_prompt: bool = False) -> str:
         return self.template.render(
-            messages, thinking=bool(thought), tools=self.tools, add_generation_prompt=add_generation_prompt
+            messages, thinking=bool(reasoning), tools=self.tools, add_generation_prompt=add_generation_prompt
         )
 
     def _split(self, written: str) -> tuple[str, str]:
@@ -156,15 +156,15 @@ class Chat:
             raise DataError("the chat template writes nothing of it")
         return written[: stop.start()], stop[0]
 
-    def _opening(self, thought: str, prompt: str) -> str:
+    def _opening(self, reasoning: str, prompt: str) -> str:
         """Returns what an answer has before its content: the part of its reasoning that the prompt does not hold."""
-        opened = prompt.endswith(OPEN_THOUGHT)
-        if not thought and opened:
-            raise DataError("the chat template asks for a thought that it does not have")
-        if not thought:
+        opened = prompt.endswith(OPEN_REASONING)
+        if not reasoning and opened:
+            raise DataError("the chat template asks for reasoning that it does not have")
+        if not reasoning:
             return ""
-        if prompt.endswith(EMPTY_THOUGHT):
-            raise DataError("the chat template leaves no room for its thought; strip the thoughts")
-        if stop := self.encoder.stop.search(thought):
-            raise DataError(f"its thought goes on after {stop[0]}, which ends an answer")
-        return f"{'' if opened else OPEN_THOUGHT}{thought}{CLOSE_THOUGHT}"
+        if prompt.endswith(EMPTY_REASONING):
+            raise DataError("the chat template leaves no room for its reasoning; strip the reasoning")
+        if stop := self.encoder.stop.search(reasoning):
+            raise DataError(f"its reasoning goes on after {stop[0]}, which ends an answer")
+        return f"{'' if opened else OPEN_REASONING}{reasoning}{CLOSE_REASONING}"

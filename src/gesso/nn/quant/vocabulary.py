@@ -86,10 +86,10 @@ class QuantizedVocabulary(Vocabulary):
         return matmul(hidden, self.parts, self.form)
 
     def mix(self, logits: Tensor) -> Tensor:
-        shares = logits.softmax(dim=-1, dtype=torch.float32)
+        probs = logits.softmax(dim=-1, dtype=torch.float32)
         mixed = torch.zeros(*logits.shape[:-1], self.width, device=logits.device)
         for begin, table in self.tiles(logits.device, self.dtype):
-            mixed += linear(shares[..., begin : begin + len(table)].to(table.dtype), table.T)
+            mixed += linear(probs[..., begin : begin + len(table)].to(table.dtype), table.T)
         return (mixed * self.scale).to(self.dtype)
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
