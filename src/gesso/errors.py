@@ -17,7 +17,7 @@ GessoError
 
 
 class GessoError(Exception):
-    """Is the base of every error that gesso raises on purpose."""
+    """Marks every error that gesso raises on purpose."""
 
 
 class UserError(GessoError, ValueError):

@@ -28,7 +28,7 @@ from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import experts as experts_module
 from gesso.nn.experts import Experts
 from gesso.nn.quant import base
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs
@@ -119,7 +119,7 @@ def test_other_caches_and_other_weights_are_captured_anew() -> None:
     assert tracer.captured == 2
     for one in (model, expected):
         one.norm.weight.data.mul_(2.0)
-    graphs.forget()
+    graphs.invalidate()
     check(7)
     assert tracer.captured == 3
 
@@ -224,8 +224,8 @@ def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def multiply(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
         if ends_E is None:
-            return x_MD @ restore(parts, form, x_MD.dtype).T
-        matrices = torch.stack([restore(part, form, x_MD.dtype) for part in zip(*parts, strict=True)])
+            return x_MD @ dequantize(parts, form, x_MD.dtype).T
+        matrices = torch.stack([dequantize(part, form, x_MD.dtype) for part in zip(*parts, strict=True)])
         groups_M = torch.searchsorted(ends_E, torch.arange(len(x_MD), dtype=torch.int32), right=True)
         return (matrices[groups_M] @ x_MD[..., None])[..., 0]
 

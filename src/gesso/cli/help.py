@@ -37,13 +37,13 @@ def _rank(group: str) -> int:
 
 
 class Context(typer.Context):
-    """Is the context of a command line, which knows how help is laid out."""
+    """Lays out the help of a command line by `HelpFormatter`."""
 
     formatter_class = HelpFormatter
 
 
 class Command(TyperCommand):
-    """Is a command with such help."""
+    """Lays out the help of a command that way."""
 
     context_class = Context
 
@@ -63,7 +63,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Groups commands with such help; each is listed with the whole first line of its description."""
+    """Lays out the help of a group that way; each command is listed with the whole first line of its description."""
 
     context_class = Context
 

@@ -23,7 +23,15 @@ from typing import Any
 from gesso.control.fill_result import Candidate, FilledHole
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
-from gesso.control.window import Tokens, Window, Windows, between, check_exact, lead_of, spread
+from gesso.control.window import (
+    Tokens,
+    Window,
+    Windows,
+    check_exact,
+    leading_space,
+    spread_widths,
+    widths_between,
+)
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
@@ -106,7 +114,7 @@ class Filler:
         for number, hole in enumerate(holes):
             ends = number + 1 == len(holes) and not texts[-1] and hole.least is None
             after = self._after(number + 1)
-            for lead, whole_only in _tries(lead_of(texts[number])):
+            for lead, whole_only in _tries(leading_space(texts[number])):
                 before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
                 banned = self._banned(ends, whole_only)
                 if ends:
@@ -131,7 +139,7 @@ class Filler:
         """Returns the tokens from text `number` to the end of the answer."""
         encode, tokens = self._engine.tokenizer.encode, list[int | None]()
         for text, hole in zip(self._document.texts[number:], self._document.holes[number:], strict=False):
-            lead = lead_of(text)
+            lead = leading_space(text)
             width = max(hole.least or 1, min(hole.most or USUAL_WIDTH, USUAL_WIDTH)) + len(lead)
             tokens += [*encode(text.removesuffix(lead)), *(None for _ in range(width))]
         return [*tokens, *encode(self._document.texts[-1]), self._engine.end_of_turn]
@@ -145,11 +153,11 @@ class Filler:
         usual = min(usual, self._widest, self._budget)
         least, most = (hole.least or 1) + len(lead), (hole.most or usual) + len(lead)
         window = self.windows.around(before, after, most)
-        tried = spread(least, most)
+        tried = spread_widths(least, most)
         found = yield from self._denoise(window, tried, lead, banned)
         if found:
             best = max(found, key=_score).ids
-            rest = between(tried, len(best))
+            rest = widths_between(tried, len(best))
             if rest:
                 found += yield from self._denoise(window, rest, lead, banned)
         return sorted(found, key=_score, reverse=True)

@@ -112,7 +112,7 @@ class Windows:
         return "".join("{{ }}" if free else decode([t for t in part if t is not None]) for free, part in parts)
 
 
-def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
+def spread_widths(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
     """Picks at most `count` widths from `least` to `most`, in equal ratios; small ones make up for those that
     coincide."""
     steps = max(1, count - 1)
@@ -123,14 +123,14 @@ def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
     return sorted(widths)
 
 
-def between(tried: Sequence[int], best: int) -> list[int]:
+def widths_between(tried: Sequence[int], best: int) -> list[int]:
     """Picks the widths between the best one and its neighbours."""
     low = max((width for width in tried if width < best), default=best)
     high = min((width for width in tried if width > best), default=best)
     return sorted({*range(low + 1, high)} - {best}, key=lambda width: abs(width - best))[:MOST_REQUESTS]
 
 
-def lead_of(text: str) -> str:
+def leading_space(text: str) -> str:
     """Returns the end of a text before a hole that a token of the hole may begin with: a single space or line break."""
     alone = text[-1:] in {" ", "\n"} and not text[-2:-1].isspace()
     return text[-1:] if alone else ""

@@ -74,7 +74,7 @@ class Canvases:
             probe=self.probe if number == 0 else None,
         )
 
-    def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
+    def make_round(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
         """Returns the same canvas for another round, from noise where `pins` leave it free."""
         constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
         return CanvasState(

@@ -110,7 +110,7 @@ TABLE_BYTES = 256 * 2**20
 _tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(TABLE_BYTES)
 
 
-def lattice_of(automaton: TokenAutomaton, device: torch.device) -> Lattice:
+def get_lattice(automaton: TokenAutomaton, device: torch.device) -> Lattice:
     """Returns the inference tables of an automaton on a device; the most recently used stay cached, up to
     `TABLE_BYTES`."""
     if (lattice := _tables.get((automaton, device))) is None:
@@ -142,7 +142,7 @@ class OutputConstraint:
         """Says whether these tokens may come next."""
         return self.automaton.advance(self._state, tokens) >= 0
 
-    def take(self, tokens: list[int]) -> None:
+    def advance(self, tokens: list[int]) -> None:
         """Appends these tokens, which must be allowed, to the output."""
         self._state = self.automaton.advance(self._state, tokens)
 

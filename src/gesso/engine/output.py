@@ -68,7 +68,7 @@ class OutputAssembler:
         """Returns the number of tokens of the answer before the canvas at work."""
         return max(len(self.tokens), len(self._response_prefix))
 
-    def in_budget(self, block: list[int]) -> list[int]:
+    def cut_to_budget(self, block: list[int]) -> list[int]:
         """Cuts the next block where the reasoning exceeds its budget."""
         prefix = () if self.canvases else self._response_prefix
         return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)

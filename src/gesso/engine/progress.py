@@ -45,7 +45,7 @@ def _judge(request: RequestState, runner: Runner) -> list[Event]:
     assert request.cache is not None
     runner.rollback(request.cache, len(block))
     request.length -= len(block)
-    request.canvas = request.canvases.again(request.canvas, pins, request.output.written)
+    request.canvas = request.canvases.make_round(request.canvas, pins, request.output.written)
     return []
 
 
@@ -56,7 +56,7 @@ def _write_token(request: RequestState, runner: Runner) -> list[Event]:
     runner.sample(CanvasBatch(request.adapter, (item,)))
     request.canvas.converged = True
     # The surest position of a canvas is always accepted, so what it holds is the sample.
-    block = tuple(request.output.in_budget(request.canvas.canvas_C.tolist()))
+    block = tuple(request.output.cut_to_budget(request.canvas.canvas_C.tolist()))
     found: list[TokenLogprob] = []
     if request.config.logprobs is not None:
         found = _logprobs(request, runner, block, request.config.logprobs, encoded=False)
@@ -73,7 +73,7 @@ def after_step(request: RequestState, runner: Runner) -> list[Event]:
         events.append(request.canvases.frame(canvas, number, before, request.tokenizer))
     if not canvas.finished:
         return events
-    block = tuple(request.output.in_budget(canvas.argmax_C.tolist()))
+    block = tuple(request.output.cut_to_budget(canvas.argmax_C.tolist()))
     state = verifier.submit(block)
     if state is VerifierState.RESTORED:
         assert request.cache is not None
@@ -111,7 +111,7 @@ def _show(request: RequestState, block: Sequence[int], logprobs: Sequence[TokenL
     if output.finished:
         return [event, Finished(request.result())]
     if request.constraint is not None:
-        request.constraint.take(list(block))
+        request.constraint.advance(list(block))
     request.canvas = request.next_canvas()
     return [event]
 

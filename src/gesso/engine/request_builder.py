@@ -13,7 +13,7 @@ from gesso.constraints.expression import Expression
 from gesso.engine.constraint import (
     OutputConstraint,
     constraint_expression,
-    lattice_of,
+    get_lattice,
     tool_expression,
     with_constraint,
 )
@@ -194,7 +194,7 @@ class RequestBuilder:
                 f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
                 option=name,
             )
-        return OutputConstraint(lattice_of(automaton, self._runner.device))
+        return OutputConstraint(get_lattice(automaton, self._runner.device))
 
 
 def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:

@@ -17,7 +17,7 @@ from torch import Tensor
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError
 from gesso.json_files import read_json
-from gesso.models.adapters import adapted, targets, wrap
+from gesso.models.adapters import adapted_layers, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
@@ -61,7 +61,7 @@ def save_adapter(
     tensors: dict[str, Tensor] = {}
     modules: list[str] = []
     parameters: list[str] = []
-    for name, layer in adapted(model):
+    for name, layer in adapted_layers(model):
         for stack in _stacks(to_hf_module(name)):
             (modules if isinstance(layer, LoraLinear) else parameters).extend(
                 [stack] if isinstance(layer, LoraLinear) else [f"{stack}.{matrix}_proj" for matrix in _MATRICES]
@@ -162,7 +162,7 @@ def _fill(
     model: DiffusionGemma, tensors: dict[str, Tensor], folder: Path, layout: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
     """Moves every tensor of a file into the delta it belongs to."""
-    for name, layer in adapted(model):
+    for name, layer in adapted_layers(model):
         own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in _stacks(to_hf_module(name))]
         read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
         for copy in copies:

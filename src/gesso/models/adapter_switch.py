@@ -7,7 +7,7 @@ from torch import nn
 
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import adapted
+from gesso.models.adapters import adapted_layers
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts, LoraLinear
 
@@ -32,7 +32,7 @@ class AdapterSwitch:
         self.activate(None)
         for name, folder in folders.items():
             load_adapter(self._model, folder)
-            self._layers[name] = dict(adapted(self._model))
+            self._layers[name] = dict(adapted_layers(self._model))
             self._take_off(name)
 
     @property

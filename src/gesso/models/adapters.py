@@ -42,14 +42,14 @@ def attach(model: DiffusionGemma, config: LoraConfig) -> None:
     Raises:
         OptionError: the model has an adapter already, or a pattern matches nothing.
     """
-    if any(adapted(model)):
+    if any(adapted_layers(model)):
         raise OptionError("the model has an adapter already: merge it first")
     model.requires_grad_(False)
     for name in targets(model, config):
         wrap(model, name, config)
 
 
-def adapted(model: nn.Module) -> Iterator[tuple[str, LoraLinear | LoraExperts]]:
+def adapted_layers(model: nn.Module) -> Iterator[tuple[str, LoraLinear | LoraExperts]]:
     """Yields the names and modules of the layers that have a delta."""
     for name, module in model.named_modules():
         if isinstance(module, LoraLinear | LoraExperts):
@@ -60,7 +60,7 @@ def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Returns the deltas' matrices by their names in the model."""
     return {
         f"{name}.{label}": parameter
-        for name, module in adapted(model)
+        for name, module in adapted_layers(model)
         for label, parameter in module.named_parameters(recurse=False)
     }
 
@@ -72,7 +72,7 @@ def merge(model: DiffusionGemma) -> None:
     Raises:
         OptionError: a weight is quantized, which a delta cannot be added to.
     """
-    layers = list(adapted(model))
+    layers = list(adapted_layers(model))
     for name, layer in layers:
         if isinstance(layer.base, QuantizedLinear | QuantizedExperts):
             raise OptionError(f"{name} is quantized: load the base model unquantized to merge an adapter into it")

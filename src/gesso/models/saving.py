@@ -21,7 +21,7 @@ from gesso.models.loading import DTYPES, OWN_DEFAULTS, SINGLE, weight_files
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, open_file
-from gesso.models.vision_loading import described, vision_tensors
+from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
 
 SHARD_BYTES = 5 * 10**9
@@ -51,7 +51,7 @@ def save_folder(
         OptionError: the model is quantized, or `vision` is for a text model of another width.
     """
     refuse_quantized(model, "writing a checkpoint")
-    config, kind = described(model.config, vision), DTYPES[dtype]
+    config, kind = with_vision_config(model.config, vision), DTYPES[dtype]
     if writes:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", hf_config.write_config(config, dtype))

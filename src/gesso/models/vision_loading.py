@@ -60,7 +60,7 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> Visi
     return model.eval().requires_grad_(False)
 
 
-def described(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
+def with_vision_config(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
     """Returns the config of a text model that is saved with a tower; what describes the tower already stays as it was
     read.
 

@@ -78,7 +78,7 @@ class Experts(nn.Module):
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
-        if grouped(x_ND, self.gate_up_proj, self.down_proj):
+        if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
@@ -90,7 +90,7 @@ ALIGNMENT = 16
 """Bytes that the rows of its operands must be multiples of."""
 
 
-def grouped(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
+def can_group(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
     """Says whether one grouped matmul serves: bfloat16 on a GPU that has it, aligned rows, no gradient."""
     return (
         x_ND.device.type == "cuda"

@@ -33,7 +33,7 @@ def _hash(value: Any) -> int:
 
 
 class FrozenDict(dict[Any, Any]):
-    """Is a dictionary that refuses to be changed."""
+    """Freezes a dictionary: every change is refused."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -46,7 +46,7 @@ class FrozenDict(dict[Any, Any]):
 
 
 class FrozenList(list[Any]):
-    """Is a list that refuses to be changed."""
+    """Freezes a list: every change is refused."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse

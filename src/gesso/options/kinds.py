@@ -43,7 +43,7 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
 
 
 class Plain:
-    """Is a kind without parameters: all of one class are equal."""
+    """Compares kinds without parameters: all of one class are equal."""
 
     __slots__ = ()
     bounds = ""

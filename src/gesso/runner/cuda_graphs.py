@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.nn.experts import Experts, grouped
+from gesso.nn.experts import Experts, can_group
 from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
@@ -90,7 +90,7 @@ class CudaGraphRunner:
         self._replay()
         return self._out.clone()
 
-    def forget(self, weights: Hashable = None) -> None:
+    def invalidate(self, weights: Hashable = None) -> None:
         """Drops the graph, because other weights compute from here on; `weights` names them, such as an adapter."""
         self._key = None
         self._weights = weights
@@ -127,7 +127,7 @@ def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
     """Says whether all experts are multiplied at once, for rows of x's device and dtype."""
     if type(experts) is QuantizedExperts:
         return in_kernel(x)
-    return type(experts) is Experts and grouped(x, *experts.parameters())
+    return type(experts) is Experts and can_group(x, *experts.parameters())
 
 
 class _CudaCapture:

@@ -250,7 +250,7 @@ class ModelRunner:
 
     def _forget_graphs(self, adapter: str | None) -> None:
         if self.graphs is not None:
-            self.graphs.forget(adapter)
+            self.graphs.invalidate(adapter)
 
 
 def _kept(row: _Row) -> Tensor:

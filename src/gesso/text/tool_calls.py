@@ -28,7 +28,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Is a call of a function that the model asks for."""
+    """Holds a call of a function that the model asks for."""
 
     name: str
     arguments: str

@@ -84,7 +84,7 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
     for index, (label, parameter) in enumerate(parameters.items()):
         if set(found[label]) != (ADAMW_STATE if optimizer.param_groups[index].get("momentum") is None else MUON_STATE):
             raise KeyError(label)
-        entries[index] = {key: _placed(optimizer, parameter, label, key, parts) for key, parts in found[label].items()}
+        entries[index] = {key: _shard(optimizer, parameter, label, key, parts) for key, parts in found[label].items()}
     if isinstance(optimizer, EightBit):
         # load_state_dict would cast the 8-bit parts to the parameter's type.
         for index, parameter in enumerate(parameters.values()):
@@ -97,7 +97,7 @@ def _full(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:
     return full_state(optimizer, key, value) if isinstance(optimizer, EightBit) else full_tensor(value)
 
 
-def _placed(
+def _shard(
     optimizer: torch.optim.Optimizer, parameter: Tensor, label: str, key: str, parts: Mapping[str, Tensor]
 ) -> Tensor:
     if isinstance(optimizer, EightBit):

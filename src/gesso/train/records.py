@@ -77,7 +77,7 @@ class Outcome:
     """Why it ended."""
 
 
-def forget_after(path: Path, step: int) -> None:
+def truncate_records(path: Path, step: int) -> None:
     """Drops the lines of steps that will be run again."""
     if not path.exists():
         return

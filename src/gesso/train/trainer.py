@@ -19,7 +19,6 @@ from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.ahead import batches
 from gesso.train.batch import Batch
 from gesso.train.checkpoint import (
     Progress,
@@ -35,6 +34,7 @@ from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
 from gesso.train.held_out import held_out_losses
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
+from gesso.train.prefetch import prefetched_batches
 from gesso.train.records import (
     METRICS,
     SAMPLES,
@@ -44,7 +44,7 @@ from gesso.train.records import (
     Sample,
     StepRecord,
     TrainingCallback,
-    forget_after,
+    truncate_records,
 )
 from gesso.train.step import LossModule, learning_rate, micro_batches, start_model
 
@@ -112,18 +112,18 @@ class _Run:
                 continue
             for passed in damaged:
                 self.callback.warned(f"{passed}; going on from {folder.name}")
-            self._forget_after(progress.step)
+            self._truncate_records(progress.step)
             return progress
         if damaged:
             raise damaged[0]
-        self._forget_after(0)
+        self._truncate_records(0)
         return Progress()
 
-    def _forget_after(self, step: int) -> None:
+    def _truncate_records(self, step: int) -> None:
         """Drops the records of later steps, and their checkpoints: they will be written again."""
         if self.group.is_main:
             for name in (METRICS, SAMPLES):
-                forget_after(self.out / name, step)
+                truncate_records(self.out / name, step)
             for folder in checkpoints(self.out):
                 if step_of(folder) > step:
                     remove(folder)
@@ -138,7 +138,7 @@ class _Run:
             return self._outcome(path, "patience" if first < last else reason)
         self.callback.started(first, last, sum(p.numel() for _, p in trainable(self.model)))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-        for step, batch in enumerate(batches(self.recipe, first, last), start=first):
+        for step, batch in enumerate(prefetched_batches(self.recipe, first, last), start=first):
             denoiser, encoder, norm, count = self._step(step, batch)
             totals += torch.tensor([denoiser, encoder, norm])
             tokens += count

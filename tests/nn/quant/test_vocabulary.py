@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from gesso.nn import cross_entropy, vocabulary
 from gesso.nn.quant import vocabulary as quantized_vocabulary
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
@@ -36,7 +36,7 @@ def both(
     packed = QuantizedVocabulary(vocab, width, 30.0, form, dtype)
     packed.load_state_dict(dict(zip(form.parts, parts, strict=True)))
     plain = Vocabulary(vocab, width, 30.0).to(dtype).requires_grad_(False)
-    plain.weight.copy_(restore(parts, form, dtype))
+    plain.weight.copy_(dequantize(parts, form, dtype))
     return packed, plain
 
 

@@ -29,7 +29,7 @@ from gesso.models.quantization.plan import Quantization, replace_layers, write_q
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, TILE, check_copies, check_finite, open_checked, open_file, sources
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.layers import part_names
 
 Progress = Callable[[int, int], None]
@@ -143,7 +143,7 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
         for place, weight in _tiles(file, hf_name, like):
             made = form.quantize(weight)
             whole = weight.float()
-            lost += (restore(made, form, torch.float32) - whole).square().sum().item()
+            lost += (dequantize(made, form, torch.float32) - whole).square().sum().item()
             size += whole.square().sum().item()
             for part, new in zip(parts, made, strict=True):
                 part[place].copy_(new)

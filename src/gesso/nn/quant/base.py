@@ -44,7 +44,7 @@ class Format(Protocol):
         by, [out], None where it is one."""
 
 
-def restore(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
+def dequantize(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
     """Dequantizes `parts`: returns the matrix [out, in] in `dtype`."""
     weight, factor = form.unpack(parts, dtype)
     return weight if factor is None else weight.mul_(factor[:, None])
@@ -57,7 +57,7 @@ def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     pieces = []
     for tiles in zip(*(part.split(rows) for part in parts), strict=True):
         if x.dtype == torch.float16:  # which a sum over whole codes could overflow
-            pieces.append(linear(x, restore(tiles, form, x.dtype)))
+            pieces.append(linear(x, dequantize(tiles, form, x.dtype)))
             continue
         weight, factor = form.unpack(tiles, x.dtype)
         out = linear(x, weight)
@@ -89,7 +89,7 @@ class _Matmul(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), parts = grads, ctx.saved_tensors  # which may be asked for once
-        return grad @ restore(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
+        return grad @ dequantize(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
 
 
 def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:

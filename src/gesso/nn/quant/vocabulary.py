@@ -15,8 +15,8 @@ from torch import Tensor
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
-from gesso.nn.quant.base import Format, matmul, restore
-from gesso.nn.vocabulary import Vocabulary, chunk_of
+from gesso.nn.quant.base import Format, dequantize, matmul
+from gesso.nn.vocabulary import Vocabulary, chunk_size
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -65,16 +65,16 @@ class QuantizedVocabulary(Vocabulary):
 
     def rows(self, tokens: Tensor) -> Tensor:
         chosen = tuple(part.index_select(0, tokens.flatten()) for part in self.parts)
-        return restore(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
+        return dequantize(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
 
     def rows_between(self, begin: int, end: int) -> Tensor:
         return self._read_rows(begin, end, self.dtype)
 
     def _read_rows(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
-        return restore(tuple(part[begin:end] for part in self.parts), self.form, dtype)
+        return dequantize(tuple(part[begin:end] for part in self.parts), self.form, dtype)
 
     def chunk(self, device: torch.device) -> int:
-        return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
+        return chunk_size(device) if device.type == "cpu" else GPU_CHUNK
 
     def tiles(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
         """Yields the first token of every chunk of the table, and its rows."""
