@@ -248,7 +248,7 @@ def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -
 
 def test_memory_is_bounded_and_what_cannot_fit_is_refused_before_it_starts(tiny: Engine, start: Start) -> None:
     request = Request("hi", {"max_new_tokens": 8, "seed": 4})
-    need = AsyncEngine(tiny, Limits())._core.required_bytes(tiny.start(request))
+    need = AsyncEngine(tiny, Limits())._core.need(tiny.start(request))
     service = start(tiny, kv_memory=2 * need)
     with pytest.raises(OptionError, match=r"bytes of cache, the server has"):
         service.submit(Request("hi", {"max_new_tokens": 2000}), Listener())

@@ -196,8 +196,8 @@ def test_the_account_of_memory_reads_spans() -> None:
         request_of(engine, PromptInput(with_image("a", 40).ids, spans)) for spans in ((), with_image("a", 40).spans)
     )
     assert (plain.max_write_len, image.max_write_len) == (CHUNK, 40)
-    assert core.required_bytes(image) - core.required_bytes(plain) == runner.cache_bytes(0, 40 - CHUNK)
-    core.kv_memory = core.required_bytes(image) - 1
+    assert core.need(image) - core.need(plain) == runner.cache_bytes(0, 40 - CHUNK)
+    core.kv_memory = core.need(image) - 1
     core.scheduler.add(image)
     core.step()
     assert list(core.scheduler.waiting) == [image], "admission knows how long the span is"

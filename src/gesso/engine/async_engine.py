@@ -132,7 +132,7 @@ class AsyncEngine:
             known = ", ".join(self.adapters) or "none"
             raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
         state = self.engine.start(request, self._chunk, self.limits.max_model_len, measure=False)
-        if (need := self._core.required_bytes(state)) > self._kv_memory:
+        if (need := self._core.need(state)) > self._kv_memory:
             raise OptionError(
                 f"the request needs {need:,} bytes of cache, the server has {self._kv_memory:,}: shorten the prompt "
                 "or max_new_tokens",

@@ -84,7 +84,7 @@ class EngineCore:
         """Says whether no request waits or runs."""
         return self.scheduler.idle
 
-    def required_bytes(self, request: RequestState) -> int:
+    def need(self, request: RequestState) -> int:
         """Returns the bytes of a request's cache, and of a candidate block that may be rolled back."""
         need = self.runner.cache_bytes(request.max_seq_len, request.max_write_len)
         if request.config.verify:  # a candidate that is rolled back
@@ -143,7 +143,7 @@ class EngineCore:
     def _fits(self, request: RequestState) -> bool:
         if self.kv_memory is None:
             return True
-        free = self.kv_memory - self.cache_bytes - self.required_bytes(request)
+        free = self.kv_memory - self.cache_bytes - self.need(request)
         if free >= 0 and self.prefixes is not None:
             self.prefixes.shrink(free)
         return free >= 0
@@ -157,7 +157,7 @@ class EngineCore:
         except Exception as error:
             self._fail(request, error, "a request got no cache", outputs)
             return
-        request.reserved = self.required_bytes(request)
+        request.reserved = self.need(request)
         self.cache_bytes += request.reserved
         request.length = restored
         request.next_chunk = sum(chunk.end <= restored for chunk in request.chunks)

@@ -93,7 +93,7 @@ class Vocabulary(nn.Module):
 
     def chunk(self, device: torch.device) -> int:
         """Returns the number of tokens that are scored at a time, whole blocks."""
-        return chunk_size(device)
+        return chunk_of(device)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Returns embeddings of `tokens` [...] times sqrt(D), [..., D]."""
@@ -214,7 +214,7 @@ class Vocabulary(nn.Module):
         return pick_token(self, tokens_NB, inside_NB, hidden_ND, inverse_N1, maximum_N1, share_N1)
 
 
-def chunk_size(device: torch.device) -> int:
+def chunk_of(device: torch.device) -> int:
     """Returns the number of tokens that are scored at a time."""
     return CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
 

@@ -16,7 +16,7 @@ from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
 from gesso.nn.quant.base import Format, dequantize, matmul
-from gesso.nn.vocabulary import Vocabulary, chunk_size
+from gesso.nn.vocabulary import Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -74,7 +74,7 @@ class QuantizedVocabulary(Vocabulary):
         return dequantize(tuple(part[begin:end] for part in self.parts), self.form, dtype)
 
     def chunk(self, device: torch.device) -> int:
-        return chunk_size(device) if device.type == "cpu" else GPU_CHUNK
+        return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
 
     def tiles(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
         """Yields the first token of every chunk of the table, and its rows."""
