@@ -32,7 +32,7 @@ class Rates:
     bytes: float
     """That it reads from memory."""
     operations: float
-    """Of matmuls, in the dtype and in shapes of the model."""
+    """Operations of matmuls a second, in the dtype and in shapes of the model."""
 
     def best(self, other: "Rates") -> "Rates":
         """Returns the better of two measurements."""
@@ -66,7 +66,7 @@ def step_work(model: DiffusionGemma, cell: Cell, rows: int) -> Work:
 
 
 def _weight_bytes(model: DiffusionGemma, tokens: int, *, self_conditioned: bool) -> float:
-    """Of what so many tokens meet, in the bytes that hold it."""
+    """Counts the bytes of the weights that so many tokens meet."""
     met = experts_met(model.config, tokens) / model.config.num_experts
     total = 0.0
     for name, tensor in model.state_dict().items():

@@ -51,12 +51,12 @@ class CellResult:
     steps_per_canvas: float
     tokens_per_forward: float
     tokens_per_s: Spread
-    """Of the whole batch, prompts included."""
+    """Tokens a second of the whole batch, prompts included."""
     peak_bytes: int
     """Over what was held before the first cell, weights included."""
     peak_is_of_cell: bool
     joules: float | None
-    """Of a repeat in the median; None where the device does not tell."""
+    """Joules of a repeat in the median; None where the device does not tell."""
     work: Work
 
 

@@ -42,7 +42,7 @@ Interactive = Annotated[
 ]
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
-"""Of the lines of a diff, by their first character."""
+"""Styles of the lines of a diff, by their first character."""
 QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
 
 

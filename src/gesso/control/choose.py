@@ -42,7 +42,7 @@ class ChooseResult:
     choices: tuple[Choice, ...]
     prompt_tokens: int
     seed: int
-    """Of the noise that the denoising pass saw."""
+    """Seed of the noise that the denoising pass saw."""
     calibrated: bool = False
     """Always: the numbers say which answer is likelier, not how often it is right."""
 

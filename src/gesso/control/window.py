@@ -15,7 +15,7 @@ from gesso.text.tokenizer import Tokenizer
 BEGIN_OF_TEXT = "<bos>"
 
 Tokens = Sequence[int | None]
-"""Of a document; None is a position of a hole."""
+"""Token ids of a document; None is a position of a hole."""
 
 
 @dataclass(frozen=True, slots=True)

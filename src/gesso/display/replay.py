@@ -16,9 +16,9 @@ from gesso.display.html import clean, escape
 BANDS = (0.05, 0.5, 1.5)
 """Nats of entropy below which a token is sure, likely, and open; the rest is noise."""
 LINE_HEIGHT, LINE_WIDTH = 20, 90
-"""Of the text in the frame: pixels, and characters."""
+"""Height of a line of text in the frame, in pixels, and its width, in characters."""
 LEAST_HEIGHT, MOST_HEIGHT, AROUND = 220, 640, 140
-"""Of the frame, in pixels: at least, at most, and what stands around the text."""
+"""Height of the frame, in pixels: at least, at most, and what stands around the text."""
 
 
 @dataclass(frozen=True, slots=True)

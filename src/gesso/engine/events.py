@@ -20,7 +20,7 @@ class DenoisingFrame:
     """Steps done on it, from 1."""
     max_denoising_steps: int
     temperature: float
-    """Of this step."""
+    """Temperature of this step."""
     tokens: tuple[int, ...]
     """The likeliest token of every position."""
     accepted: tuple[bool, ...]
@@ -37,14 +37,14 @@ class BlockCommitted:
 
     canvas: int
     tokens: tuple[int, ...]
-    """Of the output: cut at the end of the answer."""
+    """Tokens of the output: the canvas cut at the end of the answer."""
     text: str
     reasoning: str
     denoising_steps: int
     converged: bool
     tool_calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of `tokens`, where the request asked for them."""
+    """Log-probabilities of `tokens`, where the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,14 +52,14 @@ class Stats:
     """Canvases finished."""
     prompt_tokens: int
     cached_tokens: int
-    """Of them, those that did not have to be encoded."""
+    """Prompt tokens restored from the prefix store."""
     completion_tokens: int
     requests: Mapping[str, int]
     """Finished requests by finish reason, and `timeout` and `crash`."""
     cache_bytes: int
-    """Of running requests."""
+    """Bytes of running requests' caches."""
     prefix_bytes: int
-    """Of stored prefixes."""
+    """Bytes of stored prefixes."""
     kv_memory: int
     """The bound on both."""
     expected_seconds: float

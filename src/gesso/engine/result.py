@@ -42,15 +42,15 @@ class GenerationResult:
     """Whether each canvas was stable and confident before its steps were used up."""
     seed: int
     seconds_to_first_block: float
-    """Until the first canvas was finished; 0 where none was."""
+    """Seconds until the first canvas was finished; 0 where none was."""
     seconds: float
     tool_calls: tuple[ToolCall, ...] = ()
     warnings: tuple[str, ...] = ()
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of every token generated, where the request asked for them."""
+    """Log-probabilities of every token generated, where the request asked for them."""
     probe_logprobs: tuple[float, ...] = ()
-    """Of the sequences in `probe`, nats; empty where no step was made."""
+    """Log-probabilities of the sequences in `probe`, nats; empty where no step was made."""
     cached_tokens: int = 0
     """Prompt tokens restored from the prefix store."""
     reasoning_tokens: int = 0

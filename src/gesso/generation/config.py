@@ -41,7 +41,7 @@ MOST_TEMPERATURE = 2.0
 MOST_LOGPROBS = 20
 MOST_ROUNDS = 8
 LARGEST_BIAS = 1e6
-"""In size; scores are capped far below, and so much still survives a division by any temperature."""
+"""Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
 VERIFY_THRESHOLD = 3.0
 """Nats; see `GenerationConfig.verify_threshold`."""
 

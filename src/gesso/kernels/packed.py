@@ -41,7 +41,7 @@ STAGES = 3
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
 NEIGHBOURS = ("nf4", "nvfp4")
-"""Those where they stand side by side."""
+"""The formats whose two codes of a byte stand side by side."""
 
 
 def matmul(
@@ -263,13 +263,13 @@ def _int8(c):
 
 @triton.jit
 def _uint4(c, made: tl.constexpr):
-    """Of the low four bits."""
+    """Returns the number of the low four bits."""
     return _bfloat16((c & 15) | 0x4300, made) - 128.0
 
 
 @triton.jit
 def _e2m1(c, made: tl.constexpr):
-    """Of the low four bits. As bits of a bfloat16 they stand for 2**-126 times what they do here."""
+    """Returns the number of the low four bits. As bits of a bfloat16 they stand for 2**-126 times what they do here."""
     return _bfloat16(((c & 8) << 12) | ((c & 7) << 6), made) * 8.507059173023462e37
 
 
@@ -281,7 +281,7 @@ def _e4m3(c, made: tl.constexpr):
 
 @triton.jit
 def _bfloat16(c, made: tl.constexpr):
-    """Of these bits."""
+    """Returns the number of these bits."""
     if made == tl.bfloat16:
         x = c.to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:

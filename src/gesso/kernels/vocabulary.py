@@ -31,7 +31,7 @@ CHUNK = 1 << 16
 ROWS = 128
 """Positions that a program scores at most; all that score one tile run side by side and share its rows in the cache."""
 DEPTH_BYTES = 128
-"""Of a table's row, loaded at a time: a cache line."""
+"""Bytes of a table's row that are loaded at a time: a cache line."""
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
 LOWEST = tl.constexpr(-1e38)

@@ -16,7 +16,7 @@ from gesso.errors import TextError
 
 CALL, CALL_END, QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
 MAX_DEPTH = 64
-"""Of objects and lists in each other, the arguments themselves included."""
+"""Deepest nesting of objects and lists, the arguments themselves included."""
 
 SPACE = re.compile(r"[ \t\r\n]*")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")

@@ -99,27 +99,27 @@ class TrainConfig:
     beta1: float = 0.9
     beta2: float = 0.98
     weight_decay: float = 0.0
-    """Of matrices; norms and scales are never decayed."""
+    """Weight decay of matrices; norms and scales are never decayed."""
     gradient_clip: float = 1.0
     optimizer: Optimizer = "adamw"
     """`adamw8bit` holds AdamW's moments in 8 bits (torchao), those of tensors of 4,096 numbers or more; `muon` makes
     the updates of matrices orthogonal and leaves the rest to AdamW."""
     momentum: float = 0.95
-    """Of the matrices' gradients, with `muon`."""
+    """Momentum of the matrices' gradients, with `muon`."""
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
     time_exponent: float = 1.0
-    """Of the uniform number that says how much of a canvas is noise: 1 as released, less for more of it."""
+    """Exponent of the uniform number that says how much of a canvas is noise: 1 as released, less for more noise."""
     source_probability: float = 0.0
-    """Of the canvases of an answer that changes a text, the share that starts from that text, not from the answer."""
+    """Share of the canvases of an answer that changes a text which start from that text, not from the answer."""
     self_conditioning_probability: float = 0.5
     own_draft_probability: float = 0.0
-    """Of the self-conditioned canvases, the share that goes on from the model's own first pass: `self_generated`."""
+    """Share of the self-conditioned canvases that get self-generated corruption (`gesso.train.self_generated`)."""
     own_draft_rounds: int = 1
-    """At most so many times."""
+    """Most rounds of self-generated corruption."""
     precision: Precision = "auto"
-    """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
+    """Precision of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
     workers: int = 0

@@ -22,9 +22,9 @@ from gesso.train.config import Optimizer
 from gesso.train.muon import is_hidden_matrix
 
 MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
-"""Of AdamW's two moments, for each number trained; 8-bit ones come with an fp32 scale for every 256."""
+"""Bytes of AdamW's two moments for each number trained; 8-bit ones come with an fp32 scale for every 256."""
 MUON_BYTES = 4.0
-"""Of the one that Muon has of its matrices."""
+"""Bytes of the one moment that Muon has of its matrices."""
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
@@ -37,9 +37,9 @@ class Workload:
 
     examples: int
     tokens: int
-    """Of prompt and answer, an example."""
+    """Tokens of prompt and answer, an example."""
     answer: int
-    """Of them, those that the encoder learns to predict."""
+    """Tokens of these that the encoder learns to predict."""
     canvas_length: int
     canvases_per_example: int = 1
     gradient_checkpointing: bool = False

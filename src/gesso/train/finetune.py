@@ -30,13 +30,13 @@ class Plan:
     method: Method = "lora"
     epochs: float = 3.0
     steps: int | None = None
-    """Instead of epochs."""
+    """Steps, instead of epochs."""
     learning_rate: float | None = None
     """None takes the method's default."""
     warmup_share: float = 0.05
-    """Of all steps."""
+    """Share of all steps."""
     source_share: float | None = None
-    """Of the canvases of changes, those that start from the text that is changed. None takes `SOURCE_SHARE`."""
+    """Share of the canvases of changes that start from the text that is changed. None takes `SOURCE_SHARE`."""
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:

@@ -38,7 +38,7 @@ class Group:
 
     rows: slice
     tokens: slice
-    """Of the flat encoder batch."""
+    """Tokens of the flat encoder batch."""
     longest: int
 
 

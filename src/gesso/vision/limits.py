@@ -10,7 +10,7 @@ class ImageLimits:
     """Bounds one image; a clip's frames are bounded by `max_pixels` each."""
 
     max_bytes: int = 32 * 2**20
-    """Of the encoded file."""
+    """Bytes of the encoded file."""
     max_pixels: int = 64 * 10**6
     """Width times height. Decoding takes up to about a dozen bytes a pixel."""
 
@@ -47,7 +47,7 @@ class VideoLimits:
     """Bounds one clip."""
 
     max_bytes: int = 512 * 2**20
-    """Of the encoded file."""
+    """Bytes of the encoded file."""
     max_pixels: int = 64 * 10**6
     """Width times height of a frame."""
     max_seconds: float = 60.0

@@ -14,7 +14,7 @@ BUDGETS = (70, 140, 280, 560, 1120)
 """Soft tokens a picture may take at most."""
 DEFAULT_BUDGET = 280
 VIDEO_BUDGET = 70
-"""Of each frame of a video."""
+"""Soft tokens of each frame of a video."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.layers import part_names
 
 Progress = Callable[[int, int], None]
-"""Told the files written and those there will be."""
+"""Is called with the number of files written and the number of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class QuantizeReport:
     """Reports the sizes and the largest error of a quantized checkpoint."""
 
     bytes_before: int
-    """Of the weights' files."""
+    """Bytes of the weights' files."""
     bytes_after: int
     worst_error: float
     """Largest |W - packed W| / |W| (Frobenius) of a tensor."""
     worst_tensor: str
-    """Its Hugging Face name."""
+    """Hugging Face name of that tensor."""
 
 
 @dataclass(slots=True)

@@ -36,10 +36,10 @@ class Quantization:
     """Names the formats of the parts of a model; None leaves a part as it is."""
 
     dense: Format | None = None
-    """Of linear layers but routers."""
+    """Format of linear layers but routers."""
     experts: Format | None = None
     embedding: Format | None = None
-    """Of the tied table: embedding, head and self-conditioning at once."""
+    """Format of the tied table: embedding, head and self-conditioning at once."""
 
     def of(self, module: nn.Module) -> Format | None:
         """Returns the format of a layer, where it is one that can be quantized."""
