@@ -119,7 +119,7 @@ class TrainConfig:
     own_draft_rounds: int = 1
     """Most rounds of self-generated corruption."""
     precision: Precision = "auto"
-    """Precision of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
+    """Type of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
     workers: int = 0
