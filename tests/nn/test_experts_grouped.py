@@ -53,7 +53,7 @@ def test_in_bfloat16() -> None:
 
 def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded with one routing and played with another, as a CUDA graph is."""
-    monkeypatch.setattr(experts_module, "grouped", lambda *_: True)
+    monkeypatch.setattr(experts_module, "can_group", lambda *_: True)
     experts = filled(16, 8, 6, 2)
     first, second = routed(20, 2, 3, 0), routed(20, 2, 6, 1)
     x = torch.randn(20, 16)

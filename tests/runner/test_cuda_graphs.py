@@ -64,7 +64,7 @@ class Tracer:
 def in_one_call() -> Iterator[None]:
     """Experts are multiplied in one call, as on a GPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "grouped", lambda *_: True)
+        patch.setattr(experts_module, "can_group", lambda *_: True)
         yield
 
 
@@ -214,7 +214,7 @@ def test_only_experts_one_by_one_ask_the_device_for_numbers() -> None:
     with pytest.raises(DynamicOutputShapeException):
         without_numbers(model)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "grouped", lambda *_: True)
+        patch.setattr(experts_module, "can_group", lambda *_: True)
         without_numbers(model)
 
 

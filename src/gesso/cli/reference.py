@@ -3,7 +3,8 @@
 import inspect
 import sys
 from collections.abc import Iterable
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import typer
 
@@ -101,6 +102,8 @@ def _table(rows: Iterable[Option]) -> str:
 
 
 def _text(thing: Any) -> str:
+    if isinstance(thing, UnionType):
+        return f"Is one of {', '.join(part.__name__ for part in get_args(thing))}."
     return inspect.getdoc(thing) or repr(thing)
 
 
