@@ -155,7 +155,11 @@ def _tail(body: Text, console: Console, room: int) -> Text:
 
 
 def write_plain(events: Iterable[Event]) -> GenerationResult:
-    """Prints the answer as its blocks are committed, nothing else; for pipes and files."""
+    """Prints the answer as its blocks are committed, nothing else; for pipes and files.
+
+    Raises:
+        GessoError: the request failed.
+    """
     shown = printable if sys.stdout.isatty() else str
     result: GenerationResult | None = None
     written = 0

@@ -114,7 +114,11 @@ def run_training(
     plot: bool,
     tensorboard: bool,
 ) -> Outcome:
-    """Trains with a progress bar, says why the run ended, and plots its losses."""
+    """Trains with a progress bar, says why the run ended, and plots its losses.
+
+    Raises:
+        OptionError: an option that is impossible, or one whose package is not installed.
+    """
     import torch
 
     from gesso.errors import OptionError

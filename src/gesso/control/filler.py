@@ -107,7 +107,11 @@ class Filler:
                 )
 
     def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fills one hole after the other."""
+        """Fills one hole after the other.
+
+        Raises:
+            TextError: the model wrote no whole text for a hole.
+        """
         texts, holes = self._document.texts, self._document.holes
         done: list[int] = []
         filled = []

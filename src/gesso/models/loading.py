@@ -159,7 +159,11 @@ def packed_names(model: DiffusionGemma, layers: Mapping[str, Format]) -> set[str
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
-    """Returns the file of each tensor, by Hugging Face name."""
+    """Returns the file of each tensor, by Hugging Face name.
+
+    Raises:
+        CheckpointError: there are no weights, or the index names a file that is missing.
+    """
     if (folder / INDEX).exists():
         weight_map = read_json(folder / INDEX).get("weight_map")
         if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):

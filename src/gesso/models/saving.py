@@ -138,7 +138,11 @@ def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) 
 
 
 def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Writes a file; failures to write, such as a full disk, are an `OSError`, as for other files."""
+    """Writes a file.
+
+    Raises:
+        OSError: it cannot be written, for want of space say.
+    """
     try:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:

@@ -21,7 +21,11 @@ _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloa
 
 
 def open_file(path: Path, device: str = "cpu") -> Any:
-    """Opens a safetensors file, memory-mapped."""
+    """Opens a safetensors file, memory-mapped.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:

@@ -32,8 +32,11 @@ class ChatTemplate:
 
     @classmethod
     def from_folder(cls, folder: Path) -> "ChatTemplate | None":
-        """Reads `chat_template.jinja`, or the `chat_template` of `tokenizer_config.json`; None where there is
-        neither."""
+        """Reads `chat_template.jinja`, or the `chat_template` of `tokenizer_config.json`; None where there is neither.
+
+        Raises:
+            CheckpointError: the template cannot be read, or there are several.
+        """
         settings: Any = {}
         path = folder / "tokenizer_config.json"
         if path.exists():

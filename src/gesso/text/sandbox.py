@@ -50,7 +50,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super()._generate(_Counting(self).visit(source), *args, **options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Computes one operator, unless its result would be too large."""
+        """Computes one operator, unless its result would be too large.
+
+        Raises:
+            TemplateLimitError: the result would be too large.
+        """
         whole = isinstance(left, int) and isinstance(right, int)
         if operator == "*":
             for many, times in ((left, right), (right, left)):
@@ -66,7 +70,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls a function, a macro or a method, unless its result would be too large."""
+        """Calls a function, a macro or a method, unless its result would be too large.
+
+        Raises:
+            TemplateLimitError: the result would be too large.
+        """
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str):
             _check_text_method(getattr(__obj, "__name__", ""), owner, args, kwargs)

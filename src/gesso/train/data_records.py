@@ -20,7 +20,11 @@ class Record(Protocol):
         """Returns the numbers of its examples, in order."""
 
     def conversation(self, part: int) -> Conversation:
-        """Returns one of its examples."""
+        """Returns one of its examples.
+
+        Raises:
+            DataError: it cannot be trained on.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,9 @@ class Chat:
         The prompt is the one the engine renders. The answer is what the template writes after it once the message is
         there, up to the token that ends it. A generation prompt may close or open reasoning, which history does not
         show: then the two are compared without it.
+
+        Raises:
+            DataError: the chat template does not write the message as an answer.
         """
         try:
             prompt, answer = self._texts(part)

@@ -14,9 +14,13 @@ CURVES = {
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Reads the records of a run; a last line that is cut short is left out."""
+    """Reads the records of a run; a last line that is cut short is left out.
+
+    Raises:
+        TrainingError: there is no such file.
+    """
     if not path.exists():
-        raise TrainingError(f"there is no {path}: the run has told nothing yet")
+        raise TrainingError(f"there is no {path}: the run has written nothing yet")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
