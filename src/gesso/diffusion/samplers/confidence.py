@@ -1,4 +1,4 @@
-"""Accept what is likely enough: parallel decoding by a threshold of confidence."""
+"""Accepts what is likely enough: parallel decoding by a threshold of confidence."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
