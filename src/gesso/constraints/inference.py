@@ -94,7 +94,7 @@ class Lattice:
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
     def one_text(self, kind: int, piece: Callable[[int], str]) -> bool:
-        """Tell whether all tokens of a class have the same text. Vocabularies have several of one character: itself
+        """Tells whether all tokens of a class have the same text. Vocabularies have several of one character: itself
         and its byte."""
         tokens = np.flatnonzero(self.automaton.class_V == kind)
         return len(tokens) <= _ALIKE and len({piece(token) for token in tokens.tolist()}) == 1

@@ -1,4 +1,4 @@
-"""A request that can be seen again: its events in a file, and on a page for notebooks.
+"""Records a request's events in a file, reads them back, and replays them on a page for notebooks.
 
 A trace is JSON lines: a header with the model, the prompt and the special tokens, then the events with the seconds
 since the start.
@@ -23,7 +23,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace file holds."""
+    """Holds what a trace file holds."""
 
     model: str
     prompt: str
@@ -35,7 +35,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A request whose canvases resolve again, as a notebook shows it; `save` writes the page to a file."""
+    """Shows a request's canvases resolving again, in a notebook; `save` writes the page to a file."""
 
     events: tuple[Event, ...]
     prompt: str = ""
@@ -43,17 +43,17 @@ class Replay:
 
     @property
     def html(self) -> str:
-        """The page: one self-contained HTML string."""
+        """Returns the page: one self-contained HTML string."""
         answer = self._text()
         return replay_page(self._frames(), self._blocks(), prompt=self.prompt, answer=answer, summary=self._summary())
 
     @property
     def svg(self) -> str:
-        """The same as an animated picture, for pages that run no script."""
+        """Returns the same as an animated SVG, for pages that run no script."""
         return svg_page(self._pictures(), COLUMNS)
 
     def gif(self, font: str | Path | None = None) -> bytes:
-        """The same as an animated GIF.
+        """Draws the same as an animated GIF.
 
         Args:
             font: a TrueType or OpenType file, for scripts that Pillow's own font, which is Latin, does not have.
@@ -64,7 +64,7 @@ class Replay:
         return gif_bytes(self._pictures(), COLUMNS, font)
 
     def save(self, path: str | Path, *, font: str | Path | None = None) -> None:
-        """Write it to a file: as a picture where its name ends in `.svg` or `.gif`, else as a page for a browser.
+        """Writes it to a file: as a picture where its name ends in `.svg` or `.gif`, else as a page for a browser.
 
         Args:
             font: of a GIF; see `gif`.
@@ -112,7 +112,7 @@ class Replay:
 
 
 def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (), prompt: str = "") -> Replay:
-    """Make a request's events into an object that a notebook shows with a slider over the denoising steps.
+    """Makes a request's events into an object that a notebook shows with a slider over the denoising steps.
 
     Args:
         source: a file that `gesso generate --trace` wrote, or events, such as a `Stream` yields them.
@@ -134,7 +134,7 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
 
 
 def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, special: frozenset[int]) -> Iterator[Event]:
-    """Pass events on and write them to `path`, one JSON object a line.
+    """Passes events on and writes them to `path`, one JSON object a line.
 
     Raises:
         OptionError: the file cannot be written.
@@ -155,7 +155,7 @@ def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, spec
 
 
 def read_trace(path: Path) -> Trace:
-    """Read what `record` wrote.
+    """Reads a trace file that `record` wrote.
 
     Raises:
         DataError: the file is no trace, is cut short, or has a bad line, which is named by its number.
