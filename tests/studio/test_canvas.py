@@ -148,6 +148,7 @@ def test_the_model_goes_on_with_what_is_held(open_page: OpenPage, mini_url: str)
     page.locator('[data-state="running"]').wait_for(state="detached")
     answer = page.locator(".turn.assistant .answer").inner_text()
     assert answer.startswith("9")
+    drawn(page)
     assert page.locator("#cell-0.pinned").count() == 1
     step_to(page, 0)
     assert "2 of" in page.locator(".figures").inner_text()

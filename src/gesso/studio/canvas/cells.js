@@ -13,7 +13,6 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\ud800-\udfff]/gu;
 export function cellTexts(pieces) {
   const shown = pieces.map((piece) => (piece === null ? null : visible(piece)));
   const joined = shown.map((text) => text ?? "\u0000").join("");
-  // eslint-disable-next-line no-control-regex
   if (/^[\u0000-\u024f\u21b5]*$/.test(joined)) return shown;
   const borders = new Set();
   for (const { index } of SEGMENTER.segment(joined)) borders.add(index);

@@ -2,8 +2,8 @@
 import { button, h } from "../ui/dom.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
-const LONGEST = 1000;
 /** Milliseconds that a step is shown at most: the wait for a prompt to be read is not played. */
+const LONGEST = 1000;
 
 /** Moves over the frames of an answer: a slider, play and pause, a speed. It follows what comes until it is moved. */
 export class Player {

@@ -10,8 +10,8 @@ import { run } from "./runner.js";
 import { ConversationView } from "./view.js";
 
 /** @typedef {import("./conversation.js").Variant} Variant */
-const MOST_POSITIONS = 2_000_000;
 /** Positions of frames that are kept, over all answers: some hundred megabytes. */
+const MOST_POSITIONS = 2_000_000;
 
 /**
  * What a conversation needs of the page.

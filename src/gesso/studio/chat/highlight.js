@@ -14,8 +14,8 @@ const LANGUAGES = {
   java: "c", go: "c", rust: "c", rs: "c", cs: "c", sql: "sql", sh: "shell", bash: "shell", shell: "shell", zsh: "shell",
 };
 const COMMENTS = { python: "#[^\\n]*", shell: "#[^\\n]*", sql: "--[^\\n]*", js: "//[^\\n]*|/\\*[\\s\\S]*?\\*/", c: "//[^\\n]*|/\\*[\\s\\S]*?\\*/" };
-const LONGEST = 50_000;
 /** Characters that are coloured; longer code is shown plain. */
+const LONGEST = 50_000;
 
 /**
  * Code as nodes, words of its language coloured.

@@ -3,8 +3,8 @@
 
 /** @typedef {{kind: "same" | "gone" | "new", text: string}} Part */
 
-const MOST_CELLS = 4_000_000;
 /** Of the table of a comparison: what is larger is told as one change. */
+const MOST_CELLS = 4_000_000;
 
 /**
  * The parts of both texts in order: all but the new ones are the old text, all but those that are gone the new one.
