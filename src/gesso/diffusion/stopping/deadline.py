@@ -1,4 +1,4 @@
-"""Give every canvas so much time, and no more."""
+"""Gives every canvas so much time, and no more."""
 
 import time
 from dataclasses import dataclass

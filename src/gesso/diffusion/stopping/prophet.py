@@ -1,4 +1,4 @@
-"""Commit early where every first choice is far ahead of its second."""
+"""Commits early where every first choice is far ahead of its second."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
