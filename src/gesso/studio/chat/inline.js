@@ -2,8 +2,8 @@
 import { h } from "../ui/dom.js";
 
 const DEEPEST = 8;
-/** Code, links, and the marks of emphasis with what they enclose; each ends in the line it begins in. */
 const SAFE = /^(https?:|mailto:)/i;
+/** Code, links, and the marks of emphasis with what they enclose; each ends in the line it begins in. */
 const PATTERN =
   /(?<ticks>`+)(?<code>[^`]|[^`][^\n]*?[^`])\k<ticks>(?!`)|!?\[(?<label>[^\][\n]{0,500})\]\((?<target>[^()\s]{1,2000})\)|(?<bare>https?:\/\/[^\s<>()"']{1,2000})|(?<mark>\*\*|__|~~|\*|_)(?=\S)(?<inner>[^\n]{1,2000}?\S|\S)\k<mark>(?!\w)/g;
 const TAGS = /** @type {const} */ ({ "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" });

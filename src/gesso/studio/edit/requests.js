@@ -3,8 +3,8 @@
 import { setPath } from "../api/body.js";
 
 const FILL_FIELDS = new Set(["max_tokens", "seed", "temperature", "top_p", "top_k"]);
-/** A hole as `/v1/fill` reads it. */
 const EDIT_FIELDS = new Set(["max_tokens", "seed"]);
+/** A hole as `/v1/fill` reads it. */
 export const HOLE = "{{ }}";
 
 /**

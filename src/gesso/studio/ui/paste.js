@@ -2,8 +2,8 @@
 import { alertUser } from "./announce.js";
 
 /** Characters of a field: with more, browsers stand still for minutes. */
-/** Characters from which on a text is put in at once. Browsers take it in line by line, a minute for some thousands. */
 const MOST = 1_000_000;
+/** Characters from which on a text is put in at once. Browsers take it in line by line, a minute for some thousands. */
 const LONG = 5_000;
 
 /**
