@@ -1,4 +1,4 @@
-"""A replay as an animated GIF, for places that show nothing else. Pillow draws it."""
+"""Draws a replay as an animated GIF, for places that show nothing else, with Pillow."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -22,7 +22,7 @@ FILLS = {"sure": "#cfe2f9", "likely": "#e9f1fb", "open": "#fdebcb", "noise": "#f
 
 
 def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None = None) -> bytes:
-    """The file.
+    """Returns the file.
 
     Args:
         pictures: one for each step, one at least.

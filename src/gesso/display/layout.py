@@ -21,7 +21,7 @@ TAB = 4
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A stretch of one line that looks the same."""
+    """Holds a stretch of one line that looks the same."""
 
     line: int
     column: int
@@ -35,7 +35,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One step, laid out."""
+    """Holds one step, laid out."""
 
     runs: tuple[Run, ...]
     lines: int
@@ -65,7 +65,7 @@ def pictures(
 
 
 def style_of(entropy: float) -> Style:
-    """The look of a token of so many nats."""
+    """Returns the look of a token of so many nats."""
     return STYLES[sum(entropy >= bound for bound in BANDS)]
 
 

@@ -1,5 +1,5 @@
-"""A replay as one animated SVG: it needs no script, follows the reader's theme, and stands still where motion is to be
-reduced."""
+"""Writes a replay as one animated SVG: it needs no script, follows the reader's theme, and stands still where motion is
+to be reduced."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ line { stroke: var(--text); stroke-width: 1.5; }
 
 
 def svg_page(pictures: Sequence[Picture], columns: int) -> str:
-    """The file, which asks no network and runs no script.
+    """Returns the file, which asks no network and runs no script.
 
     Args:
         pictures: one for each step, one at least.

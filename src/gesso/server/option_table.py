@@ -1,4 +1,4 @@
-"""`GET /v1/options`: the table of options, for whoever builds a form of it."""
+"""Serves `GET /v1/options`: the table of options, for whoever builds a form of it."""
 
 from typing import Any, Literal
 
@@ -40,6 +40,8 @@ class OptionCard(BaseModel):
 
 
 class OptionList(BaseModel):
+    """Lists the options in the order of the table."""
+
     object: Literal["list"]
     data: list[OptionCard]
 

@@ -73,7 +73,7 @@ def draft(frame: DenoisingFrame) -> Draft:
 
 
 def block(event: BlockCommitted) -> Block:
-    """A finished canvas for the wire, beside frames."""
+    """Returns a finished canvas for the wire, beside frames."""
     return Block(
         canvas=event.canvas,
         tokens=list(event.tokens),

@@ -133,7 +133,7 @@ class Draft(BaseModel):
 
 
 class Block(BaseModel):
-    """A finished canvas, as it becomes part of the answer."""
+    """Shows a finished canvas, as it becomes part of the answer."""
 
     canvas: int
     tokens: list[int]

@@ -1,4 +1,4 @@
-"""`GET /` and `/studio/...`: the files of the studio, which is a client like any other.
+"""Serves `GET /` and `/studio/...`: the files of the studio, which is a client like any other.
 
 They are the same for everyone and hold no secret, so no key opens them; what the page then asks of the API needs one.
 """

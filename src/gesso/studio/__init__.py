@@ -1,4 +1,4 @@
-"""The studio: a page that shows canvases while they resolve. Its files, as they are shipped; docs/studio.md.
+"""Holds the files of the studio, a page that shows canvases while they resolve; docs/studio.md.
 
 The page is plain ES modules and style sheets without a build. It uses the public HTTP interface and nothing else.
 """
@@ -20,7 +20,7 @@ MEDIA_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the page."""
+    """Holds one file of the page."""
 
     content: bytes
     media_type: str
