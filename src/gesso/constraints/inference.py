@@ -34,6 +34,10 @@ from gesso.errors import OptionError
 
 _CELLS = 1 << 20
 """Weights of pairs, of several positions, that are held at a time in log space."""
+OVERRUN = 1e-12
+"""How likely a relaxed window may make what is not allowed: no marginal is farther from the exact one."""
+_ATTEMPTS = 3
+"""With a relaxed window; each takes a counter more into account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +121,30 @@ class Lattice:
             OptionError: no canvas is valid: it is too short, or pins contradict the constraint.
         """
         starts = [start] if isinstance(start, int) else sorted(start)
-        window, firsts = self._windows.window(starts, len(emissions.best))
-        first_S, last_S = window.first(firsts), window.last(budget)
+        width = len(emissions.best)
+        live: frozenset[int] = frozenset()
+        for _ in range(_ATTEMPTS):
+            if (relaxed := self._windows.relaxed(starts, width, live)) is None:
+                break
+            found = self._posterior_in(*relaxed, emissions, starts, budget, canvas_only)
+            if isinstance(found, Posterior):
+                return found
+            live |= found
+        exact = self._posterior_in(*self._windows.window(starts, width), emissions, starts, budget, canvas_only)
+        assert isinstance(exact, Posterior)
+        return exact
 
+    def _posterior_in(
+        self,
+        window: Window,
+        firsts: list[int],
+        emissions: Emissions,
+        starts: list[int],
+        budget: int | None,
+        canvas_only: bool,
+    ) -> Posterior | frozenset[int]:
+        """The posterior by one window; where it is relaxed and so might be wrong, the counters it must not leave out."""
+        first_S, last_S = window.first(firsts), window.last(budget)
         best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
         best_CL = np.maximum.reduceat(best_CK.take(self._kind_of_E, axis=1), self._begins_L, axis=1)
         member_LK = self._member_of_set
@@ -133,13 +158,27 @@ class Lattice:
         sets, end = window.scan.trace(best_CL, ahead_CS, firsts[likeliest], best.lowest)
         canvas = best.tokens(sets)
         end = end if window.whole else self.automaton.advance(starts[likeliest], canvas.tolist())
+        if window.stays is not None and (end < 0 or (budget is not None and self.automaton.distance(end) > budget)):
+            # The best of what is relaxed is none of what is exact; else it is the best of both.
+            return self._windows.last_counter(starts[likeliest], canvas.tolist())
         canvas_C = torch.from_numpy(canvas).to(self.device)
         if canvas_only:
             nothing = torch.full_like(emissions.total, math.nan)
             return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
 
         plain = self._plain(window, emissions.total, first_S, last_S)
-        factor_CK, log_total = self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain
+        if window.stays is not None:
+            if plain is None:
+                return frozenset(window.stays.group_G)
+            _, _, overrun = plain
+            if sum(overrun.values()) > OVERRUN:
+                worst = max(overrun.values())
+                return frozenset(
+                    group for group, bound in overrun.items() if bound > min(worst, OVERRUN) / len(overrun)
+                )
+        factor_CK, log_total = (
+            self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain[:2]
+        )
         log_share_CK = factor_CK + emissions.total
         share_CK = log_share_CK.exp()
         inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
@@ -148,19 +187,20 @@ class Lattice:
 
     def _plain(
         self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray
-    ) -> tuple[Tensor, float] | None:
-        """Log factors and log total by plain products, every position scaled; None where too much underflows."""
+    ) -> tuple[Tensor, float, dict[int, float]] | None:
+        """Log factors, log total and how likely what is left out is, by plain products, every position scaled; None
+        where too much underflows."""
         top_C1 = total_CK.amax(dim=-1, keepdim=True)
         weight_CL = ((total_CK - top_C1).exp_() @ self._member_LK.T).cpu().numpy()
         if not window.whole:
             weight_CL = weight_CL[:, window.set_L]
-        found = window.scan.shares(weight_CL, first_S, last_S)
+        found = window.scan.shares(weight_CL, first_S, last_S, window.stays)
         if found is None:
             return None
-        share_CL, log_total = found
+        share_CL, log_total, overrun = found
         each_CL = np.divide(share_CL, weight_CL, out=np.zeros_like(share_CL), where=weight_CL > 0)
         factor_CK = torch.from_numpy(self._in_all_sets(window, each_CL, 0.0)).to(self.device) @ self._member_LK
-        return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum())
+        return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum()), overrun
 
     def _in_log_space(
         self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray
