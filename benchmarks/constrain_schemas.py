@@ -1,6 +1,6 @@
 """How many schemas of a folder are usable: every valid instance can be written, and no invalid one.
 
-    python benchmarks/constrain_schemas.py FOLDER [--each 40] [--seed 0] [--family NAME] [--vocab 131072] [--refusals 20]
+    python benchmarks/constrain_schemas.py FOLDER [--each 40] [--seed 0] [--family NAME] [--vocab 131072] [--list]
 
 FOLDER holds JSON files: one schema each, as `{"schema": ..., "tests": [{"data": ..., "valid": true}, ...]}`, or a list
 of such groups, which is how the public JSON-Schema-Test-Suite has them. The family of a file is its folder, or what
@@ -208,17 +208,14 @@ def main() -> None:
     shares = {name: one.usable / one.total for name, one in found.items()}
     total, usable = sum(one.total for one in found.values()), sum(one.usable for one in found.values())
     wrong = sum(one.wrong for one in found.values())
+    percentiles = {"median": statistics.median(times), "p99": times[int(0.99 * len(times))], "most": times[-1]}
     summary = {
         "benchmark": "constrain_schemas",
         "schemas": total,
         "usable": usable / total,
         "invalid_taken": wrong,
         "families": shares,
-        "compile_seconds": {
-            "median": statistics.median(times),
-            "p99": times[int(0.99 * len(times))],
-            "most": times[-1],
-        },
+        "compile_seconds": percentiles,
         "slowest": slowest,
         "goal": {"usable": GOAL, "each_family": GOAL_OF_EACH, "invalid_taken": 0},
         "met": usable / total >= GOAL and min(shares.values()) >= GOAL_OF_EACH and not wrong,

@@ -236,10 +236,11 @@ def test_what_is_left_out_is_bounded_from_above() -> None:
         lost = -math.expm1(exact[1] - relaxed[1])
         bounds.append(sum(relaxed[2].values()))
         assert -1e-12 < lost <= bounds[-1] + 1e-12
-    assert min(bounds) < 1e-12 < 1e-3 < max(bounds)
+    assert min(bounds) < 1e-12
+    assert max(bounds) > 1e-3
 
 
-@pytest.mark.parametrize("pattern", ["[ab]{0,70}c?", "([ab]{0,70}-)*", "([ab]{0,70}b)?c", "([ab]{0,90},)*(a{0,70}-)?"])
+@pytest.mark.parametrize("pattern", ["[ab]{0,70}c?", "([ab]{0,70}-)*", "([ab]{0,70}b)?c"])
 def test_a_counter_of_at_most_so_many_is_only_a_bound(pattern: str) -> None:
     automaton = token_automaton(compile_bytes(parse(pattern)), TREE, [0])
     assert Counters(automaton).bound_F.all()

@@ -1,7 +1,7 @@
 """Which counters of an automaton do no more than come to an end.
 
-A counter of at most so many is *only a bound*: whatever may follow near its end, and when it is used up, may follow from
-its beginning as well. To leave such a counter out allows more and forbids nothing. One of at least so many is not.
+A counter of at most so many is *only a bound*: whatever may follow near its end, and when it is used up, may follow
+from its beginning as well. To leave such a counter out allows more and forbids nothing. One of at least so many is not.
 
     R rows   K classes of tokens   F families (the values of a counter in one place of the text)
 """

@@ -143,7 +143,7 @@ class Lattice:
         budget: int | None,
         canvas_only: bool,
     ) -> Posterior | frozenset[int]:
-        """The posterior by one window; where it is relaxed and so might be wrong, the counters it must not leave out."""
+        """The posterior by one window; where that is relaxed and might be wrong, the counters it must not leave out."""
         first_S, last_S = window.first(firsts), window.last(budget)
         best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
         best_CL = np.maximum.reduceat(best_CK.take(self._kind_of_E, axis=1), self._begins_L, axis=1)
@@ -172,10 +172,7 @@ class Lattice:
                 return frozenset(window.stays.group_G)
             _, _, overrun = plain
             if sum(overrun.values()) > OVERRUN:
-                worst = max(overrun.values())
-                return frozenset(
-                    group for group, bound in overrun.items() if bound > min(worst, OVERRUN) / len(overrun)
-                )
+                return frozenset(group for group, bound in overrun.items() if bound > OVERRUN / len(overrun))
         factor_CK, log_total = (
             self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain[:2]
         )
