@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from constrain import make_tokenizer
+from gesso.constraints import budget
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.compile import submit
 from gesso.constraints.json_schema import schema_expression
@@ -178,17 +179,22 @@ def main() -> None:
         family = found[name]
         started = time.process_time()
         try:
-            expression = schema_expression(group["schema"])
-            automaton = compile_bytes(expression)
+            with budget.within(budget.Budget()):
+                expression = schema_expression(group["schema"])
+                automaton = compile_bytes(expression)
             if tokenizer is not None:
                 submit(expression, tokenizer, (2,)).result()
         except OptionError as error:
             seconds[f"{name} {label}"] = time.process_time() - started
             family.refused[reason(str(error))] += 1
             family.groups.append(f"refused: {label}: {error}")
+            if arguments.list:
+                print(f"{name}: {family.groups[-1]}", flush=True)
             continue
         seconds[f"{name} {label}"] = time.process_time() - started
         judge(family, label, group, automaton)
+        if arguments.list and family.groups and label in family.groups[-1]:
+            print(f"{name}: {family.groups[-1]}", flush=True)
 
     console = Console(width=150)
     table = Table("family", "schemas", "usable", "refused", "a valid one missing", "an invalid one taken")
@@ -199,10 +205,6 @@ def main() -> None:
     refusals = sum((one.refused for one in found.values()), Counter())
     for text, count in refusals.most_common(arguments.refusals):
         console.print(f"{count:5} {text}", markup=False, highlight=False)
-    if arguments.list:
-        for name, one in found.items():
-            for line in one.groups:
-                print(f"{name}: {line}")
     times = sorted(seconds.values())
     slowest = sorted(seconds, key=seconds.__getitem__)[-3:]
     shares = {name: one.usable / one.total for name, one in found.items()}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gesso.constraints import budget
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import choices as choices_expression
 from gesso.constraints.grammar import parse_grammar
@@ -80,18 +81,19 @@ def constraint(
         raise OptionError(f"constraint takes exactly one of json_schema, regex, grammar and choices, got {len(given)}")
     ((option, value),) = given.items()
     ignored: list[str] = []
-    if option == "json_schema":
-        expression = schema_expression(value, strict=strict, ignored=ignored)
-    elif option == "regex":
-        expression = parse(value)
-    elif option == "grammar":
-        expression = parse_grammar(value)
-    else:
-        if isinstance(value, str) or not all(isinstance(text, str) for text in value):
-            raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
-        value = list(value)
-        expression = choices_expression(value)
-    texts = compile_bytes(expression)
+    with budget.within(budget.Budget()):
+        if option == "json_schema":
+            expression = schema_expression(value, strict=strict, ignored=ignored)
+        elif option == "regex":
+            expression = parse(value)
+        elif option == "grammar":
+            expression = parse_grammar(value)
+        else:
+            if isinstance(value, str) or not all(isinstance(text, str) for text in value):
+                raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
+            value = list(value)
+            expression = choices_expression(value)
+        texts = compile_bytes(expression)
     if texts.empty:
         raise OptionError(f"{option}: it allows no text at all")
     return Constraint(option, value, texts, tuple(ignored))

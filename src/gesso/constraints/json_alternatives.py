@@ -12,7 +12,6 @@ from gesso.constraints import budget
 from gesso.constraints.json_document import Document, Place, Schema
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
-    TYPES,
     Plain,
     check,
     decimal,
@@ -20,6 +19,7 @@ from gesso.constraints.json_keywords import (
     merge,
     plain,
 )
+from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256

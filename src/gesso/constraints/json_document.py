@@ -76,6 +76,8 @@ class Document:
         self.root, self.strict = root, strict
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
+        self.only_plain_integers = False
+        """Whether some part is of draft 4, to which 1.0 is no integer."""
         self._places: dict[int, Place] = {}
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
@@ -162,6 +164,7 @@ class Document:
             if not isinstance(node, dict):
                 continue
             draft, base = self._draft(node, place), place.base
+            self.only_plain_integers |= draft == 4
             name = node.get("id" if draft == 4 else "$id")
             alone = "$ref" in node and draft in (4, 6, 7)
             if isinstance(name, str) and not alone:

@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from gesso.constraints.json_document import Schema, escape_pointer
+from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
 
 ANNOTATIONS = frozenset(
@@ -26,7 +27,6 @@ COMBINATORS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 )
 UNSUPPORTED = frozenset(("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"))
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 TYPE_OF_KEYWORD = {
     **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),

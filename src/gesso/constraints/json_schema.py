@@ -16,17 +16,14 @@ What cannot be held to exactly is refused with its JSON pointer.
 """
 
 from collections.abc import Callable
-from decimal import Decimal
 from functools import cache
 from itertools import permutations
-from math import ceil, floor, gcd, lcm
+from math import ceil, floor
 from typing import Any
 
-from gesso.constraints import charset
 from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
 from gesso.constraints.expression import (
     NEVER,
-    Chars,
     Expression,
     Joined,
     Repeat,
@@ -43,7 +40,6 @@ from gesso.constraints.json_document import Document, Schema, escape_pointer
 from gesso.constraints.json_formats import FORMATS, format_expression
 from gesso.constraints.json_keywords import (
     TYPE_OF_KEYWORD,
-    TYPES,
     Plain,
     decimal,
     of_property,
@@ -51,22 +47,21 @@ from gesso.constraints.json_keywords import (
     type_of,
     types,
 )
-from gesso.constraints.json_text import (
+from gesso.constraints.json_numbers import (
+    ZERO,
     Bound,
-    JsonForm,
-    any_value,
-    array,
+    Digits,
+    any_number,
+    decimal_multiples,
     integers,
-    multiples,
     numbers,
+    whole_divisor,
+    whole_multiples,
 )
+from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value, array
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
 
-_DIGIT = Chars(charset.DIGIT)
-_ZERO = sequence(repeat(Text("-"), 0, 1), Text("0"), repeat(sequence(Text("."), Repeat(Text("0"), 1)), 0, 1))
-MAX_DIVISOR = 10_000
-"""Of `multipleOf`, in units of its last digit."""
 MAX_PATTERNS = 5
 """`patternProperties` of one object."""
 MAX_SHUFFLED = 5
@@ -121,13 +116,18 @@ class _Compiler:
         if not schema:
             return any_value(self.form, self.form.max_depth)
         names = types(schema)
-        if "type" not in schema and (told := {TYPE_OF_KEYWORD[key] for key in schema if key in TYPE_OF_KEYWORD}):
-            names = frozenset(told)
+        told = {TYPE_OF_KEYWORD[key] for key in schema if key in TYPE_OF_KEYWORD}
         if "number" in names:
             names -= {"integer"}
-        return union(
-            self._but(name, self._type(name, schema, pointer, refs), schema, pointer) for name in TYPES if name in names
-        )
+        options = []
+        for name in TYPES:
+            if name in names:
+                # Keywords speak of values of one type, and let all others pass.
+                free = "type" not in schema and name not in told
+                texts = any_of_type(name, self.form, 1) if free and name != "number" else None
+                texts = self._type(name, schema, pointer, refs) if texts is None else texts
+                options.append(self._but(name, texts, schema, pointer))
+        return union(options)
 
     def _enum(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
         options = []
@@ -136,10 +136,12 @@ class _Compiler:
             if kind not in types(schema) or any(same(value, other) for other in schema.get("notEnum", ())):
                 continue
             text = self.form.literal(value)
+            if kind == "integer" and "number" not in types(schema):
+                text = intersection(text, self._number(kind, {}, pointer))
             wide = "number" if kind == "integer" else kind
             rest = {key: part for key, part in schema.items() if TYPE_OF_KEYWORD.get(key) in {kind, wide}}
             if rest:
-                # The rest is held against each value; a float that is whole is no integer's text.
+                # The rest is held against each value.
                 text = intersection(text, self._type(wide, rest, pointer, refs))
             options.append(text)
         return union(options)
@@ -154,7 +156,7 @@ class _Compiler:
                     raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
                 if kind in ("integer", "number"):
                     bound = Bound(decimal(value), exclusive=False)
-                    removed.append(numbers(bound, bound, self.form) if value else _ZERO)
+                    removed.append(numbers(bound, bound, Digits()) if value else ZERO)
                 else:
                     removed.append(self.form.literal(value))
         return difference(texts, union(removed))
@@ -210,44 +212,30 @@ class _Compiler:
         highs = [
             Bound(decimal(schema[key]), key != "maximum") for key in ("maximum", "exclusiveMaximum") if key in schema
         ]
+        bounds = lows + highs
         low = max(lows, key=lambda bound: (bound.value, bound.exclusive), default=None)
         high = min(highs, key=lambda bound: (bound.value, not bound.exclusive), default=None)
         steps = [step for step, holds in schema.get("multipleOf", ()) if holds]
         denied = [step for step, holds in schema.get("multipleOf", ()) if not holds]
         whole = name == "integer" or any(step == int(step) for step in steps)
-        if whole and any(_whole_divisor(step) == 1 for step in denied):
+        if whole and any(whole_divisor(step) == 1 for step in denied):
             return NEVER
         try:
             if whole:
                 first = None if low is None else floor(low.value) + 1 if low.exclusive else ceil(low.value)
                 last = None if high is None else ceil(high.value) - 1 if high.exclusive else floor(high.value)
-                texts = integers(first, last, self.form)
-                divisor = lcm(*(_whole_divisor(step) for step in steps)) if steps else 1
-                texts = texts if divisor == 1 else intersection(texts, multiples(_checked(divisor)))
-                return difference(texts, union(multiples(_checked(_whole_divisor(step))) for step in denied))
-            texts = numbers(low, high, self.form)
-            for step in steps:
-                texts = intersection(texts, self._decimal_multiples(step))
-            return difference(texts, union(map(self._decimal_multiples, denied)))
+                texts = integers(first, last, Digits(self.form.max_digits))
+                texts = intersection(texts, *(whole_multiples(step) for step in steps if whole_divisor(step) > 1))
+                texts = difference(texts, union(map(whole_multiples, denied)))
+                # A fraction of zero makes no difference, but to draft 4.
+                point = name == "number" or not self.document.only_plain_integers
+                return sequence(texts, repeat(Text(".0"), 0, 1)) if point else texts
+            if not (bounds or steps or denied or schema.get("notEnum")):
+                return any_number(self.form.digits)
+            texts = intersection(numbers(low, high, self.form.digits), *map(decimal_multiples, steps))
+            return difference(texts, union(map(decimal_multiples, denied)))
         except OptionError as error:
             raise OptionError(f"{pointer}: {error}") from None
-
-    def _decimal_multiples(self, step: Decimal) -> Expression:
-        """Plain decimals that are a multiple: with the point left out, of the step in units of the last digit."""
-        sign, digits, exponent = step.as_tuple()
-        assert isinstance(exponent, int)
-        assert not sign
-        units, places = int("".join(map(str, digits))) * 10 ** max(exponent, 0), max(-exponent, 0)
-        _checked(units)
-        digit = Repeat(_DIGIT, 1)
-        options = [multiples(units // gcd(units, 10**places))]
-        for count in range(1, places + 1):
-            form = sequence(repeat(Text("-"), 0, 1), digit, Text("."), Repeat(_DIGIT, count, count))
-            divisor = units // gcd(units, 10 ** (places - count))
-            tail = Repeat(Text("0"))
-            options.append(sequence(intersection(form, multiples(divisor, point=True)), tail))
-        options.append(sequence(multiples(units // gcd(units, 10**places)), Text("."), Repeat(Text("0"), 1)))
-        return union(options)
 
     # Arrays
 
@@ -449,17 +437,6 @@ class _Compiler:
         body = intersection(*matching) if matching else Repeat(self.form.character)
         removed += [self.form.inside(Text(name)) for name in named]
         return self.form.quoted(difference(body, union(removed)))
-
-
-def _whole_divisor(step: Decimal) -> int:
-    """What an integer is divided by where it is a multiple of `step`."""
-    return step.as_integer_ratio()[0]
-
-
-def _checked(divisor: int) -> int:
-    if divisor > MAX_DIVISOR:
-        raise OptionError(f"multipleOf of more than {MAX_DIVISOR} units of its last digit is not supported")
-    return divisor
 
 
 @cache

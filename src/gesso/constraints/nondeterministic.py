@@ -2,7 +2,8 @@
 
 A counted repetition is a *region* of states that share one counter: its body stands there once, and steps without a
 byte enter the region (the counter is 0), count, go on or leave while the counter is within bounds. States of no
-region are in region 0. Regions do not nest. What is built while `inside` a region belongs to it.
+region are in region 0. Regions do not nest. What is built while `inside` a region belongs to it. Several regions may
+be gone through at once, as those of two branches of `anyOf`, while their counters are equal.
 """
 
 from collections.abc import Iterable
@@ -46,6 +47,10 @@ class Region:
         return low, high
 
 
+class SharedCountError(Exception):
+    """Two regions share a count from here on, and so the counts at which their steps change: all is to be done anew."""
+
+
 class AmbiguousCountError(Exception):
     """Two counts are possible after one text, so that a counter cannot tell them: their regions must be spelled out."""
 
@@ -59,7 +64,7 @@ class Closed:
     """States after a text, and the counter of those that are in a region."""
 
     states: frozenset[int]
-    region: int = 0
+    regions: tuple[int, ...] = ()
     count: int = NO_COUNT
     entered: bool = False
     """Whether the region was entered just now."""
@@ -209,10 +214,28 @@ class Graph:
                     waiting.append((target, at, entered) if kind == WHILE else (target, NO_COUNT, False))
         counting = any(self.region[state] or state in self.steps for state in seen)
         kept = frozenset(filter(self._says, seen) if counting else seen)
-        counted = {(self.region[state], *seen[state]) for state in kept if self.region[state]}
+        regions = tuple(sorted({self.region[state] for state in kept} - {0}))
+        counted = {seen[state] for state in kept if self.region[state]}
         if len(counted) > 1:
-            raise AmbiguousCountError({self.regions[region].key for region, _, _ in counted})
-        return Closed(kept, *counted.pop()) if counted else Closed(kept)
+            raise AmbiguousCountError({self.regions[region].key for region in regions})
+        return Closed(kept, regions, *counted.pop()) if counted else Closed(kept)
+
+    def interval(self, regions: tuple[int, ...], count: int) -> tuple[int, int]:
+        """The first and last of the counts around `count` for which the same steps are open in all of `regions`.
+
+        Raises:
+            SharedCountError: they have not been together before.
+        """
+        if len(regions) > 1:
+            together = [self.regions[region] for region in regions]
+            starts = {start for region in together for start in (*region.starts, region.most + 1)}
+            for region in together:
+                if not starts <= {*region.starts, region.most + 1} | {s for s in starts if s > region.most}:
+                    for other in together:
+                        other.starts = sorted(start for start in starts if start <= other.most)
+                    raise SharedCountError
+        bounds = [self.regions[region].interval(count) for region in regions]
+        return max(low for low, _ in bounds), min(high for _, high in bounds)
 
     def _says(self, state: int) -> bool:
         """Whether a state is more than a way to others."""

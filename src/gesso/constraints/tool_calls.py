@@ -5,7 +5,6 @@ contain `<|`, which may begin a special token's name, and where a schema leaves 
 member at most, because keys could come twice.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +43,6 @@ _INSIDE = Sequence(
     )
 )
 """Texts without `<|`."""
-_CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +62,8 @@ class CallForm(JsonForm):
     def key(self, name: str) -> Expression:
         return Text(name) if _BARE_KEY.fullmatch(name) else self.quoted(Text(name))
 
-    def literal(self, value: Any) -> Expression:
-        match value:
-            case str():
-                return self.quoted(Text(value))
-            case dict():
-                members = [sequence(self.key(name), Text(":"), self.literal(part)) for name, part in value.items()]
-                return self._between("{", members, "}")
-            case list():
-                return self._between("[", [self.literal(part) for part in value], "]")
-            case bool() | None:
-                return Text(_CONSTANTS[value])
-            case _:
-                return Text(json.dumps(value))
-
-    def _between(self, opening: str, items: list[Expression], closing: str) -> Expression:
-        parts = [part for item in items for part in (Text(","), item)][1:]
-        return sequence(Text(opening), *parts, Text(closing))
+    def text(self, value: str) -> Expression:
+        return self.quoted(Text(value))
 
 
 def tool_calls(
