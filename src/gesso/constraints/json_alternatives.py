@@ -10,8 +10,10 @@ from typing import Any
 
 from gesso.constraints import budget
 from gesso.constraints.json_document import Document, Place, Schema
+from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
+    REFERENCES,
     Plain,
     check,
     decimal,
@@ -39,7 +41,9 @@ class Alternatives:
         self.document = document
         self.max_recursion = max_recursion
 
-    def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
+    def expand(  # noqa: PLR0912 - a branch for every kind of keyword
+        self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
+    ) -> list[Alternative]:
         """A schema as alternatives without references and combinators; none where nothing is valid.
 
         `here` are the references that were followed since the value in question was entered.
@@ -52,13 +56,16 @@ class Alternatives:
         if isinstance(modern, bool):
             return [({}, refs)] if modern else []
         pointer = place.pointer
-        found: list[Alternative] = [(plain(modern), refs)]
+        first = plain(modern)
+        if self.document.has_unevaluated:
+            first |= evaluated_by(modern, place.draft)
+        found: list[Alternative] = [(first, refs)]
 
         def also(part: Schema, way: str) -> list[Alternative]:
             return self._both(found, self.expand(part, f"{pointer}/{way}", refs, here), pointer)
 
-        if "$ref" in modern:
-            target, there, seen, inner = self._follow(modern["$ref"], place, refs, here)
+        for keyword in REFERENCES & modern.keys():
+            target, there, seen, inner = self._follow(keyword, modern[keyword], place, refs, here)
             if inner is None:
                 return []
             found = self._both(found, self.expand(target, there.pointer, inner, seen), pointer)
@@ -72,13 +79,21 @@ class Alternatives:
             found = self._both(found, [(absent(name), refs), *with_it], pointer)
         if "not" in modern:
             found = self._both(found, self.negated(modern["not"], f"{pointer}/not", refs, here), pointer)
-        if "if" in modern and ("then" in modern or "else" in modern):
+        if "if" in modern and ("then" in modern or "else" in modern or self.document.has_unevaluated):
             found = self._both(found, self._conditional(modern, pointer, refs, here), pointer)
         if "anyOf" in modern:
             branches = [also(part, f"anyOf/{number}") for number, part in enumerate(modern["anyOf"])]
+            if self.document.has_unevaluated:
+                # Where several hold, all of them have a say in what is evaluated.
+                for branch in branches[1:]:
+                    branches[0] = branches[0] + branch + self._both(branches[0], branch, pointer)
+                del branches[1:]
             found = self._checked([alternative for branch in branches for alternative in branch], pointer)
         if "oneOf" in modern:
             found = self._one_of(modern["oneOf"], found, pointer, refs, here)
+        for keyword in ("unevaluatedProperties", "unevaluatedItems"):
+            if keyword in modern:
+                found = [(unevaluated(alternative, keyword, modern[keyword]), way) for alternative, way in found]
         return found
 
     def negated(  # noqa: PLR0912 - a branch for every kind of keyword
@@ -95,8 +110,8 @@ class Alternatives:
                 continue
             at = f"{pointer}/{keyword}"
             value = modern[keyword]
-            if keyword == "$ref":
-                target, there, seen, inner = self._follow(value, place, refs, here)
+            if keyword in REFERENCES:
+                target, there, seen, inner = self._follow(keyword, value, place, refs, here)
                 if inner is None:
                     return []
                 found += self.negated(target, there.pointer, inner, seen)
@@ -126,7 +141,8 @@ class Alternatives:
                     found += self._both([({"required": [name]}, refs)], rest, at)
             else:
                 found += [(alternative, refs) for alternative in _failing(keyword, modern, at)]
-        return self._checked(found, pointer)
+        # What does not hold has no say in what is evaluated.
+        return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
     def apart(self, one: Schema, other: Schema, pointer: str, depth: int = _PROOF_DEPTH) -> bool:
         """Whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
@@ -146,11 +162,18 @@ class Alternatives:
         check(modern, place.pointer)
         return place, modern
 
-    def _follow(self, reference: str, place: Place, refs: Refs, here: Refs) -> tuple[Schema, Place, Refs, Refs | None]:
+    def _follow(
+        self, keyword: str, reference: str, place: Place, refs: Refs, here: Refs
+    ) -> tuple[Schema, Place, Refs, Refs | None]:
         """What a reference leads to and the ways there; None where it was followed as often as it may be."""
-        target, there = self.document.resolve(reference, place)
+        if keyword == "$ref":
+            target, there = self.document.resolve(reference, place)
+        else:
+            target, there = self.document.resolve_dynamic(keyword, reference, place)
         if there.pointer in here:
-            raise OptionError(f"{place.pointer}/$ref: {there.pointer} leads back to itself without a value in between")
+            raise OptionError(
+                f"{place.pointer}/{keyword}: {there.pointer} leads back to itself without a value in between"
+            )
         inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
         return target, there, (*here, there.pointer), inner
 
@@ -258,7 +281,7 @@ def _failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # n
         few: list[Plain] = [{"type": "array", "tuples": [([], {"not": value})]}] if least == 1 else []
         few += [{"type": "array", "contains": [(value, 0, least - 1)]}] if least > 1 else []
         return few + ([] if most is None else [{"type": "array", "contains": [(value, int(most) + 1, None)]}])
-    if keyword in ("additionalProperties", "propertyNames", "uniqueItems") and value in (True, {}):
+    if keyword in _OPEN and value in (True, {}):
         if keyword != "uniqueItems":
             return []
     elif keyword == "uniqueItems":
@@ -266,6 +289,7 @@ def _failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # n
     raise OptionError(f"{at}: that this keyword does not hold is not supported (not, if, or branches that overlap)")
 
 
+_OPEN = ("additionalProperties", "propertyNames", "uniqueItems", "unevaluatedItems", "unevaluatedProperties")
 _OPPOSITE = {
     "minLength": ("string", "maxLength", -1), "maxLength": ("string", "minLength", 1),
     "minItems": ("array", "maxItems", -1), "maxItems": ("array", "minItems", 1),

@@ -76,11 +76,15 @@ class Document:
         self.root, self.strict = root, strict
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
+        self.has_unevaluated = False
+        """Whether `unevaluatedProperties` or `unevaluatedItems` is somewhere."""
         self.only_plain_integers = False
         """Whether some part is of draft 4, to which 1.0 is no integer."""
         self._places: dict[int, Place] = {}
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
+        self._dynamic: dict[str, list[Schema]] = {}
+        """Schemas with a `$dynamicAnchor` by its name, and those with a `$recursiveAnchor`."""
         self._kept: list[Schema] = []
         _check_nesting(root)
         self._walk(root, Place("#", "", 0))
@@ -132,6 +136,19 @@ class Document:
             self._walk(node, found)
         return node, self.place(node, found.pointer)
 
+    def resolve_dynamic(self, keyword: str, reference: str, place: Place) -> tuple[Schema, Place]:
+        """What a `$dynamicRef` or `$recursiveRef` in the subschema at `place` leads to.
+
+        Raises:
+            OptionError: it leads nowhere, or where it leads depends on the way that was taken.
+        """
+        target, there = self.resolve(reference, place)
+        name = unquote(urldefrag(reference)[1]) if keyword == "$dynamicRef" else ""
+        anchored = self._dynamic.get(name, [])
+        if any(node is target for node in anchored) and len(anchored) > 1:
+            raise OptionError(f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors: not supported")
+        return target, there
+
     def modern(self, schema: dict[str, Any], place: Place) -> dict[str, Any]:
         """A subschema in the keywords of draft 2020-12, without those that say nothing."""
         draft = place.draft
@@ -150,7 +167,8 @@ class Document:
                     found[bound] = found.pop(limit)
         if draft != 2020 and isinstance(found.get("items"), list):
             prefix, rest = found.pop("items"), found.pop("additionalItems", True)
-            found |= ({"prefixItems": prefix} if prefix else {}) | ({"items": rest} if rest is not True else {})
+            found |= {"prefixItems": prefix} if prefix else {}
+            found |= {"items": rest} if rest is not True or "additionalItems" in schema else {}
         found.pop("additionalItems", None)
         for name, value in found.pop("dependencies", {}).items() if isinstance(found.get("dependencies"), dict) else ():
             kind = "dependentRequired" if isinstance(value, list) else "dependentSchemas"
@@ -165,6 +183,7 @@ class Document:
                 continue
             draft, base = self._draft(node, place), place.base
             self.only_plain_integers |= draft == 4
+            self.has_unevaluated |= "unevaluatedProperties" in node or "unevaluatedItems" in node
             name = node.get("id" if draft == 4 else "$id")
             alone = "$ref" in node and draft in (4, 6, 7)
             if isinstance(name, str) and not alone:
@@ -179,6 +198,10 @@ class Document:
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(keyword), str) and draft in (0, 2019, 2020):
                     self._anchors[base, node[keyword]] = node
+            if isinstance(node.get("$dynamicAnchor"), str):
+                self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
+            if node.get("$recursiveAnchor") is True:
+                self._dynamic.setdefault("", []).append(node)
             here = Place(place.pointer, base, draft)
             self._places[id(node)] = here
             self._kept.append(node)

@@ -4,7 +4,7 @@ A *plain* schema is a dict that says of a value what it must be without referenc
 schemas can say of one value stands in lists: `pattern` and `multipleOf` (each with whether it must hold), `enum` (one
 list of values), `notEnum`, `format`, `shapes` (of objects: `properties`, `patternProperties`, `additionalProperties`),
 `names` (`propertyNames`), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
-are as they were written.
+are as they were written. `evaluated` and `evaluatedItems` list what its parts have a say in, for `unevaluated...`.
 """
 
 import json
@@ -23,10 +23,10 @@ ANNOTATIONS = frozenset(
      "contentEncoding", "contentMediaType", "contentSchema")
 )  # fmt: skip
 """Say nothing about what is valid."""
+REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 COMBINATORS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 )
-UNSUPPORTED = frozenset(("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"))
 TYPE_OF_KEYWORD = {
     **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
@@ -71,7 +71,7 @@ def _is_map(value: Any) -> bool:
 
 
 _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "$ref": (lambda value: isinstance(value, str), "text"),
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef"), (lambda value: isinstance(value, str), "text")),
     "type": (
         lambda value: value in TYPES if isinstance(value, str) else _is_texts(value) and set(value) <= {*TYPES},
         f"one or several of {', '.join(TYPES)}",
@@ -85,7 +85,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "required": (_is_texts, "a list of names"),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (_is_schemas, "a list of schemas")),
     **dict.fromkeys(
-        ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
+        ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+         "unevaluatedItems", "unevaluatedProperties"),
         (_is_schema, "a schema"),
     ),
     **dict.fromkeys(
@@ -111,8 +112,6 @@ def check(schema: Schema, pointer: str) -> None:
         raise OptionError(f"{pointer}: a schema must be an object, true or false, not {schema!r:.60}")
     for keyword in () if isinstance(schema, bool) else schema:
         place = f"{pointer}/{escape_pointer(str(keyword))}"
-        if keyword in UNSUPPORTED:
-            raise OptionError(f"{place}: this keyword is not supported")
         if keyword in _VALUES:
             fits, what = _VALUES[keyword]
             if not fits(schema[keyword]):
