@@ -30,7 +30,8 @@ from rich.table import Table
 
 from constrain import make_tokenizer
 from gesso.constraints import budget
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import submit
 from gesso.constraints.json_schema import schema_expression
 from gesso.errors import OptionError

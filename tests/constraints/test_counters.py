@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from constraints.conftest import cases
 from gesso.constraints.automaton import TokenAutomaton
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.counters import Counters
 from gesso.constraints.expression import Expression
 from gesso.constraints.inference import Lattice

@@ -14,7 +14,8 @@ import pytest
 from constraints.conftest import cases
 from constraints.schemas import INTEGER, SCHEMAS, STRING
 from constraints.test_compile import MINI_ENDS, drawn, text_of
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.json_formats import FORMATS
 from gesso.constraints.json_keywords import decimal, same

@@ -9,7 +9,8 @@ from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import charset
 from gesso.constraints.budget import Budget, within
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes, intersect
+from gesso.constraints.byte_table import ByteAutomaton, intersect
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     EMPTY,
     NEVER,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.constraints import budget
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import choices as choices_expression
 from gesso.constraints.grammar import parse_grammar
 from gesso.constraints.json_schema import schema_expression

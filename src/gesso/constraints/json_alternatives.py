@@ -174,7 +174,9 @@ class Alternatives:
             raise OptionError(
                 f"{place.pointer}/{keyword}: {there.pointer} leads back to itself without a value in between"
             )
-        inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
+        inner: Refs | None = refs
+        if self.document.leads_back(there.pointer):
+            inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
         return target, there, (*here, there.pointer), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:

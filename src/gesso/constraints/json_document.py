@@ -7,6 +7,7 @@ standard says, unless `strict` refuses it; either way it is listed in `ignored`.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -78,6 +79,7 @@ class Document:
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
         self.has_unevaluated = False
         """Whether `unevaluatedProperties` or `unevaluatedItems` is somewhere."""
+        self._leads_back: dict[str, bool] | None = None
         self.only_plain_integers = False
         """Whether some part is of draft 4, to which 1.0 is no integer."""
         self._places: dict[int, Place] = {}
@@ -93,6 +95,10 @@ class Document:
     def place(self, schema: Schema, pointer: str) -> Place:
         """Where a subschema stands; one that was put together from others stands at `pointer`."""
         return self._places.get(id(schema)) or Place(pointer, "", 0)
+
+    def holds(self, schema: Schema) -> bool:
+        """Whether this very object is a part of the document, which it outlives."""
+        return id(schema) in self._places
 
     def ignore(self, pointer: str, what: str) -> None:
         """Note that a keyword says nothing.
@@ -148,6 +154,32 @@ class Document:
         if any(node is target for node in anchored) and len(anchored) > 1:
             raise OptionError(f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors: not supported")
         return target, there
+
+    def leads_back(self, pointer: str) -> bool:
+        """Whether what stands there has, in itself or behind its references, a reference to it."""
+        if self._leads_back is None:
+            self._leads_back = self._find_recursive()
+        return self._leads_back.get(pointer, True)
+
+    def _find_recursive(self) -> dict[str, bool]:
+        references: list[tuple[str, str]] = []
+        for node in self._kept:
+            place = self._places[id(node)]
+            for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+                if isinstance(node.get(keyword), str):
+                    # One that leads nowhere is refused where it is met.
+                    with suppress(OptionError):
+                        references.append((place.pointer + "/", self.resolve(node[keyword], place)[1].pointer))
+        ways = {target: {to for at, to in references if at.startswith(f"{target}/")} for _, target in references}
+        found = {}
+        for target, direct in ways.items():
+            seen, left = set(direct), list(direct)
+            while left and target not in seen:
+                fresh = ways[left.pop()] - seen
+                seen |= fresh
+                left += fresh
+            found[target] = target in seen
+        return found
 
     def modern(self, schema: dict[str, Any], place: Place) -> dict[str, Any]:
         """A subschema in the keywords of draft 2020-12, without those that say nothing."""

@@ -8,7 +8,8 @@ settled so:
   `required`, then, where the schema allows them, any others in any order. Where it names some and says nothing of
   others, values of those have depth 1 at most.
 - Without a type the keywords decide: `minLength` alone means a string. With neither, any value of bounded depth.
-- A `$ref` into itself is followed `max_recursion` times. Arrays and strings without a bound have none.
+- A `$ref` into itself is followed `max_recursion` times, and any value is `max_depth` deep; in a schema whose language
+  would be too large otherwise, less. Arrays and strings without a bound have none.
 - A `format` that is known holds (see `json_formats`); others are annotations, as are keywords that a draft does not
   know. A list of what was ignored can be had, and `strict` refuses it.
 
@@ -16,18 +17,21 @@ What cannot be held to exactly is refused with its JSON pointer.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from math import ceil, floor
 from typing import Any
 
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
     Expression,
     Joined,
     Repeat,
     Text,
+    Union,
     choices,
     difference,
     intersection,
@@ -59,9 +63,17 @@ from gesso.constraints.json_numbers import (
     whole_multiples,
 )
 from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value, array
+from gesso.constraints.measures import spelled_size
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
 
+LARGE = 30_000
+"""Size of an expression from which on what a schema leaves open goes less deep."""
+_SHALLOWER = (
+    {"max_recursion": 2, "max_depth": 2, "open_depth": 0},
+    {"max_recursion": 1, "max_depth": 1, "open_depth": 0},
+    {"max_recursion": 1, "max_depth": 1, "open_depth": -1},
+)
 MAX_PATTERNS = 5
 """`patternProperties` of one object."""
 MAX_SHUFFLED = 5
@@ -83,8 +95,18 @@ def schema_expression(
         OptionError: a keyword is not supported or malformed; the message starts with its JSON pointer.
     """
     document = Document(schema, strict)
+    form = JsonForm() if form is None else form
     try:
-        expression = _Compiler(document, JsonForm() if form is None else form).value(schema, "#", ())
+        expression = _Compiler(document, form).value(schema, "#", ())
+        # What is left open goes as deep as there is room for.
+        for limits in _SHALLOWER:
+            if spelled_size(expression) <= LARGE:
+                break
+            form = replace(form, **{name: min(getattr(form, name), limit) for name, limit in limits.items()})
+            shallower = _Compiler(document, form).value(schema, "#", ())
+            if shallower == NEVER:
+                break
+            expression = shallower
     except RecursionError:
         raise OptionError("#: its parts are nested too deeply in each other") from None
     if expression == NEVER:
@@ -98,12 +120,20 @@ class _Compiler:
     def __init__(self, document: Document, form: JsonForm) -> None:
         self.document, self.form = document, form
         self.alternatives = Alternatives(document, form.max_recursion)
+        self.known: dict[tuple[int, Refs], Expression] = {}
+        """By a part of the document and the references on the way to it."""
 
     def value(self, schema: Schema, pointer: str, refs: Refs) -> Expression:
         """The texts of all values that are valid."""
         pointer = self.document.place(schema, pointer).pointer
+        key = (id(schema), refs) if self.document.holds(schema) else None
+        if key is not None and (known := self.known.get(key)) is not None:
+            return known
         found = self.alternatives.expand(schema, pointer, refs)
-        return union(self._plain(alternative, pointer, r) for alternative, r in found)
+        expression = union(self._plain(alternative, pointer, r) for alternative, r in found)
+        if key is not None:
+            self.known[key] = expression
+        return expression
 
     def every(self, schemas: list[Schema], pointer: str, refs: Refs) -> Expression:
         """The texts of all values that are valid under each of several schemas."""
@@ -131,6 +161,7 @@ class _Compiler:
 
     def _enum(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
         options = []
+        held: dict[str, ByteAutomaton] = {}
         for value in schema["enum"]:
             kind = type_of(value)
             if kind not in types(schema) or any(same(value, other) for other in schema.get("notEnum", ())):
@@ -140,9 +171,17 @@ class _Compiler:
                 text = intersection(text, self._number(kind, {}, pointer))
             wide = "number" if kind == "integer" else kind
             rest = {key: part for key, part in schema.items() if TYPE_OF_KEYWORD.get(key) in {kind, wide}}
-            if rest:
-                # The rest is held against each value.
+            if rest and kind in ("array", "object"):
                 text = intersection(text, self._type(wide, rest, pointer, refs))
+            elif rest:
+                # The rest is held against each value.
+                if wide not in held:
+                    held[wide] = compile_bytes(self._type(wide, rest, pointer, refs))
+                spellings = text.options if isinstance(text, Union) else (text,)
+                if all(isinstance(spelling, Text) for spelling in spellings):
+                    text = union(one for one in spellings if isinstance(one, Text) and held[wide].matches(one.text))
+                else:
+                    text = intersection(text, self._type(wide, rest, pointer, refs))
             options.append(text)
         return union(options)
 
@@ -412,8 +451,10 @@ class _Compiler:
                 parts += found or [additional]
             if False in parts:
                 continue
+            if silent and self.form.open_depth < 0:
+                continue
             if silent:
-                value = any_value(self.form, 1)
+                value = any_value(self.form, self.form.open_depth)
             elif all(part is True for part in parts):
                 value = any_value(self.form, self.form.max_depth - 1)
             else:

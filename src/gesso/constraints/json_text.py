@@ -7,6 +7,7 @@ cannot. For numbers see `json_numbers`.
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from gesso.constraints import charset
@@ -58,6 +59,9 @@ class JsonForm:
     """Digits after the point, where its bounds have no more."""
     max_depth: int = 3
     """Objects and arrays in each other, where a schema allows any value."""
+    open_depth: int = 1
+    """The same of properties that a schema does not name, where it names some and says nothing of others; with -1 there
+    are none of those."""
     max_recursion: int = 3
     """How often a `$ref` may lead into itself."""
     most_open_members: int | None = None
@@ -132,9 +136,7 @@ def escape(expression: Expression) -> Expression:
     """The language of the same texts as they are written inside a JSON string."""
     match expression:
         case Chars(chars):
-            short = (Text(text) for c, text in _ESCAPES.items() if charset.intersection(chars, charset.of(c)))
-            plain = charset.intersection(chars, _PLAIN)
-            return union([*([Chars(plain)] if plain else []), *short])
+            return _escaped(chars)
         case Text(text):
             if any(c < " " and c not in _ESCAPES for c in text):
                 return NEVER
@@ -157,6 +159,13 @@ def escape(expression: Expression) -> Expression:
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
         case Anchor() | Multiples():
             return expression
+
+
+@lru_cache(maxsize=1024)
+def _escaped(chars: charset.CharSet) -> Expression:
+    short = (Text(text) for c, text in _ESCAPES.items() if charset.intersection(chars, charset.of(c)))
+    plain = charset.intersection(chars, _PLAIN)
+    return union([*([Chars(plain)] if plain else []), *short])
 
 
 # Values

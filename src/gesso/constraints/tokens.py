@@ -31,7 +31,7 @@ from gesso.constraints.automaton import (
     distinct_columns,
     with_ends,
 )
-from gesso.constraints.bytes_automaton import ByteAutomaton
+from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, Counts
 from gesso.constraints.minimize import FAR, distinct_pairs, steps
 from gesso.constraints.vocabulary_tree import VocabularyTree
