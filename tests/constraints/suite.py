@@ -156,6 +156,37 @@ SUITE: dict[str, list[Case]] = {
         ({"type": "integer", "multipleOf": 3}, [0, 9, -3], [1, 10]),
         ({"type": "number", "multipleOf": 0.5}, [1.5], [1.3]),
     ],
+    "not of properties": [
+        (
+            {"type": "object", "not": {"properties": {"a": {}}, "additionalProperties": False}},
+            [{"b": 1}, {"a": 1, "b": 2}],
+            [{}, {"a": 1}],
+        ),
+        (
+            {"type": "object", "not": {"patternProperties": {"^x": {"type": "integer"}}}},
+            [{"x": "s"}, {"a": 1, "xy": None}],
+            [{}, {"x": 1}, {"a": "s"}],
+        ),
+        (
+            {"type": "object", "not": {"propertyNames": {"maxLength": 2}}},
+            [{"abc": 1}, {"a": 1, "abc": 2}],
+            [{}, {"ab": 1}],
+        ),
+        (
+            {
+                "oneOf": [
+                    {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False},
+                    {
+                        "type": "object",
+                        "properties": {"a": {"type": "integer"}, "b": {}},
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+            [{"a": 1, "b": 2}, {"b": 1}],
+            [{}, {"a": 1}, {"c": 1}],
+        ),
+    ],
     "not": [({"not": {"type": "integer"}}, ["x"], [1])],
     "oneOf": [
         ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, [1, "x"], [None, 1.5]),
@@ -312,7 +343,17 @@ SUITE: dict[str, list[Case]] = {
         ),
     ],
     "uniqueItems": [
-        ({"type": "array", "uniqueItems": True}, [[1, 2]], [[1, 1]]),
+        ({"type": "array", "uniqueItems": True}, [[], [1], ["a"]], [[1, 1]]),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+            [["a", "b"], ["", "a"], ["\n", "n"], ["é", "e"]],
+            [["a", "a"], ["", ""], ["é", "é"], ["\\", "\\"]],
+        ),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
+            [["a", "b", "c"]],
+            [["a", "b"]],
+        ),
         ({"type": "array", "uniqueItems": False}, [[1, 1]], [1]),
     ],
 }

@@ -5,9 +5,22 @@ parts with separators between those that are there) and `Multiples` (numbers tha
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gesso.constraints.charset import CharSet
+
+
+class _Hashed:
+    """Keeps the hash of a tree: each part is asked for its own at every level above it."""
+
+    __slots__ = ()
+
+    def _hash_once(self) -> int:
+        if not (found := getattr(self, "_hash", 0)):
+            parts = [getattr(self, name) for name in self.__match_args__]  # type: ignore[attr-defined]
+            found = hash((type(self).__name__, *parts)) or 1
+            object.__setattr__(self, "_hash", found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +45,37 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(_Hashed):
     """One part after the other."""
 
     parts: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(_Hashed):
     """Any of the options; of none, the empty language."""
 
     options: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(_Hashed):
     """Between `least` and `most` times, the separator in between; without end where `most` is None."""
 
     body: "Expression"
     least: int = 0
     most: int | None = None
     separator: str = ""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(_Hashed):
     """The items in order, separated; an item that is not required may be missing, with its separator."""
 
     items: tuple[tuple["Expression", bool], ...]
@@ -68,28 +87,36 @@ class Joined:
     """Of items that are there; of `rest`, which may repeat itself, one counts."""
     most: int | None = None
     """Of all."""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection:
+class Intersection(_Hashed):
     """What all parts have in common; each is a text of its own to its anchors."""
 
     parts: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(_Hashed):
     """The texts of the body that are none of what is removed; each is a text of its own to its anchors."""
 
     body: "Expression"
     removed: "Expression"
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(_Hashed):
     """The body, whose anchors refer to the ends of this and not of what is around it."""
 
     body: "Expression"
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ from gesso.constraints.json_keywords import (
     REFERENCES,
     Plain,
     check,
-    decimal,
     disjoint,
     merge,
     plain,
 )
-from gesso.constraints.json_text import TYPES
+from gesso.constraints.json_negation import absent, failing
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
@@ -37,9 +36,10 @@ Alternative = tuple[Plain, Refs]
 class Alternatives:
     """Expands the schemas of one document."""
 
-    def __init__(self, document: Document, max_recursion: int) -> None:
+    def __init__(self, document: Document, max_recursion: int, max_references: int) -> None:
         self.document = document
-        self.max_recursion = max_recursion
+        self.max_recursion, self.max_references = max_recursion, max_references
+        self._expanded = 0
 
     def expand(  # noqa: PLR0912 - a branch for every kind of keyword
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
@@ -51,7 +51,9 @@ class Alternatives:
         Raises:
             OptionError: a keyword is malformed or not supported; it gives the JSON pointer.
         """
-        budget.current().check()
+        self._expanded += 1
+        if self._expanded % 32 == 1:
+            budget.current().check()
         place, modern = self._read(schema, pointer)
         if isinstance(modern, bool):
             return [({}, refs)] if modern else []
@@ -140,7 +142,7 @@ class Alternatives:
                     rest = self.negated(part, f"{at}/{name}", refs, here)
                     found += self._both([({"required": [name]}, refs)], rest, at)
             else:
-                found += [(alternative, refs) for alternative in _failing(keyword, modern, at)]
+                found += [(alternative, refs) for alternative in failing(keyword, modern, at)]
         # What does not hold has no say in what is evaluated.
         return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
@@ -176,7 +178,8 @@ class Alternatives:
             )
         inner: Refs | None = refs
         if self.document.leads_back(there.pointer):
-            inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
+            followed = len(refs) >= self.max_references or refs.count(there.pointer) >= self.max_recursion
+            inner = None if followed else (*refs, there.pointer)
         return target, there, (*here, there.pointer), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
@@ -232,74 +235,6 @@ class Alternatives:
         if len(found) > MAX_ALTERNATIVES:
             raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
         return found
-
-
-def absent(name: str) -> Plain:
-    """An object without a property; any other value."""
-    return {"shapes": [({name: False}, {}, True)]}
-
-
-def _failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # noqa: PLR0912 - one for each keyword
-    """The ways in which one keyword fails."""
-    value = schema[keyword]
-    if keyword == "type":
-        names = {value} if isinstance(value, str) else set(value)
-        others = [name for name in TYPES if name not in names | ({"integer"} if "number" in names else set())]
-        if "integer" in names and "number" not in names:
-            others.remove("number")
-            whole: Plain = {"type": "number", "multipleOf": [(decimal(1), False)]}
-            return [{"type": others}, whole] if others else [whole]
-        return [{"type": others}] if others else []
-    if keyword in ("enum", "const"):
-        return [{"notEnum": value if keyword == "enum" else [value]}]
-    if keyword in _OPPOSITE:
-        kind, name, step = _OPPOSITE[keyword]
-        return [] if step < 0 and value < 1 else [{"type": kind, name: value + step}]
-    if keyword == "pattern":
-        return [{"type": "string", "pattern": [(value, False)]}]
-    if keyword == "multipleOf":
-        return [{"type": "number", "multipleOf": [(decimal(value), False)]}]
-    if keyword == "required":
-        return [{"type": "object", **absent(name)} for name in value]
-    if keyword == "properties":
-        return [
-            {"type": "object", "required": [name], "shapes": [({name: {"not": part}}, {}, True)]}
-            for name, part in value.items()
-            if part is not True and part != {}
-        ]
-    if keyword == "dependentRequired":
-        return [
-            {"type": "object", "required": [name], **absent(other)} for name, names in value.items() for other in names
-        ]
-    if keyword == "items" and not schema.get("prefixItems"):
-        return [] if value is True else [{"type": "array", "contains": [({"not": value}, 1, None)]}]
-    if keyword == "prefixItems" and schema.get("items", True) is True:
-        return [
-            {"type": "array", "minItems": place + 1, "tuples": [([True] * place + [{"not": part}], True)]}
-            for place, part in enumerate(value)
-        ]
-    if keyword == "contains":
-        least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
-        few: list[Plain] = [{"type": "array", "tuples": [([], {"not": value})]}] if least == 1 else []
-        few += [{"type": "array", "contains": [(value, 0, least - 1)]}] if least > 1 else []
-        return few + ([] if most is None else [{"type": "array", "contains": [(value, int(most) + 1, None)]}])
-    if keyword in _OPEN and value in (True, {}):
-        if keyword != "uniqueItems":
-            return []
-    elif keyword == "uniqueItems":
-        return []
-    raise OptionError(f"{at}: that this keyword does not hold is not supported (not, if, or branches that overlap)")
-
-
-_OPEN = ("additionalProperties", "propertyNames", "uniqueItems", "unevaluatedItems", "unevaluatedProperties")
-_OPPOSITE = {
-    "minLength": ("string", "maxLength", -1), "maxLength": ("string", "minLength", 1),
-    "minItems": ("array", "maxItems", -1), "maxItems": ("array", "minItems", 1),
-    "minProperties": ("object", "maxProperties", -1), "maxProperties": ("object", "minProperties", 1),
-    "minimum": ("number", "exclusiveMaximum", 0), "maximum": ("number", "exclusiveMinimum", 0),
-    "exclusiveMinimum": ("number", "maximum", 0), "exclusiveMaximum": ("number", "minimum", 0),
-}  # fmt: skip
-"""The type a keyword speaks of, the keyword that holds where it does not, and what is added to its value."""
 
 
 def _impossible(schema: Plain) -> bool:

@@ -3,7 +3,8 @@
 A *plain* schema is a dict that says of a value what it must be without references and alternatives. What several
 schemas can say of one value stands in lists: `pattern` and `multipleOf` (each with whether it must hold), `enum` (one
 list of values), `notEnum`, `format`, `shapes` (of objects: `properties`, `patternProperties`, `additionalProperties`),
-`names` (`propertyNames`), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
+`names` (`propertyNames`), `some` (that there is a property: names and patterns it has not, a pattern it has, schemas
+of its name and value), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
 are as they were written. `evaluated` and `evaluatedItems` list what its parts have a say in, for `unevaluated...`.
 """
 
@@ -28,7 +29,7 @@ COMBINATORS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 )
 TYPE_OF_KEYWORD = {
-    **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names"), "object"),
+    **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names", "some"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),

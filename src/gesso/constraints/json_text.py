@@ -59,11 +59,13 @@ class JsonForm:
     """Digits after the point, where its bounds have no more."""
     max_depth: int = 3
     """Objects and arrays in each other, where a schema allows any value."""
-    open_depth: int = 1
+    open_depth: int = 2
     """The same of properties that a schema does not name, where it names some and says nothing of others; with -1 there
     are none of those."""
     max_recursion: int = 3
     """How often a `$ref` may lead into itself."""
+    max_references: int = 20
+    """References in each other, of those that may lead into themselves."""
     most_open_members: int | None = None
     """Of an object whose keys a schema leaves open."""
 
@@ -182,6 +184,7 @@ def mapping(value: Expression, form: JsonForm) -> Expression:
     return sequence(Text("{"), repeat(member, 0, form.most_open_members, form.item_separator), Text("}"))
 
 
+@lru_cache(maxsize=64)
 def any_value(form: JsonForm, depth: int) -> Expression:
     """Any value with at most `depth` arrays and objects in each other."""
     return union(any_of_type(name, form, depth) for name in TYPES if name != "integer" and (depth or name in SCALARS))
