@@ -1,4 +1,4 @@
-"""A deterministic automaton over the bytes of UTF-8, with counters, and what can be made of two.
+"""Defines a deterministic automaton over the bytes of UTF-8, with counters, and what can be made of two.
 
 S states   L counted states   B = 256 bytes   G groups of bytes that no state tells apart
 """
@@ -28,12 +28,12 @@ class ByteAutomaton:
 
     @property
     def empty(self) -> bool:
-        """Whether it accepts no text at all."""
+        """Tells whether it accepts no text at all."""
         return not bool(self.accepting_S.any())
 
     @property
     def next_SB(self) -> IntArray:
-        """The state that follows each byte."""
+        """Returns the state that follows each byte."""
         return self.next_SG[:, self.group_B]
 
     @property
@@ -42,11 +42,11 @@ class ByteAutomaton:
         return len(self.accepting_S) + (0 if self.counts is None else int((self.counts.length_L - 1).sum()))
 
     def matches(self, text: str) -> bool:
-        """Whether the text as a whole is in the language."""
+        """Tells whether the text as a whole is in the language."""
         return self.accepted_part(encode(text))[1]
 
     def accepted_part(self, text: bytes) -> tuple[int, bool]:
-        """How many bytes of a text can begin one of the language, and whether the text as a whole is one."""
+        """Says how many bytes of a text can begin one of the language, and whether the text as a whole is one."""
         counts = self.counts
         place_of = {} if counts is None else {int(state): place for place, state in enumerate(counts.state_L)}
         state, count = self.start, 0
@@ -64,14 +64,14 @@ class ByteAutomaton:
         return len(text), bool(self.accepting_S[state])
 
     def begins(self) -> NDArray[np.int64]:
-        """Where each state, or its first count, stands when all counts are states."""
+        """Says where each state, or its first count, stands when all counts are states."""
         length_S = np.ones(len(self.accepting_S), dtype=np.int64)
         if self.counts is not None:
             length_S[self.counts.state_L] = self.counts.length_L
         return length_S.cumsum() - length_S
 
     def spelled(self, kept_L: NDArray[np.bool_] | None = None) -> "ByteAutomaton":
-        """The same language without counters, but for those of the counted states `kept_L`.
+        """Returns the same language without counters, but for those of the counted states `kept_L`.
 
         What shares a counter is kept together.
         """
@@ -107,7 +107,7 @@ class ByteAutomaton:
 
 
 def intersect(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
-    """The automaton of the texts that both accept.
+    """Returns the automaton of the texts that both accept.
 
     Raises:
         OptionError: it would have too many states.
@@ -171,7 +171,7 @@ def intersect(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
 
 
 def difference(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
-    """The automaton of the texts that the first accepts and the second does not.
+    """Returns the automaton of the texts that the first accepts and the second does not.
 
     Raises:
         OptionError: it would have too many states.
@@ -184,7 +184,7 @@ def difference(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
 
 
 def minimal(table: Table) -> ByteAutomaton:
-    """The automaton of a table, minimal but for its counters."""
+    """Returns the automaton of a table, minimal but for its counters."""
     number_S, kept = merged(table)
     if number_S[0] < 0:
         nothing = np.full((1, 1), -1, dtype=np.int32)

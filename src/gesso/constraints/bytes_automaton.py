@@ -1,4 +1,4 @@
-"""An expression as a deterministic automaton over the bytes of UTF-8.
+"""Compiles an expression to a deterministic automaton over the bytes of UTF-8.
 
 Life cycle: `compile_bytes` walks the expression into a nondeterministic automaton (`nondeterministic.Graph`), finds
 the sets of its states that can be reached (`determinize`), and merges states that no continuation tells apart
@@ -33,7 +33,7 @@ from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, Ambig
 
 
 def compile_bytes(expression: Expression) -> ByteAutomaton:
-    """The automaton of the expression's texts: minimal but for its counters.
+    """Returns the automaton of the expression's texts: minimal but for its counters.
 
     Raises:
         OptionError: it would have too many states, or the budget in force is used up.

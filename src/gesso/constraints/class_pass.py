@@ -1,4 +1,4 @@
-"""The vocabulary in one pass, class by class, for what has to know of whole canvases before it can mix and draw.
+"""Reads the vocabulary in one pass, class by class, for what has to know of whole canvases before it can mix and draw.
 
 A constraint tells tokens apart by class only: those of one class do the same to it. So its exact marginals are the
 prediction times a factor for each position and class, and the factors are known only when all positions have been
@@ -35,7 +35,7 @@ _FAR = 1e30
 
 
 class TokenClasses:
-    """Where the tokens stand when they are sorted by class.
+    """Holds where the tokens stand when they are sorted by class.
 
     Args:
         class_V: the class of every token, from 0 on; -1 has none. No class is empty.
@@ -91,13 +91,14 @@ class TokenClasses:
         self.sizes = on_device(np.repeat(*np.array(sizes).T))
 
     def over_pieces(self, x_JR: Tensor, reduction: Literal["sum", "max"]) -> Tensor:
-        """[K, R] from pieces in `order_J`."""
+        """Returns [K, R] from pieces in `order_J`."""
         out: Tensor = torch.segment_reduce(x_JR, reduction, lengths=self._pieces_K, axis=0, unsafe=True)
         return out
 
 
 class ClassPass:
-    """One pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the factors."""
+    """Holds one pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the
+    factors."""
 
     @torch.no_grad()
     def __init__(self, vocabulary: Vocabulary, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> None:
@@ -178,7 +179,7 @@ class ClassPass:
 
     @torch.no_grad()
     def finish(self, factor_RK: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
-        """A sample of every position, int64 [R], and its mixed embedding [R, D], in the vocabulary's dtype.
+        """Returns a sample of every position, int64 [R], and its mixed embedding [R, D], in the vocabulary's dtype.
 
         Args:
             factor_RK: log of what the scores of a class are multiplied by to be probabilities; -inf is impossible.

@@ -1,4 +1,4 @@
-"""A constraint as an object of its own: what it takes, why it refuses a text, what it ignored of a schema.
+"""Defines a constraint as an object of its own: what it takes, why it refuses a text, what it ignored of a schema.
 
 `constraint(...)` compiles the language of texts, without a model or tokenizer; `Engine.generate(constraint=...)` takes
 the result, and compiles it for its tokens.
@@ -24,7 +24,7 @@ _SHOWN = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
-    """A language of texts, compiled; made by `constraint`."""
+    """Holds a language of texts, compiled; made by `constraint`."""
 
     option: str
     """The option of `generate` that says the same."""
@@ -40,11 +40,11 @@ class Constraint:
         return self.texts.size
 
     def accepts(self, text: str) -> bool:
-        """Whether a text is one of those that can be generated."""
+        """Tells whether a text is one of those that can be generated."""
         return self.texts.matches(text)
 
     def explain(self, text: str) -> str | None:
-        """Where and why a text is refused, in one line; None where it is accepted."""
+        """Says where and why a text is refused, in one line; None where it is accepted."""
         data = encode(text)
         done, accepted = self.texts.accepted_part(data)
         if accepted:
@@ -64,7 +64,7 @@ def constraint(
     choices: Sequence[str] | None = None,
     strict: bool = False,
 ) -> Constraint:
-    """Compile a constraint; exactly one is given.
+    """Compiles a constraint; exactly one is given.
 
     Args:
         json_schema: a dict or a bool; see `gesso.constraints.json_schema` for the texts that are taken.

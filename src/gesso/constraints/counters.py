@@ -1,4 +1,4 @@
-"""Which counters of an automaton do no more than come to an end.
+"""Says which counters of an automaton do no more than come to an end.
 
 A counter of at most so many is *only a bound*: whatever may follow near its end, and when it is used up, may follow
 from its beginning as well. To leave such a counter out allows more and forbids nothing. One of at least so many is not.
@@ -16,7 +16,7 @@ _MAX_PAIRS = 256
 
 
 class Counters:
-    """The families of an automaton, by what their counters say."""
+    """Holds the families of an automaton, by what their counters say."""
 
     def __init__(self, automaton: TokenAutomaton) -> None:
         families = automaton.families

@@ -1,4 +1,4 @@
-"""The subset construction, with counters.
+"""Defines the subset construction, with counters.
 
 A deterministic state is a set of the graph's states, and where some of them are in a region, one for each count. All
 counts of an interval for which the same steps are open are *one* state here, a counted one with a `length`: its rows
@@ -27,7 +27,7 @@ ABSOLUTE, SAME, NEXT = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counted states of an automaton and their rows."""
+    """Holds the counted states of an automaton and their rows."""
 
     state_L: NDArray[np.int64]
     """Which they are, in order."""
@@ -44,7 +44,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A deterministic automaton as it was found; states in the order they were found, 0 the start."""
+    """Holds a deterministic automaton as it was found; states in the order they were found, 0 the start."""
 
     next_SG: IntArray
     group_B: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Table:
 
 
 def determinize(graph: Graph, begin: int, end: int) -> Table:
-    """The automaton of all texts that lead from `begin` to `end`.
+    """Returns the automaton of all texts that lead from `begin` to `end`.
 
     Raises:
         AmbiguousCountError: a counter cannot be kept.

@@ -1,4 +1,4 @@
-"""A deterministic automaton as a part of a nondeterministic one."""
+"""Puts a deterministic automaton into a nondeterministic one."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, Graph
 
 
 def embedded(graph: Graph, automaton: ByteAutomaton, key: int, source: int) -> int:
-    """Put an automaton behind the state `source`; return the state behind it.
+    """Puts an automaton behind the state `source`; returns the state behind it.
 
     Args:
         key: what its counters are built for; see `nondeterministic.Region`.

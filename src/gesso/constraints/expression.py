@@ -1,4 +1,4 @@
-"""Regular languages of texts, as trees.
+"""Defines regular languages of texts, as trees.
 
 What a regular expression can say, and four things that it cannot: `Intersection`, `Difference`, `Joined` (optional
 parts with separators between those that are there) and `Multiples` (numbers that a number divides).
@@ -25,28 +25,28 @@ class _Hashed:
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character of a set; the empty set is the empty language."""
+    """Stands for one character of a set; the empty set is the empty language."""
 
     chars: CharSet
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Exactly this text; the empty one too."""
+    """Stands for exactly this text; the empty one too."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Nothing, at the start or else at the end of the text of the next `Whole` around it."""
+    """Stands for nothing, at the start or else at the end of the text of the next `Whole` around it."""
 
     at_end: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence(_Hashed):
-    """One part after the other."""
+    """Stands for one part after the other."""
 
     parts: tuple["Expression", ...]
     _hash: int = field(default=0, init=False, repr=False, compare=False)
@@ -55,7 +55,7 @@ class Sequence(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Union(_Hashed):
-    """Any of the options; of none, the empty language."""
+    """Stands for any of the options; of none, the empty language."""
 
     options: tuple["Expression", ...]
     _hash: int = field(default=0, init=False, repr=False, compare=False)
@@ -64,7 +64,7 @@ class Union(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(_Hashed):
-    """Between `least` and `most` times, the separator in between; without end where `most` is None."""
+    """Repeats the body between `least` and `most` times, the separator in between; without end where `most` is None."""
 
     body: "Expression"
     least: int = 0
@@ -76,7 +76,7 @@ class Repeat(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Joined(_Hashed):
-    """The items in order, separated; an item that is not required may be missing, with its separator."""
+    """Stands for the items in order, separated; an item that is not required may be missing, with its separator."""
 
     items: tuple[tuple["Expression", bool], ...]
     """Each with whether it is required."""
@@ -93,7 +93,7 @@ class Joined(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Intersection(_Hashed):
-    """What all parts have in common; each is a text of its own to its anchors."""
+    """Stands for what all parts have in common; each is a text of its own to its anchors."""
 
     parts: tuple["Expression", ...]
     _hash: int = field(default=0, init=False, repr=False, compare=False)
@@ -102,7 +102,7 @@ class Intersection(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Difference(_Hashed):
-    """The texts of the body that are none of what is removed; each is a text of its own to its anchors."""
+    """Stands for the texts of the body that are none of what is removed; each is a text of its own to its anchors."""
 
     body: "Expression"
     removed: "Expression"
@@ -112,7 +112,7 @@ class Difference(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Whole(_Hashed):
-    """The body, whose anchors refer to the ends of this and not of what is around it."""
+    """Stands for the body, whose anchors refer to the ends of this and not of what is around it."""
 
     body: "Expression"
     _hash: int = field(default=0, init=False, repr=False, compare=False)
@@ -137,27 +137,27 @@ EMPTY: Expression = Text("")
 
 
 def sequence(*parts: Expression) -> Expression:
-    """One after the other; nothing where a part is `NEVER`."""
+    """Puts expressions one after the other; nothing where a part is `NEVER`."""
     if NEVER in parts:
         return NEVER
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
 def union(options: Iterable[Expression]) -> Expression:
-    """Any of them; those that are `NEVER` are dropped."""
+    """Returns the union of the options; those that are `NEVER` are dropped."""
     kept = tuple(dict.fromkeys(option for option in options if option != NEVER))
     return kept[0] if len(kept) == 1 else Union(kept)
 
 
 def repeat(body: Expression, least: int = 0, most: int | None = None, separator: str = "") -> Expression:
-    """Between `least` and `most` times; a body that is `NEVER` can only be left out."""
+    """Repeats a body between `least` and `most` times; one that is `NEVER` can only be left out."""
     if body == NEVER or most == 0:
         return NEVER if least else EMPTY
     return Repeat(body, least, most, separator)
 
 
 def intersection(*parts: Expression) -> Expression:
-    """What all have in common."""
+    """Returns the texts that all have in common."""
     if NEVER in parts:
         return NEVER
     kept = tuple(dict.fromkeys(parts))
@@ -165,10 +165,10 @@ def intersection(*parts: Expression) -> Expression:
 
 
 def difference(body: Expression, removed: Expression) -> Expression:
-    """The body without the texts of `removed`."""
+    """Returns the body without the texts of `removed`."""
     return body if NEVER in (removed, body) else Difference(body, removed)
 
 
 def choices(options: Iterable[str]) -> Expression:
-    """Exactly one of the texts."""
+    """Returns the union of the texts."""
     return union(Text(option) for option in options)

@@ -1,4 +1,4 @@
-r"""Grammars in the notation of Lark's rules or of llama.cpp's GBNF, as far as they are regular or of bounded depth.
+r"""Reads grammars in the notation of Lark's rules or of llama.cpp's GBNF, regular or of bounded depth.
 
     start: greeting ", " name+ ["!"]       // the rule `start` (or `root`) is the language
     ?greeting: "hello"i | "good " ("day" | "night") -> part_of_day

@@ -1,4 +1,4 @@
-r"""The terminals that Lark grammars import from `common`, as regular expressions."""
+r"""Defines the terminals that Lark grammars import from `common`, as regular expressions."""
 
 _INT = r"[0-9]+"
 _DECIMAL = r"([0-9]+\.[0-9]*|\.[0-9]+)"

@@ -55,7 +55,7 @@ class Rules:
         return self.known[name]
 
     def recursive(self, name: str) -> bool:
-        """Whether a rule is among those that it leads to."""
+        """Tells whether a rule is among those that it leads to."""
         seen: set[str] = set()
         waiting = [name]
         while waiting:

@@ -37,7 +37,7 @@ _HEAD = re.compile(r"[?!]*([A-Za-z0-9_-]+)(?:\{([^}]*)\})?(\.-?[0-9]+)?\s*(?:::=
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A part of a rule; `kind` is `text`, `regex`, `name`, `number`, `count` or `mark`."""
+    """Holds a part of a rule; `kind` is `text`, `regex`, `name`, `number`, `count` or `mark`."""
 
     kind: str
     text: str
@@ -50,7 +50,7 @@ class Token:
 
 @dataclass(slots=True)
 class Rule:
-    """A rule, or a template where it has parameters."""
+    """Holds a rule, or a template where it has parameters."""
 
     tokens: list[Token] = field(default_factory=list)
     parameters: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Statements:
-    """The statements of a grammar."""
+    """Holds the statements of a grammar."""
 
     gbnf: bool
     """Whether the notation is llama.cpp's."""

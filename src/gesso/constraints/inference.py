@@ -1,4 +1,4 @@
-"""What a model's prediction of a canvas becomes under a constraint: exactly, not by masking left to right.
+"""Says what a model's prediction of a canvas becomes under a constraint: exactly, not by masking left to right.
 
 A model says of each position how likely each token is, independently of the others. Among the canvases that an
 automaton takes from a start state to one from which the text can still be finished, `posterior` finds the exact
@@ -42,7 +42,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """A canvas under its constraint; tensors are on the prediction's device."""
+    """Holds a canvas under its constraint; tensors are on the prediction's device."""
 
     factor_CK: Tensor
     """What the constraint adds to the scores of a class to make them log marginals, fp64."""
@@ -57,13 +57,14 @@ class Posterior:
     _column_V: Tensor
 
     def apply(self, log_p_RV: Tensor, rows: slice = slice(None)) -> Tensor:
-        """Log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the prediction."""
+        """Returns log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the
+        prediction."""
         factor_RK = torch.nn.functional.pad(self.factor_CK[rows].to(log_p_RV.dtype), (0, 1), value=-math.inf)
         return factor_RK.index_select(1, self._column_V).add_(log_p_RV)
 
 
 class Lattice:
-    """The tables for inference under one automaton, on one device."""
+    """Holds the tables for inference under one automaton, on one device."""
 
     def __init__(self, automaton: TokenAutomaton, device: torch.device | str = "cpu") -> None:
         self.automaton = automaton
@@ -87,28 +88,28 @@ class Lattice:
 
     @cached_property
     def token_classes(self) -> TokenClasses:
-        """The tokens in order of class, for a pass that does not hold its scores."""
+        """Returns the tokens in order of class, for a pass that does not hold its scores."""
         return TokenClasses(self.automaton.class_V, self.device)
 
     @cached_property
     def class_V(self) -> Tensor:
-        """The class of every token, -1 for one that may stand nowhere."""
+        """Returns the class of every token, -1 for one that may stand nowhere."""
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
     def prepare(self) -> None:
-        """Make the tables that else are made when they are first asked for: its size is final then."""
+        """Makes the tables that else are made when they are first asked for: its size is final then."""
         _ = self.token_classes, self.class_V
         if self.automaton.families is None:
             self._windows.whole.prepare()
 
     def emissions(self, log_p_RV: Tensor) -> Emissions:
-        """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
+        """Sums a prediction up: log-probabilities or logits, -inf where a token must not stand."""
         return Emissions(*self._classes.summary(log_p_RV))
 
     def posterior(
         self, emissions: Emissions, start: int | Collection[int], budget: int | None, canvas_only: bool = False
     ) -> Posterior:
-        """Exact marginals and the most probable canvas among all that can still become a valid text.
+        """Returns exact marginals and the most probable canvas among all that can still become a valid text.
 
         Args:
             emissions: of all C positions.

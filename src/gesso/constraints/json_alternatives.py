@@ -1,4 +1,5 @@
-"""A schema as alternatives that are plain: references followed, combinators multiplied out, negations pushed inwards.
+"""Expands a schema to alternatives that are plain: references followed, combinators multiplied out, negations pushed
+inwards.
 
 What is *not* valid under a schema is said keyword by keyword: not `minLength: 3` is a text of at most two characters,
 not `required: [a]` is an object whose `a` is `false`, not `properties: {a: S}` an object that has an `a` which is not
@@ -44,7 +45,7 @@ class Alternatives:
     def expand(  # noqa: PLR0912 - a branch for every kind of keyword
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
     ) -> list[Alternative]:
-        """A schema as alternatives without references and combinators; none where nothing is valid.
+        """Returns a schema as alternatives without references and combinators; none where nothing is valid.
 
         `here` are the references that were followed since the value in question was entered.
 
@@ -101,7 +102,7 @@ class Alternatives:
     def negated(  # noqa: PLR0912 - a branch for every kind of keyword
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
     ) -> list[Alternative]:
-        """The same of what is not valid under a schema."""
+        """Returns the alternatives of what is not valid under a schema."""
         place, modern = self._read(schema, pointer)
         if isinstance(modern, bool):
             return [] if modern else [({}, refs)]
@@ -147,7 +148,7 @@ class Alternatives:
         return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
     def apart(self, one: Schema, other: Schema, pointer: str, depth: int = _PROOF_DEPTH) -> bool:
-        """Whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
+        """Tells whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
 
         def inside(a: Schema, b: Schema) -> bool:
             return depth > 0 and self.apart(a, b, pointer, depth - 1)

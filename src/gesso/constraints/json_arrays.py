@@ -1,4 +1,4 @@
-"""Arrays of a plain schema as texts."""
+"""Writes arrays of a plain schema as texts."""
 
 from itertools import permutations
 from typing import Any
@@ -36,13 +36,13 @@ _BEGINNINGS = tuple(
 
 
 class Arrays:
-    """The texts of the arrays under plain schemas."""
+    """Holds the texts of the arrays under plain schemas."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.form = values, values.form
 
     def texts(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
-        """The texts of all arrays that are valid.
+        """Returns the texts of all arrays that are valid.
 
         Raises:
             OptionError: a keyword is not supported; it gives the JSON pointer.

@@ -1,4 +1,4 @@
-"""A JSON Schema as a document: its drafts, where its parts stand, and what its references mean.
+"""Reads a JSON Schema as a document: its drafts, where its parts stand, and what its references mean.
 
 Life cycle: a `Document` walks the schema once. Every subschema gets its JSON pointer, its base URI (`$id`, and `id` in
 draft 4) and its draft (`$schema`); anchors and embedded resources are listed. `modern` then gives a subschema in the
@@ -55,7 +55,7 @@ KEYWORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a subschema stands."""
+    """Holds where a subschema stands."""
 
     pointer: str
     base: str
@@ -67,7 +67,7 @@ def escape_pointer(key: str) -> str:
 
 
 class Document:
-    """One schema with everything inside it.
+    """Holds one schema with everything inside it.
 
     Raises:
         OptionError: it is nested too deeply, or names a draft that is not known.
@@ -93,15 +93,15 @@ class Document:
         self._resources.setdefault("", root)
 
     def place(self, schema: Schema, pointer: str) -> Place:
-        """Where a subschema stands; one that was put together from others stands at `pointer`."""
+        """Says where a subschema stands; one that was put together from others stands at `pointer`."""
         return self._places.get(id(schema)) or Place(pointer, "", 0)
 
     def holds(self, schema: Schema) -> bool:
-        """Whether this very object is a part of the document, which it outlives."""
+        """Tells whether this very object is a part of the document, which it outlives."""
         return id(schema) in self._places
 
     def ignore(self, pointer: str, what: str) -> None:
-        """Note that a keyword says nothing.
+        """Notes that a keyword says nothing.
 
         Raises:
             OptionError: the document is read strictly.
@@ -111,7 +111,7 @@ class Document:
         self.ignored[pointer] = None
 
     def resolve(self, reference: str, place: Place) -> tuple[Schema, Place]:
-        """What a reference in the subschema at `place` leads to.
+        """Says what a reference in the subschema at `place` leads to.
 
         Raises:
             OptionError: it leads nowhere, or out of the document.
@@ -143,7 +143,7 @@ class Document:
         return node, self.place(node, found.pointer)
 
     def resolve_dynamic(self, keyword: str, reference: str, place: Place) -> tuple[Schema, Place]:
-        """What a `$dynamicRef` or `$recursiveRef` in the subschema at `place` leads to.
+        """Says what a `$dynamicRef` or `$recursiveRef` in the subschema at `place` leads to.
 
         Raises:
             OptionError: it leads nowhere, or where it leads depends on the way that was taken.
@@ -156,7 +156,7 @@ class Document:
         return target, there
 
     def leads_back(self, pointer: str) -> bool:
-        """Whether what stands there has, in itself or behind its references, a reference to it."""
+        """Tells whether what stands there has, in itself or behind its references, a reference to it."""
         if self._leads_back is None:
             self._leads_back = self._find_recursive()
         return self._leads_back.get(pointer, True)
@@ -182,7 +182,7 @@ class Document:
         return found
 
     def modern(self, schema: dict[str, Any], place: Place) -> dict[str, Any]:
-        """A subschema in the keywords of draft 2020-12, without those that say nothing."""
+        """Returns a subschema in the keywords of draft 2020-12, without those that say nothing."""
         draft = place.draft
         if "$ref" in schema and draft in (4, 6, 7):
             return {"$ref": schema["$ref"]}

@@ -1,4 +1,5 @@
-"""What the parts of a schema have a say in, and what `unevaluatedProperties` and `unevaluatedItems` make of the rest.
+"""Says what the parts of a schema have a say in, and what `unevaluatedProperties` and `unevaluatedItems` make of the
+rest.
 
 Where a schema's alternatives are told apart it is known of each of them which parts hold. Each part that holds lists
 the properties, patterns and items that it evaluates; the keyword then says something of all others, as
@@ -14,8 +15,8 @@ _KEYS = ("evaluated", "evaluatedItems")
 
 
 def evaluated_by(schema: dict[str, Any], draft: int) -> Plain:
-    """What the keywords of one schema evaluate: names, patterns and whether all others, of objects; how many items,
-    whether all others, and those that `contains` speaks of, of arrays."""
+    """Says what the keywords of one schema evaluate: names, patterns and whether all others, of objects; how many
+    items, whether all others, and those that `contains` speaks of, of arrays."""
     found: Plain = {}
     names, patterns = [*schema.get("properties", {})], [*schema.get("patternProperties", {})]
     if names or patterns or "additionalProperties" in schema:
@@ -28,12 +29,12 @@ def evaluated_by(schema: dict[str, Any], draft: int) -> Plain:
 
 
 def silenced(schema: Plain) -> Plain:
-    """A plain schema that evaluates nothing."""
+    """Returns a plain schema that evaluates nothing."""
     return {key: value for key, value in schema.items() if key not in _KEYS}
 
 
 def unevaluated(schema: Plain, keyword: str, rest: Schema) -> Plain:
-    """A plain schema and what is said of all that it does not evaluate; it evaluates all then."""
+    """Returns a plain schema and what is said of all that it does not evaluate; it evaluates all then."""
     key, of = ("evaluated", "shapes") if keyword == "unevaluatedProperties" else ("evaluatedItems", "tuples")
     told = schema.get(key, [])
     everything: Any = ([], [], True) if key == "evaluated" else (0, True, [])

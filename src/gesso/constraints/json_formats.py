@@ -1,4 +1,5 @@
-r"""The formats of JSON Schema that strings can be held to, each all of what the format allows or a plain part of it.
+r"""Defines the formats of JSON Schema that strings can be held to, each all of what the format allows or a plain part
+of it.
 
 Narrower than the format: years are 1000 to 9999, and second 60 is left out; host names have up to four labels of up to
 31 characters, without two hyphens in a row; the part of an address before its `@` has up to 63 characters; a URI has a
@@ -95,5 +96,5 @@ FORMATS = {
 
 @cache
 def format_expression(name: str) -> Expression:
-    """The texts of a format in `FORMATS`."""
+    """Returns the texts of a format in `FORMATS`."""
     return parse(FORMATS[name])

@@ -1,4 +1,4 @@
-"""What is not valid under one keyword of JSON Schema, said in keywords that hold."""
+"""Says what is not valid under one keyword of JSON Schema, in keywords that hold."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from gesso.errors import OptionError
 
 
 def absent(name: str) -> Plain:
-    """An object without a property; any other value."""
+    """Returns a plain schema of objects without a property, and of any other value."""
     return {"shapes": [({name: False}, {}, True)]}
 
 
 def failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # noqa: PLR0912 - one for each keyword
-    """The ways in which one keyword fails, each as a plain schema.
+    """Returns the ways in which one keyword fails, each as a plain schema.
 
     Raises:
         OptionError: that cannot be said; it gives the JSON pointer, which is `at`.

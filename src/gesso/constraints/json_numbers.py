@@ -39,20 +39,20 @@ ZERO = sequence(_SIGN, Text("0"), repeat(sequence(Text("."), Repeat(Text("0"), 1
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """How many digits a number may have before and behind its point; None is no bound."""
+    """Holds how many digits a number may have before and behind its point; None is no bound."""
 
     whole: int | None = None
     fraction: int | None = None
 
     @property
     def tail(self) -> Expression:
-        """Nothing, or a point and digits."""
+        """Returns what may follow the integer part: nothing, or a point and digits."""
         return repeat(sequence(Text("."), repeat(_DIGIT, 1, self.fraction)), 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of a range of numbers."""
+    """Holds an end of a range of numbers."""
 
     value: Decimal
     exclusive: bool
@@ -69,13 +69,13 @@ class Bound:
 
 
 def any_number(digits: Digits) -> Expression:
-    """All numbers; of two digits of an exponent at most."""
+    """Returns all numbers; of two digits of an exponent at most."""
     exponent = sequence(Chars(charset.of("eE")), repeat(Chars(charset.of("+-")), 0, 1), repeat(_DIGIT, 1, 2))
     return sequence(_SIGN, _naturals(0, None, digits.whole), digits.tail, repeat(exponent, 0, 1))
 
 
 def integers(low: int | None, high: int | None, digits: Digits) -> Expression:
-    """All integers from `low` to `high`, both included, without a point."""
+    """Returns all integers from `low` to `high`, both included, without a point."""
     most = _most(digits, [bound for bound in (low, high) if bound is not None])
     least_below, most_below = 1 if high is None else max(-high, 1), None if low is None else -low
     below = sequence(Text("-"), _naturals(least_below, most_below, most))
@@ -83,7 +83,7 @@ def integers(low: int | None, high: int | None, digits: Digits) -> Expression:
 
 
 def numbers(low: Bound | None, high: Bound | None, digits: Digits) -> Expression:
-    """All plain decimals between two bounds.
+    """Returns all plain decimals between two bounds.
 
     Raises:
         OptionError: a bound is excluded that a float cannot tell from its neighbours.
@@ -107,7 +107,7 @@ def numbers(low: Bound | None, high: Bound | None, digits: Digits) -> Expression
 
 
 def literal(value: float, point: bool = True) -> Expression:
-    """One number as JSON writes it; a whole one with and without a fraction of zero, if `point` says so."""
+    """Returns one number as JSON writes it; a whole one with and without a fraction of zero, if `point` says so."""
     if value != int(value):
         return Text(repr(value))
     texts = dict.fromkeys([str(int(value)), *([f"{int(value)}.0", repr(float(value))] if point else [])])
@@ -129,7 +129,7 @@ def whole_multiples(step: Decimal) -> Expression:
 
 
 def decimal_multiples(step: Decimal) -> Expression:
-    """Plain decimals that are a multiple: with the point left out, of the step in units of the last digit.
+    """Returns plain decimals that are a multiple: with the point left out, of the step in units of the last digit.
 
     Raises:
         OptionError: the step is too long.
@@ -150,7 +150,7 @@ def decimal_multiples(step: Decimal) -> Expression:
 
 
 def whole_divisor(step: Decimal) -> int:
-    """What an integer is divided by where it is a multiple of `step`."""
+    """Says what an integer is divided by where it is a multiple of `step`."""
     return step.as_integer_ratio()[0]
 
 

@@ -1,4 +1,4 @@
-"""Objects of a plain schema as texts.
+"""Writes objects of a plain schema as texts.
 
 Properties come in the order in which the schema names them, then others that are required, then any others.
 """
@@ -34,13 +34,13 @@ MAX_PATTERNS = 5
 
 
 class Objects:
-    """The texts of the objects under plain schemas."""
+    """Holds the texts of the objects under plain schemas."""
 
     def __init__(self, values: Values) -> None:
         self.values, self.form = values, values.form
 
     def texts(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
-        """The texts of all objects that are valid.
+        """Returns the texts of all objects that are valid.
 
         Raises:
             OptionError: a keyword is not supported; it gives the JSON pointer.

@@ -1,4 +1,4 @@
-"""Strings and numbers of a plain schema as texts."""
+"""Writes strings and numbers of a plain schema as texts."""
 
 from math import ceil, floor
 
@@ -32,7 +32,7 @@ from gesso.errors import OptionError
 
 
 class Scalars:
-    """The texts of the strings and numbers under plain schemas."""
+    """Holds the texts of the strings and numbers under plain schemas."""
 
     def __init__(self, document: Document, form: JsonForm) -> None:
         self.document, self.form = document, form
@@ -58,7 +58,7 @@ class Scalars:
         return self.form.quoted(difference(body, union(denied)))
 
     def pattern(self, text: str, pointer: str, wide: bool = False) -> Expression:
-        """The texts in which a pattern matches."""
+        """Returns the texts in which a pattern matches."""
         try:
             return parse_search(text, wide)
         except OptionError as error:

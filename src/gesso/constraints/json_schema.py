@@ -1,4 +1,4 @@
-"""JSON Schema (drafts 4 to 2020-12) as a language of JSON texts.
+"""Reads JSON Schema (drafts 4 to 2020-12) as a language of JSON texts.
 
 Every text of the language is valid under the schema; not every valid value has a text. What a schema leaves open is
 settled so:
@@ -74,7 +74,7 @@ _SHALLOWER: tuple[dict[str, int], ...] = (
 def schema_expression(
     schema: Schema, form: JsonForm | None = None, strict: bool = False, ignored: list[str] | None = None
 ) -> Expression:
-    """JSON texts that are valid under a schema.
+    """Returns JSON texts that are valid under a schema.
 
     Args:
         schema: a dict or a bool, as `json.loads` gives it.

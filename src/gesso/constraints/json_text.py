@@ -1,4 +1,4 @@
-"""JSON as text, in the canonical form that constraints generate.
+"""Writes JSON as text, in the canonical form that constraints generate.
 
 One line, with the separators of a `JsonForm` and no other space. In strings every character stands for itself but
 `"`, the backslash and control characters; of those the ones with a short escape (`\\n`) can be written, the others
@@ -45,7 +45,7 @@ _PLAIN = charset.difference(charset.ANY, charset.union(charset.make([(0, 0x1F)])
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """How JSON is laid out, and how far what a schema leaves open may go.
+    """Says how JSON is laid out, and how far what a schema leaves open may go.
 
     Raises:
         OptionError: a separator would not be read as one.
@@ -78,29 +78,29 @@ class JsonForm:
             raise OptionError("the limits of JSON must be 1 or more, and max_digits above max_fraction")
 
     def inside(self, expression: Expression) -> Expression:
-        """The language of the same texts as they are written inside a string."""
+        """Returns the language of the same texts as they are written inside a string."""
         return escape(expression)
 
     def quoted(self, body: Expression) -> Expression:
-        """A string, given what stands between its quotes."""
+        """Returns a string, given what stands between its quotes."""
         return sequence(Text('"'), body, Text('"'))
 
     def key(self, name: str) -> Expression:
-        """The name of an object's member."""
+        """Returns the name of an object's member."""
         return self.literal(name)
 
     @property
     def digits(self) -> Digits:
-        """Of a number that is no integer."""
+        """Returns of a number that is no integer."""
         whole = self.max_digits and self.max_digits - (self.max_fraction or 0)
         return Digits(whole, self.max_fraction)
 
     def text(self, value: str) -> Expression:
-        """Exactly this string."""
+        """Returns exactly this string."""
         return Text(json.dumps(value, ensure_ascii=False))
 
     def literal(self, value: Any) -> Expression:
-        """Exactly this value, a number in the notations of `json_numbers.literal`."""
+        """Returns exactly this value, a number in the notations of `json_numbers.literal`."""
         match value:
             case str():
                 return self.text(value)
@@ -123,7 +123,7 @@ class JsonForm:
 
     @property
     def character(self) -> Expression:
-        """One character of a string."""
+        """Returns one character of a string."""
         return self.inside(Chars(charset.ANY))
 
     @property
@@ -135,7 +135,7 @@ class JsonForm:
 
 
 def escape(expression: Expression) -> Expression:
-    """The language of the same texts as they are written inside a JSON string."""
+    """Returns the language of the same texts as they are written inside a JSON string."""
     match expression:
         case Chars(chars):
             return _escaped(chars)
@@ -179,20 +179,20 @@ def array(item: Expression, form: JsonForm, least: int = 0, most: int | None = N
 
 
 def mapping(value: Expression, form: JsonForm) -> Expression:
-    """An object of any keys, all of whose values are of one kind."""
+    """Returns an object of any keys, all of whose values are of one kind."""
     member = sequence(form.any_string, Text(form.key_separator), value)
     return sequence(Text("{"), repeat(member, 0, form.most_open_members, form.item_separator), Text("}"))
 
 
 @lru_cache(maxsize=64)
 def any_value(form: JsonForm, depth: int) -> Expression:
-    """Any value with at most `depth` arrays and objects in each other."""
+    """Returns any value with at most `depth` arrays and objects in each other."""
     return union(any_of_type(name, form, depth) for name in TYPES if name != "integer" and (depth or name in SCALARS))
 
 
 def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:
-    """Any value of one type but `integer` with at most `depth` arrays and objects in each other; `depth` is above 0
-    for those."""
+    """Returns any value of one type but `integer` with at most `depth` arrays and objects in each other; `depth` is
+    above 0 for those."""
     match name:
         case "null":
             return Text("null")
@@ -209,6 +209,6 @@ def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:
 
 
 def json_object(form: JsonForm | None = None) -> Expression:
-    """Any JSON object with at most `max_depth` arrays and objects in each other, itself included."""
+    """Returns any JSON object with at most `max_depth` arrays and objects in each other, itself included."""
     form = JsonForm() if form is None else form
     return mapping(any_value(form, form.max_depth - 1), form)

@@ -1,4 +1,4 @@
-"""What the parts of the JSON Schema compiler ask of each other: the texts of values."""
+"""Says what the parts of the JSON Schema compiler ask of each other: the texts of values."""
 
 from typing import Protocol
 
@@ -10,13 +10,13 @@ from gesso.constraints.json_text import JsonForm
 
 
 class Values(Protocol):
-    """The texts of values under a schema of one document."""
+    """Holds the texts of values under a schema of one document."""
 
     form: JsonForm
     alternatives: Alternatives
 
     def every(self, schemas: list[Schema], pointer: str, refs: Refs) -> Expression:
-        """The texts of all values that are valid under each of several schemas."""
+        """Returns the texts of all values that are valid under each of several schemas."""
 
     def enum(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
-        """The texts of the values of an `enum` that are valid under the rest of a plain schema."""
+        """Returns the texts of the values of an `enum` that are valid under the rest of a plain schema."""

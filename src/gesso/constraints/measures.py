@@ -1,4 +1,4 @@
-"""What can be told of an expression without compiling it."""
+"""Says what can be told of an expression without compiling it."""
 
 from gesso.constraints.expression import (
     Anchor,
@@ -23,7 +23,7 @@ _WIDE = 12
 
 
 def parts_of(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that one is made of."""
+    """Returns the expressions that one is made of."""
     match expression:
         case Sequence(parts) | Union(parts) | Intersection(parts):
             return parts
@@ -38,7 +38,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def least_bytes(expression: Expression) -> int:
-    """A lower bound of the bytes of each text."""
+    """Returns a lower bound of the bytes of each text."""
     match expression:
         case Text(text):
             return len(encode(text))
@@ -61,7 +61,7 @@ def least_bytes(expression: Expression) -> int:
 
 
 def has_anchor(expression: Expression) -> bool:
-    """Whether an anchor in it refers to what is around it."""
+    """Tells whether an anchor in it refers to what is around it."""
     match expression:
         case Anchor():
             return True
@@ -76,7 +76,8 @@ def has_anchor(expression: Expression) -> bool:
 
 
 def spelled_size(expression: Expression) -> int:
-    """How many states an expression has before it is made deterministic, roughly; each part counted where it stands."""
+    """Says how many states an expression has before it is made deterministic, roughly; each part counted where it
+    stands."""
     known: dict[int, int] = {}
 
     def size(part: Expression) -> int:

@@ -1,4 +1,4 @@
-"""A nondeterministic automaton over bytes while it is put together, with counters.
+"""Defines a nondeterministic automaton over bytes while it is put together, with counters.
 
 A counted repetition is a *region* of states that share one counter: its body stands there once, and steps without a
 byte enter the region (the counter is 0), count, go on or leave while the counter is within bounds. States of no
@@ -25,7 +25,7 @@ NO_COUNT = -1
 
 @dataclass(slots=True)
 class Region:
-    """The states of one counter."""
+    """Holds the states of one counter."""
 
     key: int
     """What it was built for, to spell that out where the counter turns out to be ambiguous."""
@@ -37,7 +37,7 @@ class Region:
     """Counts from which on other steps are open than just below."""
 
     def interval(self, count: int) -> tuple[int, int]:
-        """The first and last of the counts around `count` for which the same steps are open."""
+        """Returns the first and last of the counts around `count` for which the same steps are open."""
         low, high = 0, self.most
         for start in self.starts:
             if start <= count:
@@ -48,11 +48,13 @@ class Region:
 
 
 class SharedCountError(Exception):
-    """Two regions share a count from here on, and so the counts at which their steps change: all is to be done anew."""
+    """Says that two regions share a count from here on, and so the counts at which their steps change: all is to be
+    done anew."""
 
 
 class AmbiguousCountError(Exception):
-    """Two counts are possible after one text, so that a counter cannot tell them: their regions must be spelled out."""
+    """Says that two counts are possible after one text, so that a counter cannot tell them: their regions must be
+    spelled out."""
 
     def __init__(self, keys: set[int]) -> None:
         super().__init__(keys)
@@ -88,7 +90,7 @@ class Graph:
         self._closed: dict[int, tuple[frozenset[int], bool]] = {}
 
     def add(self) -> int:
-        """A new state.
+        """Returns a new state.
 
         Raises:
             OptionError: there are too many.
@@ -103,36 +105,36 @@ class Graph:
         return len(self.edges) - 1
 
     def link(self, source: int, target: int) -> None:
-        """A free step; not from region to region."""
+        """Returns a free step; not from region to region."""
         self.free[source].append(target)
 
     def step(self, source: int) -> int:
-        """A new state, one free step behind `source`."""
+        """Returns a new state, one free step behind `source`."""
         target = self.add()
         self.link(source, target)
         return target
 
     def merge(self, sources: Iterable[int]) -> int:
-        """A new state that all of `sources` lead to."""
+        """Returns a new state that all of `sources` lead to."""
         target = self.add()
         for source in sources:
             self.link(source, target)
         return target
 
     def add_region(self, key: int, most: int, least_bytes: int) -> int:
-        """A new counter."""
+        """Returns a new counter."""
         self.regions.append(Region(key, most, least_bytes))
         return len(self.regions) - 1
 
     def count(self, kind: int, source: int, target: int, low: int = 0, high: int = 0) -> None:
-        """A counter's step."""
+        """Returns a counter's step."""
         self.steps.setdefault(source, []).append((kind, target, low, high))
         if kind in (WHILE, LEAVE):
             region = self.regions[self.region[source]]
             region.starts += [start for start in (low, high + 1) if 0 < start <= region.most]
 
     def add_text(self, text: str, source: int) -> int:
-        """Put a text behind `source`; return the state behind it."""
+        """Puts a text behind `source`; returns the state behind it."""
         for byte in encode(text):
             target = self.add()
             self.edges[source].append((byte, byte, target))
@@ -140,7 +142,7 @@ class Graph:
         return source
 
     def add_leaf(self, expression: Expression, source: int) -> int:
-        """Put an expression without parts behind `source`; return the state behind it."""
+        """Puts an expression without parts behind `source`; returns the state behind it."""
         match expression:
             case Text(text):
                 return self.add_text(text, source)
@@ -180,7 +182,7 @@ class Graph:
     def closure(
         self, states: Iterable[int], count: int = NO_COUNT, at_begin: bool = False, at_end: bool = False
     ) -> Closed:
-        """All states that steps without a byte lead to from `states`.
+        """Returns all states that steps without a byte lead to from `states`.
 
         Args:
             count: the counter of those of `states` that are in a region.
@@ -221,7 +223,8 @@ class Graph:
         return Closed(kept, regions, *counted.pop()) if counted else Closed(kept)
 
     def interval(self, regions: tuple[int, ...], count: int) -> tuple[int, int]:
-        """The first and last of the counts around `count` for which the same steps are open in all of `regions`.
+        """Returns the first and last of the counts around `count` for which the same steps are open in all of
+        `regions`.
 
         Raises:
             SharedCountError: they have not been together before.

@@ -1,4 +1,4 @@
-r"""Regular expressions, read into an `Expression`.
+r"""Reads regular expressions into an `Expression`.
 
 `parse` reads the dialect that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
@@ -46,7 +46,7 @@ _REFUSED_GROUPS = {
 
 
 def parse(pattern: str) -> Expression:
-    """The language of the texts that `pattern` matches as a whole.
+    """Returns the language of the texts that `pattern` matches as a whole.
 
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
@@ -55,7 +55,7 @@ def parse(pattern: str) -> Expression:
 
 
 def parse_search(pattern: str, wide: bool = False) -> Expression:
-    """The language of the texts in which a pattern of ECMAScript (with the flag `u`) matches somewhere.
+    """Returns the language of the texts in which a pattern of ECMAScript (with the flag `u`) matches somewhere.
 
     Args:
         wide: takes the wider of two readings, for what must not match: whatever matches elsewhere matches here.

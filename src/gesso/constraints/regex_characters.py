@@ -1,4 +1,4 @@
-"""What stands for a character in a regular expression: itself, an escape, a class in brackets, a Unicode class."""
+"""Says what stands for a character in a regular expression: itself, an escape, a class in brackets, a Unicode class."""
 
 import re
 
@@ -18,7 +18,7 @@ _REFUSED_ESCAPES = {
 
 
 class Characters:
-    """A pattern that is read from left to right; `at` is the next character's index."""
+    """Holds a pattern that is read from left to right; `at` is the next character's index."""
 
     def __init__(self, pattern: str, ecma: bool = False, wide: bool = False) -> None:
         """
@@ -56,11 +56,11 @@ class Characters:
         return self.pattern[self.at - 1]
 
     def folded(self, chars: CharSet, negated: bool = False) -> CharSet:
-        """The characters, where case is ignored in both cases."""
+        """Returns the characters, where case is ignored in both cases."""
         return unicode_sets.both_cases(chars, negated != self.wide) if self.ignores_case else chars
 
     def unicode_class(self, begin: int) -> tuple[CharSet, CharSet]:
-        """What follows `\\p`, in its narrow and its wide reading."""
+        """Says what follows `\\p`, in its narrow and its wide reading."""
         match = re.compile(r"\{([A-Za-z_0-9]+)(?:=([A-Za-z_0-9]+))?\}").match(self.pattern, self.at)
         if match is None:
             raise self.refuse("a Unicode class without a name", begin)
@@ -71,7 +71,7 @@ class Characters:
         return found
 
     def escape(self, begin: int) -> str | tuple[CharSet, CharSet]:
-        """What follows a backslash: a character, or a class in its narrow and its wide reading."""
+        """Says what follows a backslash: a character, or a class in its narrow and its wide reading."""
         c = self.next("an escape")
         if self.ecma and c in "aUAz":
             raise self.refuse(f"the escape \\{c} is not known to ECMAScript", begin)
@@ -119,7 +119,8 @@ class Characters:
         return chr(value)
 
     def char_class(self, begin: int) -> CharSet:
-        """A class in brackets. In a negated one every escape is read the wide way, so that the whole stays narrow."""
+        """Returns a class in brackets. In a negated one every escape is read the wide way, so that the whole stays
+        narrow."""
         negated = self.take("^")
         parts: list[CharSet] = []
         if self.take("]"):

@@ -55,7 +55,7 @@ class Scan:
         )
 
     def best(self, weight_CL: FloatArray, last_S: FloatArray) -> FloatArray:
-        """[C + 1, S] log weight of the best way from each state to the end."""
+        """Returns [C + 1, S] log weight of the best way from each state to the end."""
         ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
         ahead[-1] = last_S
         for place in range(len(weight_CL) - 1, -1, -1):
@@ -67,7 +67,7 @@ class Scan:
     def trace(
         self, best_CL: FloatArray, ahead_CS: FloatArray, state: int, lowest: Callable[[int, Sequence[int]], int]
     ) -> tuple[list[int], int]:
-        """The best way from a state: the set of classes it takes at each position, and where it ends.
+        """Returns the best way from a state: the set of classes it takes at each position, and where it ends.
 
         Args:
             best_CL: of each set; `ahead_CS` is what `best` made of it.
@@ -92,8 +92,8 @@ class Scan:
     def shares(
         self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray, stays: Stays | None = None
     ) -> tuple[FloatArray, float, dict[int, float]] | None:
-        """Posterior probability of each set of classes at each position, [C, L], the log of the summed weight, and of
-        each counter that is left out how likely it is at most to be counted too far.
+        """Returns posterior probability of each set of classes at each position, [C, L], the log of the summed weight,
+        and of each counter that is left out how likely it is at most to be counted too far.
 
         None where too much underflows: where a position's ways weigh less than `FAINTEST`.
 
@@ -158,7 +158,8 @@ class Scan:
         return value_S
 
     def sums(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """[C + 1, S] each: log weight of all ways from the start to each state, and from each state to the end."""
+        """Returns [C + 1, S] each: log weight of all ways from the start to each state, and from each state to the
+        end."""
         both = np.full((len(weight_CL) + 1, 2 * self.states), -math.inf)
         both[0] = np.concatenate([first_S, last_S])
         weights = np.concatenate([weight_CL, weight_CL[::-1]], axis=1)

@@ -1,4 +1,4 @@
-"""How likely it is that a canvas counts farther than its counters allow, where they are left out.
+"""Says how likely it is that a canvas counts farther than its counters allow, where they are left out.
 
 A *stay* is the part of a way through a canvas that is spent with one counter, from its start to where it is left. For
 any x > 0, what weighs exp(x * (counted / limit - 1)) times as much as before weighs no less than before where more than
@@ -23,7 +23,8 @@ TILTS = np.array((32.0, 40.0, 55.0, 80.0, 130.0, 250.0))
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """The counters that are left out of a window, and the pairs that count with them, in order of their targets."""
+    """Holds the counters that are left out of a window, and the pairs that count with them, in order of their
+    targets."""
 
     source_Q: NDArray[np.int64]
     set_Q: NDArray[np.int64]
@@ -48,7 +49,8 @@ class Stays:
         count_P: NDArray[np.int64],
         counted_S: NDArray[np.int64],
     ) -> "Stays":
-        """
+        """Finds what counts with the counters that are left out.
+
         Args:
             family_S: of each state, the family of a counter that is left out, or -1.
             pairs: source, target and set of each.
@@ -82,7 +84,7 @@ class Stays:
         )
 
     def step(self, before_S: FloatArray, tilted_TS: FloatArray, weight_L: FloatArray) -> FloatArray:
-        """[T, S] tilted weights of the ways to each state, one position on.
+        """Returns [T, S] tilted weights of the ways to each state, one position on.
 
         Args:
             before_S: their weights without a tilt, one position before; `tilted_TS` those with it.
@@ -101,7 +103,7 @@ class Stays:
         return out_TS
 
     def overrun(self, share_TS: FloatArray) -> dict[int, float]:
-        """How likely each group of counters is at most to be counted too far.
+        """Says how likely each group of counters is at most to be counted too far.
 
         Args:
             share_TS: summed over the positions, the tilted weight of all ways through each state, as a share of all.

@@ -1,4 +1,4 @@
-"""Tool calls that are valid by construction, in the syntax of `gesso.text.tool_calls`.
+"""Defines tool calls that are valid by construction, in the syntax of `gesso.text.tool_calls`.
 
 Arguments follow a JSON Schema, read as `json_schema` reads it. Two things are narrower than in JSON: a string does not
 contain `<|`, which may begin a special token's name, and where a schema leaves the keys of an object open it has one

@@ -35,8 +35,8 @@ def _categories() -> dict[str, CharSet]:
 
 @lru_cache(maxsize=64)
 def category(name: str) -> tuple[CharSet, CharSet] | None:
-    """The characters of a general category, by its short or long name, in the narrow and the wide reading; None where
-    there is none of that name."""
+    """Returns the characters of a general category, by its short or long name, in the narrow and the wide reading; None
+    where there is none of that name."""
     if name in ("Any", "ASCII"):
         chars = charset.ANY if name == "Any" else charset.make([(0, 0x7F)])
         return chars, chars
@@ -70,7 +70,7 @@ def _cased() -> list[tuple[str, frozenset[str], frozenset[str]]]:
 
 @lru_cache(maxsize=512)
 def both_cases(chars: CharSet, wide: bool) -> CharSet:
-    """The characters and those that differ from them in case; with `wide` in any dialect's opinion."""
+    """Returns the characters and those that differ from them in case; with `wide` in any dialect's opinion."""
     more = [
         charset.of("".join(alike if wide else plain))
         for c, plain, alike in _cased()

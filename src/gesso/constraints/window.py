@@ -1,4 +1,4 @@
-"""The states that matter to one canvas.
+"""Defines the states that matter to one canvas.
 
 Without counters that is the whole automaton, made ready once. With them it is cut out for each canvas: what can be
 reached from where the canvas starts within as many tokens as it has. A counter that cannot meet its end on this canvas
@@ -61,24 +61,24 @@ class Window:
         return Segments(self.set_P, len(self.set_L), torch.device("cpu"))
 
     def prepare(self) -> None:
-        """Make what else is made when it is first asked for."""
+        """Makes what else is made when it is first asked for."""
         _ = self.scan, self.pairs_of_set
 
     def first(self, starts: list[int]) -> FloatArray:
-        """[S] log weights of where a canvas starts."""
+        """Returns [S] log weights of where a canvas starts."""
         first_S = np.full(len(self.state_S), -math.inf)
         first_S[starts] = 0.0
         return first_S
 
     def last(self, budget: int | None) -> FloatArray:
-        """[S] log weights of where it may end, when `budget` tokens may follow."""
+        """Returns [S] log weights of where it may end, when `budget` tokens may follow."""
         if budget is None:
             return np.zeros(len(self.state_S))
         return np.where(self.automaton.distances(self.state_S) <= budget, 0.0, -math.inf)
 
 
 class Windows:
-    """The pairs of an automaton, and the windows on it."""
+    """Holds the pairs of an automaton, and the windows on it."""
 
     def __init__(self, automaton: TokenAutomaton) -> None:
         self.automaton = automaton
@@ -108,7 +108,7 @@ class Windows:
 
     @cached_property
     def whole(self) -> Window:
-        """All states."""
+        """Returns the window of all states."""
         return Window(
             self.automaton,
             np.arange(self.automaton.states),
@@ -120,7 +120,8 @@ class Windows:
         )
 
     def window(self, starts: list[int], width: int) -> tuple[Window, list[int]]:
-        """The window for a canvas of `width` tokens, and the states it starts from, as the window numbers them."""
+        """Returns the window for a canvas of `width` tokens, and the states it starts from, as the window numbers
+        them."""
         if self.automaton.families is None:
             return self.whole, starts
         far_F = np.full(len(self._families.begin_F), self._longest_step * width + 1)
@@ -129,8 +130,9 @@ class Windows:
         return window, np.searchsorted(window.state_S, first).tolist()
 
     def relaxed(self, starts: list[int], width: int, live: frozenset[int]) -> tuple[Window, list[int]] | None:
-        """The window for a canvas of `width` tokens without the counters that are only bounds, but for those of the
-        groups `live`, and the states it starts from, as it numbers them; None where there is nothing to leave out."""
+        """Returns the window for a canvas of `width` tokens without the counters that are only bounds, but for those of
+        the groups `live`, and the states it starts from, as it numbers them; None where there is nothing to leave
+        out."""
         if self.automaton.families is None:
             return None
         counters, families = self._counters, self._families
@@ -145,7 +147,8 @@ class Windows:
         return window, np.searchsorted(window.state_S, first).tolist()
 
     def last_counter(self, start: int, tokens: list[int]) -> frozenset[int]:
-        """The group of the last counter that was begun where tokens are no longer valid; all groups where none was."""
+        """Returns the group of the last counter that was begun where tokens are no longer valid; all groups where none
+        was."""
         state, last = start, -1
         for token in tokens:
             family = int(np.searchsorted(self._families.begin_F, state, side="right")) - 1
