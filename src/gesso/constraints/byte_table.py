@@ -38,7 +38,7 @@ class ByteAutomaton:
 
     @property
     def size(self) -> int:
-        """States, each count of a counted one by itself."""
+        """Returns the number of states, each count of a counted one by itself."""
         return len(self.accepting_S) + (0 if self.counts is None else int((self.counts.length_L - 1).sum()))
 
     def matches(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Sets of Unicode characters as sorted ranges of code points, and their spelling in UTF-8.
+"""Defines sets of Unicode characters as sorted ranges of code points, and their spelling in UTF-8.
 
 Surrogates are in no set: they are no characters and have no UTF-8.
 """
@@ -78,7 +78,7 @@ def wide(letter: str) -> CharSet:
 
 
 def utf8(chars: CharSet) -> Iterator[tuple[ByteRange, ...]]:
-    """Sequences of byte ranges that together spell exactly the characters of a set, each once."""
+    """Yields sequences of byte ranges that together spell exactly the characters of a set, each once."""
     for low, high in chars:
         start = low
         for last in _LAST_OF_LENGTH:

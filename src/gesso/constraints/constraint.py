@@ -36,7 +36,7 @@ class Constraint:
 
     @property
     def size(self) -> int:
-        """States of its automaton over bytes, each count of a counted repetition by itself."""
+        """Returns the number of states of its automaton over bytes, each count of a counted repetition by itself."""
         return self.texts.size
 
     def accepts(self, text: str) -> bool:

@@ -121,7 +121,7 @@ class Whole(_Hashed):
 
 @dataclass(frozen=True, slots=True)
 class Multiples:
-    """Runs of decimal digits, leading zeros included, whose value `divisor` divides."""
+    """Stands for runs of decimal digits, leading zeros included, whose value `divisor` divides."""
 
     divisor: int
     point: bool = False

@@ -1,4 +1,4 @@
-"""Rules of a grammar as expressions."""
+"""Turns rules of a grammar into expressions."""
 
 import json
 import re
@@ -26,7 +26,7 @@ MAX_RECURSION = 3
 
 
 class Rules:
-    """Rules and what they have become; an expression goes with the number of its parts."""
+    """Holds rules and what they have become; an expression goes with the number of its parts."""
 
     def __init__(self, statements: Statements, imported: dict[str, Expression]) -> None:
         self.gbnf, self.rules, self.imported = statements.gbnf, statements.rules, imported

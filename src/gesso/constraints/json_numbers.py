@@ -1,4 +1,4 @@
-"""Numbers as JSON texts: all of them, ranges, and what a number divides.
+"""Writes numbers as JSON texts: all of them, ranges, and what a number divides.
 
 Numbers of a range are plain decimals: an integer part without leading zeros and, behind a point, at least one digit.
 Where a schema asks nothing of a number it may have an exponent too. An integer may be written with a fraction of zero
@@ -59,12 +59,12 @@ class Bound:
 
     @property
     def fraction(self) -> str:
-        """Digits after the point, without zeros at the end."""
+        """Returns the digits after the point, without zeros at the end."""
         return f"{abs(self.value):f}".partition(".")[2].rstrip("0")
 
     @property
     def whole(self) -> str:
-        """Digits before the point."""
+        """Returns the digits before the point."""
         return str(abs(int(self.value)))
 
 
@@ -115,12 +115,12 @@ def literal(value: float, point: bool = True) -> Expression:
 
 
 def multiples(divisor: int, point: bool = False) -> Expression:
-    """Integers that `divisor` divides; with a point, decimals whose digits without it are one."""
+    """Returns the integers that `divisor` divides; with a point, decimals whose digits without it are one."""
     return sequence(_SIGN, Multiples(divisor, point))
 
 
 def whole_multiples(step: Decimal) -> Expression:
-    """Integers that are a multiple of a step.
+    """Returns the integers that are a multiple of a step.
 
     Raises:
         OptionError: the step is too long.

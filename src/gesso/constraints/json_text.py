@@ -174,7 +174,7 @@ def _escaped(chars: charset.CharSet) -> Expression:
 
 
 def array(item: Expression, form: JsonForm, least: int = 0, most: int | None = None) -> Expression:
-    """Items of one kind."""
+    """Returns arrays of items of one kind."""
     return sequence(Text("["), repeat(item, least, most, form.item_separator), Text("]"))
 
 

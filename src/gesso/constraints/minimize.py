@@ -1,4 +1,4 @@
-"""Merges states that no continuation tells apart (Moore's refinement), and leaving out those that accept none.
+"""Merges states that no continuation tells apart (Moore's refinement), and leaves out those that accept none.
 
 States start out told apart by what is cheap to know of their continuations: whether the text may end, the shortest
 way to an end, and the longest one. In a chain that already tells all apart, which otherwise takes as many rounds as

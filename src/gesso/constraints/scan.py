@@ -1,4 +1,4 @@
-"""Recursions over the positions of a canvas, on the host: the best ways through an automaton, and the weight of all.
+"""Runs over the positions of a canvas, on the host: the best ways through an automaton, and the weight of all.
 
 C positions   S states   P pairs of a state and one that follows it   L distinct sets of classes between such pairs
 """
@@ -27,7 +27,7 @@ LEAST = 1e-100
 
 
 class Scan:
-    """Recursions over the positions of a canvas, forwards and backwards, over all pairs of states at once.
+    """Runs over the positions of a canvas, forwards and backwards, over all pairs of states at once.
 
     Nearly all of the time is that of some hundred short array operations, one after the other: what is kept low is
     their number.

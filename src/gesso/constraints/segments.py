@@ -33,7 +33,7 @@ class _Level:
 
 
 class Segments:
-    """Groups 0..M-1; none is empty."""
+    """Holds groups 0..M-1; none is empty."""
 
     def __init__(self, group_N: NDArray[np.integer], groups: int, device: torch.device) -> None:
         """`group_N` says each member's group, -1 that it is in none."""

@@ -31,7 +31,7 @@ class CacheStats:
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, of which the least recently used are let go when their bytes exceed the bound.
+    """Keeps values by key, of which the least recently used are let go when their bytes exceed the bound.
 
     A value larger than the whole bound is not kept. Several threads may use a cache at once.
     """

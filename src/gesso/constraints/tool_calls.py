@@ -47,7 +47,7 @@ _INSIDE = Sequence(
 
 @dataclass(frozen=True, slots=True)
 class CallForm(JsonForm):
-    """Arguments as Gemma writes them: strings between quote tokens, without escapes; bare keys."""
+    """Writes arguments as Gemma does: strings between quote tokens, without escapes; bare keys."""
 
     item_separator: str = ","
     key_separator: str = ":"
@@ -69,7 +69,7 @@ class CallForm(JsonForm):
 def tool_calls(
     functions: Mapping[str, Schema | None], *, calls: tuple[int, int | None] = (1, None), text_first: bool = False
 ) -> Expression:
-    """Calls of some functions.
+    """Returns calls of some functions.
 
     Args:
         functions: the schema of each one's arguments by its name; None takes no arguments.

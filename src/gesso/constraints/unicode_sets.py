@@ -1,4 +1,4 @@
-"""Sets of characters that only Unicode's tables know: general categories, and the two cases of letters.
+"""Finds sets of characters that only Unicode's tables know: general categories, and the two cases of letters.
 
 Versions of Unicode differ in what is assigned. The narrow reading of a set has what is in it in this version, the wide
 one whatever is not assigned here as well.

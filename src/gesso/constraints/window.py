@@ -37,7 +37,7 @@ _Key = tuple[tuple[int, ...], int, frozenset[int] | None]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """States of an automaton, numbered anew in their order, and the pairs of them."""
+    """Holds states of an automaton, numbered anew in their order, and the pairs of them."""
 
     automaton: TokenAutomaton
     state_S: NDArray[np.int64]
