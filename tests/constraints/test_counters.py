@@ -26,7 +26,8 @@ from gesso.constraints.vocabulary_tree import VocabularyTree
 PATTERNS = [
     "[ab]{0,70}", "[ab]{66,80}c", "(ab?){64}", "([ab]{64,66}-){1,2}c", "(a{3}){70}", "(a|aa){64,70}", "([ab]{70})*",
     "a{64,}b", "(ab|c){0,80}(c|d)", "([ab]{64,70},){64,66}", "a{0,70}a{0,70}", "(a{0,70}b)*", "[^a]{64,80}",
-    "((a{64})?b){0,2}", "(a{64}|b{70})c", "(a{64}|[ab]{70})c",
+    "((a{64})?b){0,2}", "(a{64}|b{70})c", "(a{64}|[ab]{70})c", "([ab]{0,70}|a{0,90})c", "[ab]{0,100}|a{64,80}b",
+    "[ab]{0,70}c|a{0,66}b?", "(a{0,70}|a{0,80}b|b{3,75})c",
 ]  # fmt: skip
 SCHEMAS = [
     {"type": "string", "maxLength": 100},
@@ -59,6 +60,17 @@ def both(request: pytest.FixtureRequest) -> tuple[ByteAutomaton, ByteAutomaton]:
 def test_most_keep_a_counter() -> None:
     kept = [compile_bytes(one).counts is not None for one in expressions()]
     assert sum(kept) >= len(kept) - 8
+
+
+@pytest.mark.parametrize("pattern", ["([ab]{0,700}|a{0,900})c", "[ab]{0,1000}|a{64,800}b", "a{0,700}|[ab]{0,900}c"])
+def test_branches_may_share_a_count(pattern: str) -> None:
+    automaton = compile_bytes(parse(pattern))
+    assert automaton.counts is not None
+    assert len(automaton.accepting_S) < 40
+    for letters in ("a", "ab", "b"):
+        for count in (0, 1, 63, 64, 65, 449, 450, 451, 699, 700, 701, 799, 800, 801, 802, 899, 900, 901, 1000, 1001):
+            for text in ((letters * count)[:count] + tail for tail in ("", "b", "c")):
+                assert automaton.matches(text) == bool(re.fullmatch(pattern, text)), text
 
 
 def test_patterns_match_what_python_matches() -> None:

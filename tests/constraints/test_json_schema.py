@@ -338,3 +338,23 @@ def test_drafts_read_what_they_know() -> None:
         '{"b": 1}',
         '{"a": 1, "b": 2}',
     ]
+
+
+def test_a_large_schema_goes_less_deep() -> None:
+    """What is open or leads back to itself is cut shorter until there is room; what is named stays."""
+    small = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    assert compiled(small).matches('{"a": {"a": {"a": {}}}}')
+    names = [f"property{number}" for number in range(30)]
+    node = {"type": "object", "properties": {name: {"$ref": "#/$defs/node"} for name in names} | {"v": INTEGER}}
+    large = compiled({"$ref": "#/$defs/node", "$defs": {"node": node}})
+    assert len(large.accepting_S) < 20_000
+    assert large.matches('{"property0": {"v": 1}, "property29": {}, "v": 2}')
+    assert not large.matches('{"property0": {"v": ""}}')
+
+
+def test_references_are_followed_where_they_do_not_lead_back() -> None:
+    chain: dict[str, Any] = {"d9": INTEGER}
+    for number in range(9):
+        chain[f"d{number}"] = {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{number + 1}"}}}
+    automaton = compiled({"$ref": "#/$defs/d0", "$defs": chain})
+    assert automaton.matches('{"a": ' * 9 + "1" + "}" * 9)
