@@ -68,14 +68,17 @@ class Stays:
         # What has counted before is in the weight already; what starts to is tilted down as a whole.
         share_Q = count_P[places] / limit_S[target_Q] - ~stays_Q
         targets, begins = np.unique(target_Q, return_index=True)
-        first_TS = np.exp(TILTS[:, None] * (counted_S / limit_S - 1)) * inside_S
+        with np.errstate(over="ignore"):
+            # Where it overflows it bounds nothing.
+            tilt_TQ = np.exp(TILTS[:, None] * share_Q)
+            first_TS = np.where(inside_S, np.exp(TILTS[:, None] * (counted_S / limit_S - 1)), 0.0)
         group_S = np.where(inside_S, counters.group_F[family_S.clip(min=0)], -1)
         groups = np.unique(group_S[inside_S])
         return cls(
             source_P[places],
             set_P[places],
             stays_Q,
-            np.exp(TILTS[:, None] * share_Q),
+            tilt_TQ,
             targets,
             begins,
             first_TS,
