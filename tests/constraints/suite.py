@@ -64,7 +64,22 @@ SUITE: dict[str, list[Case]] = {
     ],
     "dependentRequired": [({"type": "object", "dependentRequired": {"a": ["b"]}}, [{}], [{"a": 1}])],
     "dependentSchemas": [({"type": "object", "dependentSchemas": {"a": {"required": ["b"]}}}, [{}], [{"a": 1}])],
-    "dynamicRef": [({"$dynamicRef": "#node", "$dynamicAnchor": "node"}, [], [])],
+    "dynamicRef": [
+        (
+            {"$dynamicAnchor": "n", "type": "object", "properties": {"next": {"$dynamicRef": "#n"}, "v": {"const": 1}}},
+            [{}, {"next": {"v": 1}}],
+            [{"next": {"v": 2}}, {"next": 1}],
+        ),
+        (
+            {
+                "$id": "http://e.x/",
+                "items": {"$dynamicRef": "#a"},
+                "$defs": {"b": {"$dynamicAnchor": "a"}, "c": {"$id": "c", "$dynamicAnchor": "a"}},
+            },
+            [[1]],
+            [],
+        ),
+    ],
     "enum": [
         ({"enum": [1, "a", None, [1, 2]]}, [1, "a", None, [1, 2]], [2, "b", [1]]),
         ({"enum": [6, {"k": False}]}, [6, {"k": False}], [{"k": 0}, 0]),
@@ -72,6 +87,33 @@ SUITE: dict[str, list[Case]] = {
     ],
     "exclusiveMaximum": [({"type": "number", "exclusiveMaximum": 3}, [2.2, -1], [3, 3.5])],
     "exclusiveMinimum": [({"type": "number", "exclusiveMinimum": 1.1}, [1.2, 2], [1.1, 0.6])],
+    "format of addresses": [
+        *(
+            ({"type": "string", "format": name}, valid, invalid)
+            for name, valid, invalid in (
+                ("uri", ["https://a.b/c?d#e", "urn:a:b", "file:///c", "mailto:a@b.c"], []),
+                ("uri-reference", ["/a/b?c", "#d", "", "//h/p"], []),
+                ("ipv6", ["::1", "2001:db8::7", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4"], ["1::2::3", "12345::", "::1::"]),
+                ("regex", ["^a(b|c)*$", "[a-z]+?"], ["(", "[a"]),
+                ("json-pointer", ["", "/a~0b/~1", "/"], []),
+                ("duration", ["P1Y2M3D", "PT1H", "P2W"], []),
+                ("idn-email", ["ä@b.de"], ["ä"]),
+                ("uuid", ["2EB8AA08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08"]),
+            )
+        ),
+    ],
+    "number notations": [
+        ({"type": "number"}, [1.0, 1e30, 1e-8, 0.12345678901234567, 123456789012345678], ["1"]),
+        ({"type": "integer"}, [1.0, 10**30, -2.0], [1.5]),
+        ({"const": 2}, [2, 2.0], [2.5]),
+        ({"type": "number", "minimum": -90, "maximum": 90}, [40.71277612345678, -90.0, 90], [90.1]),
+        ({"type": "number", "not": {"const": 1000}}, [1, 1001, 999.5], [1000, 1000.0]),
+    ],
+    "keywords of other types": [
+        ({"minLength": 2}, ["ab", 1, None, [1], {"a": 1}], ["a"]),
+        ({"properties": {"a": {"type": "integer"}}}, [{"a": 1}, 1, "x", [], None], [{"a": "x"}]),
+        ({"minimum": 3}, [3, "x", [], False], [2]),
+    ],
     "format": [
         ({"type": "string", "format": "date"}, ["2026-02-28"], ["2026-02-30", "26-1-1"]),
         ({"type": "string", "format": "ipv4"}, ["192.168.0.1"], ["256.0.0.1", "1.2.3"]),
@@ -113,6 +155,37 @@ SUITE: dict[str, list[Case]] = {
     "multipleOf": [
         ({"type": "integer", "multipleOf": 3}, [0, 9, -3], [1, 10]),
         ({"type": "number", "multipleOf": 0.5}, [1.5], [1.3]),
+    ],
+    "not of properties": [
+        (
+            {"type": "object", "not": {"properties": {"a": {}}, "additionalProperties": False}},
+            [{"b": 1}, {"a": 1, "b": 2}],
+            [{}, {"a": 1}],
+        ),
+        (
+            {"type": "object", "not": {"patternProperties": {"^x": {"type": "integer"}}}},
+            [{"x": "s"}, {"a": 1, "xy": None}],
+            [{}, {"x": 1}, {"a": "s"}],
+        ),
+        (
+            {"type": "object", "not": {"propertyNames": {"maxLength": 2}}},
+            [{"abc": 1}, {"a": 1, "abc": 2}],
+            [{}, {"ab": 1}],
+        ),
+        (
+            {
+                "oneOf": [
+                    {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False},
+                    {
+                        "type": "object",
+                        "properties": {"a": {"type": "integer"}, "b": {}},
+                        "additionalProperties": False,
+                    },
+                ]
+            },
+            [{"a": 1, "b": 2}, {"b": 1}],
+            [{}, {"a": 1}, {"c": 1}],
+        ),
     ],
     "not": [({"not": {"type": "integer"}}, ["x"], [1])],
     "oneOf": [
@@ -199,10 +272,88 @@ SUITE: dict[str, list[Case]] = {
         ({"type": "array"}, [[], [1, "a"]], [{}, None]),
         ({"type": ["integer", "null"]}, [1, None], ["1"]),
     ],
-    "unevaluatedItems": [({"type": "array", "unevaluatedItems": False}, [[]], [[1]])],
-    "unevaluatedProperties": [({"type": "object", "unevaluatedProperties": False}, [{}], [{"a": 1}])],
+    "unevaluatedItems": [
+        ({"type": "array", "prefixItems": [{"type": "string"}], "unevaluatedItems": False}, [[], ["a"]], [["a", 1]]),
+        (
+            {
+                "type": "array",
+                "anyOf": [{"prefixItems": [{"const": 1}]}, {"prefixItems": [{}, {"const": 2}]}],
+                "unevaluatedItems": {"type": "null"},
+            },
+            [[1], [1, 2], [1, None], [5, 2], [1, 2, None]],
+            [[1, 2, 3], [5, 3], [1, 3]],
+        ),
+        (
+            {"type": "array", "contains": {"const": 1}, "unevaluatedItems": {"const": 2}},
+            [[1], [2, 1], [1, 2, 1]],
+            [[2], [1, 3]],
+        ),
+    ],
+    "unevaluatedProperties": [
+        (
+            {"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}], "unevaluatedProperties": False},
+            [{}, {"a": 1}],
+            [{"a": 1, "b": 2}, {"b": 2}],
+        ),
+        (
+            {
+                "type": "object",
+                "anyOf": [
+                    {"properties": {"a": {"const": 1}}, "required": ["a"]},
+                    {"properties": {"b": {"const": 2}}, "required": ["b"]},
+                ],
+                "unevaluatedProperties": {"type": "boolean"},
+            },
+            [{"a": 1}, {"b": 2}, {"a": 1, "b": 2}, {"a": 1, "c": True}],
+            [{"a": 1, "c": 3}, {"a": 1, "b": 3}, {}],
+        ),
+        (
+            {
+                "type": "object",
+                "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+                "then": {"properties": {"b": True}},
+                "else": {"properties": {"c": True}},
+                "unevaluatedProperties": False,
+            },
+            [{"a": 1, "b": 0}, {"c": 0}, {}],
+            [{"a": 1, "c": 0}, {"b": 0}, {"a": 2}],
+        ),
+        (
+            {
+                "type": "object",
+                "not": {"not": {"properties": {"a": {}}, "required": ["a"]}},
+                "unevaluatedProperties": False,
+            },
+            [],
+            [{"a": 1}, {}],
+        ),
+        (
+            {"type": "object", "properties": {"a": {}}, "allOf": [{"unevaluatedProperties": False}]},
+            [{}],
+            [{"a": 1}],
+        ),
+        (
+            {
+                "type": "object",
+                "dependentSchemas": {"a": {"properties": {"a": {}, "b": {}}}},
+                "unevaluatedProperties": False,
+            },
+            [{"a": 1, "b": 2}, {}],
+            [{"b": 2}],
+        ),
+    ],
     "uniqueItems": [
-        ({"type": "array", "uniqueItems": True}, [[1, 2]], [[1, 1]]),
+        ({"type": "array", "uniqueItems": True}, [[], [1], ["a"]], [[1, 1]]),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+            [["a", "b"], ["", "a"], ["\n", "n"], ["é", "e"]],
+            [["a", "a"], ["", ""], ["é", "é"], ["\\", "\\"]],
+        ),
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
+            [["a", "b", "c"]],
+            [["a", "b"]],
+        ),
         ({"type": "array", "uniqueItems": False}, [[1, 1]], [1]),
     ],
 }

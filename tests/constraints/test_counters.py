@@ -1,9 +1,11 @@
 """Counted repetitions as counters: the same language, tokens, marginals and canvases as when they are spelled out."""
 
+import dataclasses
 import math
 import re
 import time
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from constraints.conftest import cases
 from gesso.constraints.automaton import TokenAutomaton
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.counters import Counters
 from gesso.constraints.expression import Expression
 from gesso.constraints.inference import Lattice
 from gesso.constraints.json_schema import schema_expression
@@ -22,7 +26,8 @@ from gesso.constraints.vocabulary_tree import VocabularyTree
 PATTERNS = [
     "[ab]{0,70}", "[ab]{66,80}c", "(ab?){64}", "([ab]{64,66}-){1,2}c", "(a{3}){70}", "(a|aa){64,70}", "([ab]{70})*",
     "a{64,}b", "(ab|c){0,80}(c|d)", "([ab]{64,70},){64,66}", "a{0,70}a{0,70}", "(a{0,70}b)*", "[^a]{64,80}",
-    "((a{64})?b){0,2}", "(a{64}|b{70})c", "(a{64}|[ab]{70})c",
+    "((a{64})?b){0,2}", "(a{64}|b{70})c", "(a{64}|[ab]{70})c", "([ab]{0,70}|a{0,90})c", "[ab]{0,100}|a{64,80}b",
+    "[ab]{0,70}c|a{0,66}b?", "(a{0,70}|a{0,80}b|b{3,75})c",
 ]  # fmt: skip
 SCHEMAS = [
     {"type": "string", "maxLength": 100},
@@ -55,6 +60,17 @@ def both(request: pytest.FixtureRequest) -> tuple[ByteAutomaton, ByteAutomaton]:
 def test_most_keep_a_counter() -> None:
     kept = [compile_bytes(one).counts is not None for one in expressions()]
     assert sum(kept) >= len(kept) - 8
+
+
+@pytest.mark.parametrize("pattern", ["([ab]{0,700}|a{0,900})c", "[ab]{0,1000}|a{64,800}b", "a{0,700}|[ab]{0,900}c"])
+def test_branches_may_share_a_count(pattern: str) -> None:
+    automaton = compile_bytes(parse(pattern))
+    assert automaton.counts is not None
+    assert len(automaton.accepting_S) < 40
+    for letters in ("a", "ab", "b"):
+        for count in (0, 1, 63, 64, 65, 449, 450, 451, 699, 700, 701, 799, 800, 801, 802, 899, 900, 901, 1000, 1001):
+            for text in ((letters * count)[:count] + tail for tail in ("", "b", "c")):
+                assert automaton.matches(text) == bool(re.fullmatch(pattern, text)), text
 
 
 def test_patterns_match_what_python_matches() -> None:
@@ -177,3 +193,78 @@ def test_a_canvas_holds_few_of_many_counts() -> None:
     text = "".join((TEXTS[token] or b"").decode() for token in found.canvas_C.tolist())
     assert len(text) <= 25
     assert math.isfinite(found.log_total)
+
+
+BOUNDED = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "maxLength": 70}, "b": {"type": "string", "maxLength": 200}},
+    "required": ["a", "b"],
+}
+
+
+def scores_of(text: str, width: int, generator: torch.Generator) -> torch.Tensor:
+    """Scores that lead to a text, a token for each letter, with some doubt."""
+    scores = torch.randn(width, len(TEXTS), generator=generator)
+    tokens = [TEXTS.index(letter.encode()) if letter != ":" else TEXTS.index(b":") for letter in text]
+    for place in range(width):
+        scores[place, tokens[place] if place < len(tokens) else 0] += 12.0
+    return scores
+
+
+@pytest.mark.parametrize(("length", "live"), [(5, 0), (68, 1), (90, 1)])
+def test_a_counter_takes_part_where_it_may_be_met(length: int, live: int) -> None:
+    """It is left out as long as that changes nothing, and the results are those of what is spelled out."""
+    counted = compile_bytes(schema_expression(BOUNDED))
+    automaton, spelled = token_automaton(counted, TREE, [0]), token_automaton(counted.spelled(), TREE, [0])
+    text = f'{{"a": "{"ab" * (length // 2)}", "b": "{"c" * 60}"}}'
+    scores = scores_of(text, len(text) + 4, torch.Generator().manual_seed(length))
+    lattice, exact = Lattice(automaton), Lattice(spelled)
+    found = lattice.posterior(lattice.emissions(scores), automaton.start, 40)
+    true = exact.posterior(exact.emissions(scores), spelled.start, 40)
+    assert found.canvas_C.tolist() == true.canvas_C.tolist()
+    assert found.log_total == pytest.approx(true.log_total, abs=1e-9)
+    log_p = scores.log_softmax(dim=-1)
+    torch.testing.assert_close(found.apply(log_p).exp(), true.apply(log_p).exp(), atol=1e-6, rtol=1e-5)
+    kept = [groups for _, _, groups in lattice._windows._kept]
+    assert None not in kept  # the window of all counters was not needed
+    assert max(len(groups or ()) for groups in kept) == live
+
+
+def test_what_is_left_out_is_bounded_from_above() -> None:
+    """The bound is no less than what is lost, whatever the scores."""
+    automaton = token_automaton(compile_bytes(parse("[ab]{0,70}c?")), TREE, [0])
+    lattice = Lattice(automaton)
+    bounds = []
+    for seed in range(12):
+        scores = torch.randn(40, len(TEXTS), generator=torch.Generator().manual_seed(seed))
+        scores[:, 0] += seed - 2.0
+        emissions = lattice.emissions(scores)
+        window, firsts = lattice._windows.relaxed([automaton.start], 40, frozenset()) or (None, [])
+        assert window is not None
+        relaxed = lattice._plain(window, emissions.total, window.first(firsts), window.last(5))
+        assert relaxed is not None
+        window, firsts = lattice._windows.window([automaton.start], 40)
+        exact = lattice._plain(window, emissions.total, window.first(firsts), window.last(5))
+        assert exact is not None
+        lost = -math.expm1(exact[1] - relaxed[1])
+        bounds.append(sum(relaxed[2].values()))
+        assert -1e-12 < lost <= bounds[-1] + 1e-12
+    assert min(bounds) < 1e-12
+    assert max(bounds) > 1e-3
+
+
+@pytest.mark.parametrize("pattern", ["[ab]{0,70}c?", "([ab]{0,70}-)*", "([ab]{0,70}b)?c"])
+def test_a_counter_of_at_most_so_many_is_only_a_bound(pattern: str) -> None:
+    automaton = token_automaton(compile_bytes(parse(pattern)), TREE, [0])
+    assert Counters(automaton).bound_F.all()
+
+
+def test_a_counter_whose_end_allows_more_is_not_only_a_bound() -> None:
+    automaton = token_automaton(compile_bytes(parse("[ab]{0,70}c?")), TREE, [0])
+    families = automaton.families
+    assert families is not None
+    first, last = int(families.row_F[0]), int(families.row_F[0] + families.rows_F[0] - 1)
+    table = automaton.next_SK.copy()
+    moved = np.flatnonzero(families.moves_RK[first])
+    table[last, moved[0]], table[first, moved[0]] = automaton.done, -1
+    assert not Counters(dataclasses.replace(automaton, next_SK=table)).bound_F.any()

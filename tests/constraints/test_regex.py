@@ -1,7 +1,9 @@
 """The dialect, and byte automata against Python's `re`."""
 
+import itertools
 import random
 import re
+import unicodedata
 
 import pytest
 
@@ -9,7 +11,8 @@ from constraints.conftest import cases
 from constraints.generated import make_regex, make_text
 from gesso.constraints import charset
 from gesso.constraints.budget import Budget, within
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes, intersect
+from gesso.constraints.byte_table import ByteAutomaton, intersect
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     EMPTY,
     NEVER,
@@ -79,7 +82,7 @@ def test_a_search_may_match_anywhere() -> None:
         ("(a(?!b))*", "look-ahead is not supported at character 2"),
         ("(?<=a)b", "look-behind"), ("(?<!a)b", "look-behind"), (r"(a)\1", "back-reference"),
         ("(?P<n>a)(?P=n)", "back-reference"), (r"(?<n>a)\k<n>", "back-reference"), ("a++", "possessive"),
-        ("a{2}+", "possessive"), ("(?>a)", "atomic group"), ("(?i)a", "a flag"), ("(?i:a)", "a flag"),
+        ("a{2}+", "possessive"), ("(?>a)", "atomic group"), ("(?m)a", "a flag"), ("a(?i)b", "not at the beginning"),
         (r"\bword", "word boundary"), (r"\Ba", "word boundary"), (r"\p{L}", "Unicode class"),
         (r"\P{L}", "Unicode class"),
         ("(?(1)a|b)", "a condition"), ("(?#x)", "a comment"), (r"\Z", "differs between dialects"), (r"\cA", "control"),
@@ -199,3 +202,78 @@ def test_what_is_too_large_is_refused() -> None:
         compiled("((a|aa){1000}){1000}")
     with within(Budget(max_seconds=0.02)), pytest.raises(OptionError, match=r"takes more than 0.02 s"):
         compiled("(a|b)*a(a|b){30}")
+
+
+FLAGGED = ["(?i)abc[k-m]é", "(?i:ab)c", "(?s)a.b", "(?is)[^a].", "a(?i:b|(?s:.))C", "(?i)\\x41ß|[^s]k"]
+
+
+@pytest.mark.parametrize("pattern", FLAGGED)
+def test_flags_are_those_of_python(pattern: str) -> None:
+    automaton = compile_bytes(parse(pattern))
+    texts = [
+        "ABCLÉ",
+        "abckE",
+        "abcmé",
+        "ABC",
+        "aBc",
+        "aBC",
+        "a\nb",
+        "A.b",
+        "b\n",
+        "Bé",
+        "\n\n",
+        "a\nC",
+        "aß",
+        "AẞC",
+        "\u212ak",
+    ]
+    texts += ["".join(pair) for pair in itertools.product("aAbBcCkKsS\u017f\u212a\n", repeat=2)]
+    taken = {text for text in texts if automaton.matches(text)}
+    true = {text for text in texts if re.fullmatch(pattern, text)}
+    assert taken <= true
+    assert {text for text in true if text.isascii()} <= taken
+
+
+UNICODE = [
+    "^\\p{L}+$",
+    "^\\p{Lu}\\P{L}$",
+    "^[\\p{Letter}\\d_]+$",
+    "^\\p{General_Category=Nd}$",
+    "^[^\\p{Lu}]$",
+    "\\p{Sc}",
+]
+
+
+@pytest.mark.parametrize("pattern", UNICODE)
+def test_unicode_classes_are_general_categories(pattern: str) -> None:
+    automaton = compile_bytes(parse_search(pattern))
+    for text in ("éA", "É1", "日本", "_1", "a", "1", "Ä", "٣", "€", "a€", ""):
+        python = pattern.replace("General_Category=", "")
+        expected = re.search(_without_classes(python), text, re.ASCII) is not None
+        assert automaton.matches(text) == expected, text
+    # Not assigned in every version of Unicode.
+    assert not automaton.matches("\u0378")
+
+
+def _without_classes(pattern: str) -> str:
+    """The pattern with its classes spelled out, of the characters that are asked for."""
+    names = {"Letter": "L"}
+
+    def spelled(match: re.Match[str]) -> str:
+        name = names.get(match[2], match[2])
+        chars = "".join(c for c in "éAÉ1日本_aÄ٣€" if unicodedata.category(c).startswith(name) != (match[1] == "P"))
+        return chars if _inside(match) else f"[{chars}]"
+
+    def _inside(match: re.Match[str]) -> bool:
+        return match.string.rfind("[", 0, match.start()) > match.string.rfind("]", 0, match.start())
+
+    return re.sub(r"\\([pP])\{(\w+)\}", spelled, pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [("\\p{Script=Greek}", "Unicode class {Script=Greek} is not"), ("\\p{Foo}", "{Foo}"), ("\\pL", "without a name")],
+)
+def test_other_unicode_classes_are_refused_by_name(pattern: str, what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        parse_search(pattern)

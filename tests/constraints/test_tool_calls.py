@@ -103,8 +103,8 @@ def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
         ({"type": "array"}, "tools: the parameters of f: #/type: the arguments are an object"),
         (True, "tools: the parameters of f: #: the arguments are an object"),
         (
-            {"properties": {"a": {"unevaluatedItems": False}}},
-            "tools: the parameters of f: #/properties/a/unevaluatedItems",
+            {"properties": {"a": {"uniqueItems": True, "minItems": 3}}},
+            "tools: the parameters of f: #/properties/a/uniqueItems",
         ),
     ],
 )

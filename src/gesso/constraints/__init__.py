@@ -1,4 +1,5 @@
-"""Output that is valid by construction: languages of texts, their automata over tokens, exact inference on canvases.
+"""Makes output that is valid by construction: languages of texts, their automata over tokens, exact inference on
+canvases.
 
 A regular expression, a JSON Schema, a list of choices or a grammar becomes an `Expression` (`regex`, `json_schema`,
 `choices`, `grammar`); an expression becomes a minimal automaton over UTF-8 bytes (`bytes_automaton`), and with a

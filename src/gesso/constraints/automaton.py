@@ -1,4 +1,4 @@
-"""Deterministic automata over tokens.
+"""Defines deterministic automata over tokens.
 
 Tokens with the same transitions in every state form a class, so that what a model says of a whole vocabulary is
 first summed up over few classes. In an accepting state an end token leads to the last state, `done`, in which only
@@ -46,7 +46,7 @@ class Families:
         return int(self.begin_F[-1] + self.length_F[-1])
 
     def rows(self, state_N: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The row of each state, and how far a state lies behind the first one with its targets."""
+        """Returns the row of each state, and how far a state lies behind the first one with its targets."""
         family_N = np.searchsorted(self.begin_F, state_N, side="right") - 1
         inside = family_N >= 0
         family_N = family_N.clip(min=0)
@@ -60,8 +60,8 @@ class Families:
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
-    """A language of token sequences; from every state that `advance` gives `done` can be reached. All arrays are on
-    the host. Without `families` rows and states are the same."""
+    """Holds a language of token sequences; from every state that `advance` gives `done` can be reached. All arrays are
+    on the host. Without `families` rows and states are the same."""
 
     class_V: IntArray
     """The class of each token, `REFUSED` for one that no state takes."""
@@ -76,7 +76,7 @@ class TokenAutomaton:
 
     @property
     def done(self) -> int:
-        """The state after the end: the last one that is in no family."""
+        """Returns the state after the end: the last one that is in no family."""
         return len(self.next_SK) - 1 if self.families is None else int(self.families.begin_F[0]) - 1
 
     @property
@@ -89,13 +89,13 @@ class TokenAutomaton:
 
     @property
     def shortest(self) -> int:
-        """Tokens of the shortest valid output, the end token included."""
+        """Returns the number of tokens of the shortest valid output, the end token included."""
         return self.distance(self.start)
 
     @cached_property
     def longest(self) -> int | None:
-        """Tokens of the longest valid output, the end token included; None where there is no longest, or a counter
-        bounds it so that none of usual length meets it."""
+        """Returns the number of tokens of the longest valid output, the end token included; None where there is no
+        longest, or a counter bounds it so that none of usual length meets it."""
         if self.families is not None:
             return None
         source, kind = np.nonzero(self.next_SK >= 0)
@@ -106,19 +106,19 @@ class TokenAutomaton:
 
     @cached_property
     def accepting_S(self) -> NDArray[np.bool_]:
-        """Of each row, whether the text may end; `done` is among them."""
+        """Tells of each row whether the text may end; `done` is among them."""
         return np.asarray(self.distance_S <= 1)
 
     def distance(self, state: int) -> int:
-        """The fewest tokens from a state to `done`, the end token included."""
+        """Returns the fewest tokens from a state to `done`, the end token included."""
         return int(self.distances(np.array([state]))[0])
 
     def distances(self, state_N: NDArray[np.int64]) -> IntArray:
-        """The same of several states."""
+        """Returns the distances of several states."""
         return self.distance_S[state_N if self.families is None else self.families.rows(state_N)[0]]
 
     def after(self, state: int) -> NDArray[np.int64]:
-        """The state that follows each class of tokens, or `REFUSED`."""
+        """Returns the state that follows each class of tokens, or `REFUSED`."""
         if self.families is None:
             row: NDArray[np.int64] = self.next_SK[state].astype(np.int64)
             return row
@@ -128,12 +128,12 @@ class TokenAutomaton:
 
     @cached_property
     def first_token_K(self) -> NDArray[np.int64]:
-        """The lowest token of each class."""
+        """Returns the lowest token of each class."""
         classes, firsts = np.unique(self.class_V, return_index=True)
         return firsts[classes >= 0]
 
     def advance(self, state: int, tokens: Iterable[int]) -> int:
-        """The state after `tokens`, or `REFUSED`."""
+        """Returns the state after `tokens`, or `REFUSED`."""
         for token in tokens:
             kind = int(self.class_V[token]) if 0 <= token < len(self.class_V) else REFUSED
             state = REFUSED if kind < 0 or state < 0 else int(self.after(state)[kind])
@@ -142,7 +142,8 @@ class TokenAutomaton:
         return state
 
     def completion(self, state: int) -> list[int]:
-        """One of the shortest sequences from `state` to `done`, the end token included; of equals the lowest ids."""
+        """Returns one of the shortest sequences from `state` to `done`, the end token included; of equals the lowest
+        ids."""
         tokens = []
         while state != self.done:
             row = self.after(state)
@@ -161,7 +162,7 @@ class TokenAutomaton:
         start: int = 0,
         fill_token: int | None = None,
     ) -> "TokenAutomaton":
-        """An automaton from its text states' transitions, token by token (`REFUSED` where there is none).
+        """Returns an automaton from its text states' transitions, token by token (`REFUSED` where there is none).
 
         Raises:
             OptionError: see `assemble`.
@@ -182,7 +183,7 @@ class TokenAutomaton:
         end_tokens: tuple[int, ...],
         fill_token: int | None = None,
     ) -> "TokenAutomaton":
-        """Add the end to an automaton over texts, drop useless states, and merge classes that are alike.
+        """Adds the end to an automaton over texts, drops useless states, and merges classes that are alike.
 
         Args:
             class_V: of each token; end tokens and the filling token are no text, whatever is written here.
@@ -213,7 +214,7 @@ class TokenAutomaton:
 
 
 def distinct_columns(table_SK: NDArray[np.integer]) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
-    """The columns that differ, in the order in which they first come; of each column its place among them, or
+    """Returns the columns that differ, in the order in which they first come; of each column its place among them, or
     `REFUSED` where it refuses everywhere; and where each of them first came."""
     columns_KS = np.ascontiguousarray(table_SK.T)
     number = {np.full_like(columns_KS[0], REFUSED).tobytes(): REFUSED}
@@ -231,8 +232,8 @@ def with_ends(
     fill: int,
     done: int,
 ) -> tuple[IntArray, IntArray]:
-    """The table with a row for the state `done` behind the others and classes for what ends and fills, and the class
-    of each token."""
+    """Returns the table with a row for the state `done` behind the others and classes for what ends and fills, and the
+    class of each token."""
     rows, classes = next_RK.shape
     outside = sorted({fill, *end_tokens})
     class_V = class_V.copy()

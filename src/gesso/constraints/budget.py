@@ -1,4 +1,4 @@
-"""What compiling one constraint may cost, asked inside every stage.
+"""Says what compiling one constraint may cost, asked inside every stage.
 
 A budget lives as long as one compilation. Stages call `spend` for what they are about to hold and `check` in their
 loops; either raises where a bound is passed or nobody waits any more. The budget in force is a context variable, so a
@@ -22,12 +22,12 @@ MAX_SECONDS = 8.0
 
 
 class CancelledError(Exception):
-    """Nobody waits for the constraint any more."""
+    """Says that nobody waits for the constraint any more."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """The bounds of one compilation.
+    """Holds the bounds of one compilation.
 
     Raises, from its methods:
         OptionError: a bound is passed; the message names it.
@@ -41,23 +41,23 @@ class Budget:
     _started: float = field(default_factory=time.thread_time)
 
     def check(self) -> None:
-        """Ask whether to go on: cheap enough for every hundredth turn of a loop."""
+        """Checks whether to go on: cheap enough for every hundredth turn of a loop."""
         if self.spent() > self.max_seconds:
             raise OptionError(f"the constraint is too large: to compile it takes more than {self.max_seconds:g} s")
         if self.cancelled():
             raise CancelledError
 
     def spent(self) -> float:
-        """CPU seconds of the calling thread since the budget was made."""
+        """Returns the CPU seconds of the calling thread since the budget was made."""
         return time.thread_time() - self._started
 
     def states(self, count: int) -> None:
-        """Ask for an automaton of so many states."""
+        """Checks that there may be an automaton of so many states."""
         if count > self.max_states:
             raise OptionError(f"the constraint is too large: its automaton needs more than {self.max_states} states")
 
     def bytes(self, count: int) -> None:
-        """Ask for a table of so many bytes."""
+        """Checks that there may be a table of so many bytes."""
         if count > self.max_bytes:
             raise OptionError(
                 f"the constraint is too large: over this vocabulary it needs more than {self.max_bytes >> 20} MiB"
@@ -68,13 +68,13 @@ _current: ContextVar[Budget | None] = ContextVar("gesso_constraint_budget", defa
 
 
 def current() -> Budget:
-    """The budget in force; a fresh one where nobody set any."""
+    """Returns the budget in force; a fresh one where nobody set any."""
     return _current.get() or Budget()
 
 
 @contextmanager
 def within(budget: Budget) -> Iterator[Budget]:
-    """Put a budget in force for the calling thread."""
+    """Puts a budget in force for the calling thread."""
     token = _current.set(budget)
     try:
         yield budget

@@ -1,4 +1,4 @@
-"""Sets of Unicode characters as sorted ranges of code points, and their spelling in UTF-8.
+"""Defines sets of Unicode characters as sorted ranges of code points, and their spelling in UTF-8.
 
 Surrogates are in no set: they are no characters and have no UTF-8.
 """
@@ -19,7 +19,7 @@ _LAST_OF_LENGTH = (0x7F, 0x7FF, 0xFFFF, _LAST)
 
 
 def make(ranges: Iterable[tuple[int, int]]) -> CharSet:
-    """The set of all characters in `ranges`."""
+    """Returns the set of all characters in `ranges`."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -38,7 +38,7 @@ def _around_surrogates(low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def of(characters: str) -> CharSet:
-    """The set of the characters of a text."""
+    """Returns the set of the characters of a text."""
     return make((ord(c), ord(c)) for c in characters)
 
 
@@ -70,7 +70,7 @@ SPACE = of(" \t\n\r\f\v")
 
 @lru_cache(maxsize=3)
 def wide(letter: str) -> CharSet:
-    r"""All that any common dialect counts as `\d`, `\w` or `\s`, given as that letter."""
+    r"""Returns all that any common dialect counts as `\d`, `\w` or `\s`, given as that letter."""
     extra = {"d": "", "w": "_", "s": "\ufeff"}[letter]
     tests: dict[str, Callable[[str], bool]] = {"d": str.isdecimal, "w": str.isalnum, "s": str.isspace}
     codes = (code for code in range(_LAST + 1) if tests[letter](chr(code)))
@@ -78,7 +78,7 @@ def wide(letter: str) -> CharSet:
 
 
 def utf8(chars: CharSet) -> Iterator[tuple[ByteRange, ...]]:
-    """Sequences of byte ranges that together spell exactly the characters of a set, each once."""
+    """Yields sequences of byte ranges that together spell exactly the characters of a set, each once."""
     for low, high in chars:
         start = low
         for last in _LAST_OF_LENGTH:

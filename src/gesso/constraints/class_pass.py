@@ -1,12 +1,12 @@
-"""The vocabulary in one pass, class by class, for what has to know of whole canvases before it can mix and draw.
+"""Reads the vocabulary in one pass, class by class, for what has to know of whole canvases before it can mix and draw.
 
 A constraint tells tokens apart by class only: those of one class do the same to it. So its exact marginals are the
 prediction times a factor for each position and class, and the factors are known only when all positions have been
 scored. `ClassPass` scores every allowed token once, keeps of each class what the constraint needs (sum, entropy, best
 token) and its mixed embedding, and ends, given the factors, in sample and embedding, without the logits.
 
-Tokens stand sorted by class. What fills whole chunks is mixed at once; the rest of every class stands in blocks of
-`GRAIN`, whose probabilities are held, relative to the best of each block. Tokens of tiny classes, which would hardly
+Tokens stand sorted by class. What fills whole chunks is mixed at once; the rest of every class stands in tiles of
+`TILE`, whose probabilities are held, relative to the best of each tile. Tokens of tiny classes, which would hardly
 fill a block, stand by themselves. Tokens of no class are never scored.
 
     R positions   V vocabulary   K classes   T columns   D hidden
@@ -24,7 +24,7 @@ from gesso.constraints.emissions import Emissions
 from gesso.nn.linear import linear
 from gesso.nn.vocabulary import BLOCK, Vocabulary, chunk_of, pick_block, pick_token
 
-GRAIN = 16
+TILE = 16
 """Tokens of a block of the rest; the last one of a class is filled up."""
 
 
@@ -35,7 +35,7 @@ _FAR = 1e30
 
 
 class TokenClasses:
-    """Where the tokens stand when they are sorted by class.
+    """Holds where the tokens stand when they are sorted by class.
 
     Args:
         class_V: the class of every token, from 0 on; -1 has none. No class is empty.
@@ -54,7 +54,7 @@ class TokenClasses:
         tiny = [k for k, ids in enumerate(members) if len(ids) <= TINY]
         class_of_alone = np.repeat(np.array(tiny, dtype=np.int64), [len(members[k]) for k in tiny])
         ids_alone = np.concatenate([*(members[k] for k in tiny), np.empty(0, dtype=np.int64)])
-        filled = [np.pad(ids, (0, -len(ids) % GRAIN), constant_values=-1) for ids in rests]
+        filled = [np.pad(ids, (0, -len(ids) % TILE), constant_values=-1) for ids in rests]
         rest = np.concatenate([*filled, np.empty(0, dtype=np.int64)]).astype(np.int64)
 
         def on_device(numbers: NDArray[np.integer]) -> Tensor:
@@ -62,17 +62,17 @@ class TokenClasses:
 
         self.whole = [(k, on_device(ids)) for k, ids in whole]
         # The members of a block stand apart, those of neighbouring blocks side by side: so they are reduced fastest.
-        laid = [rest[i : i + chunk].reshape(-1, GRAIN).T.flatten() for i in range(0, len(rest), chunk)]
+        laid = [rest[i : i + chunk].reshape(-1, TILE).T.flatten() for i in range(0, len(rest), chunk)]
         self.rest = [on_device(ids.clip(min=0)) for ids in laid]
-        """Chunks of blocks, [GRAIN * blocks]; filling is token 0."""
+        """Chunks of blocks, [TILE * blocks]; filling is token 0."""
         self.filling = [(on_device(ids) < 0) * (torch.finfo(torch.float32).min / 2) for ids in laid]
         """Added to their scores."""
-        self.rank = [(len(class_V) - ids).float().view(GRAIN, -1) for ids in self.rest]
+        self.rank = [(len(class_V) - ids).float().view(TILE, -1) for ids in self.rest]
         """Higher for lower tokens, exact: a vocabulary is far below 2^24."""
-        self.alone = on_device(np.pad(ids_alone, (0, -len(ids_alone) % GRAIN)))
+        self.alone = on_device(np.pad(ids_alone, (0, -len(ids_alone) % TILE)))
         """Filled up with token 0, so that scores do not depend on how many rows there are."""
         self.alones = len(ids_alone)
-        class_J = np.repeat(np.arange(self.classes), [len(ids) // GRAIN for ids in filled])
+        class_J = np.repeat(np.arange(self.classes), [len(ids) // TILE for ids in filled])
         class_J = np.concatenate([[k for k, _ in whole], class_J, class_of_alone]).astype(np.int64)
         self.class_J = on_device(class_J)
         self.order_J = on_device(np.argsort(class_J, kind="stable"))
@@ -82,22 +82,23 @@ class TokenClasses:
         self.per_whole = chunk // BLOCK
         self.columns_T = on_device(np.concatenate([*(ids for _, ids in whole), rest, ids_alone, np.full(BLOCK, -1)]))
         """The token of every column, -1 where there is none."""
-        begins = np.arange(0, len(rest), GRAIN), len(rest) + np.arange(self.alones)
+        begins = np.arange(0, len(rest), TILE), len(rest) + np.arange(self.alones)
         self.begins = on_device(
             np.concatenate([np.arange(blocks) * BLOCK, *(len(whole) * chunk + begin for begin in begins)])
         )
         """First column of every block that a sample is looked up in."""
-        sizes = ((BLOCK, blocks), (GRAIN, len(rest) // GRAIN), (1, self.alones))
+        sizes = ((BLOCK, blocks), (TILE, len(rest) // TILE), (1, self.alones))
         self.sizes = on_device(np.repeat(*np.array(sizes).T))
 
     def over_pieces(self, x_JR: Tensor, reduction: Literal["sum", "max"]) -> Tensor:
-        """[K, R] from pieces in `order_J`."""
+        """Returns [K, R] from pieces in `order_J`."""
         out: Tensor = torch.segment_reduce(x_JR, reduction, lengths=self._pieces_K, axis=0, unsafe=True)
         return out
 
 
 class ClassPass:
-    """One pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the factors."""
+    """Holds one pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the
+    factors."""
 
     @torch.no_grad()
     def __init__(self, vocabulary: Vocabulary, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> None:
@@ -125,7 +126,7 @@ class ClassPass:
             self._mix(k, top_R1, linear(p.to(table.dtype), table.T).float())
         for ids, filling, rank in zip(classes.rest, classes.filling, classes.rank, strict=True):
             _, z = self._scores(ids)
-            z = z.add_(filling).unflatten(1, (GRAIN, -1))
+            z = z.add_(filling).unflatten(1, (TILE, -1))
             top = z.amax(dim=1)
             z.sub_(top[:, None])
             # What is not the best, z < 0, falls below every rank.
@@ -178,7 +179,7 @@ class ClassPass:
 
     @torch.no_grad()
     def finish(self, factor_RK: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
-        """A sample of every position, int64 [R], and its mixed embedding [R, D], in the vocabulary's dtype.
+        """Returns a sample of every position, int64 [R], and its mixed embedding [R, D], in the vocabulary's dtype.
 
         Args:
             factor_RK: log of what the scores of a class are multiplied by to be probabilities; -inf is impossible.
@@ -206,7 +207,7 @@ class ClassPass:
         embedding_RD *= vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
 
         block_R1, share_R1 = pick_block(mass_RB, uniform_R)
-        inside_W = torch.arange(BLOCK if wholes else GRAIN, device=mass_RB.device)
+        inside_W = torch.arange(BLOCK if wholes else TILE, device=mass_RB.device)
         tokens_RW = classes.columns_T[classes.begins[block_R1] + inside_W]
         inside_RW = (tokens_RW >= 0) & (inside_W < classes.sizes[block_R1])
         top_R1 = torch.cat(

@@ -1,4 +1,4 @@
-"""The compile service: constraints as automata over a tokenizer's tokens, each compiled once.
+"""Defines the compile service: constraints as automata over a tokenizer's tokens, each compiled once.
 
 Life cycle: `submit` finds a compiled automaton, or the compilation of the same key that is under way, or starts one in
 a thread of its own; whoever asked waits on the `Compilation` it returns, and on nothing else. When the last one has
@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.05
 
 
 class Compilation:
-    """One constraint while it is compiled and after; several may wait for it."""
+    """Holds one constraint while it is compiled and after; several may wait for it."""
 
     def __init__(self, make: Callable[[], TokenAutomaton], limits: Budget, done: Callable[[], None]) -> None:
         self._make, self._limits, self._done = make, limits, done
@@ -51,18 +51,18 @@ class Compilation:
 
     @classmethod
     def finished(cls, automaton: TokenAutomaton) -> "Compilation":
-        """One that is there already."""
+        """Makes one that is there already."""
         made = cls(lambda: automaton, Budget(), lambda: None)
         made._automaton = automaton
         return made
 
     @property
     def ready(self) -> bool:
-        """Whether `result` answers at once."""
+        """Tells whether `result` answers at once."""
         return self._automaton is not None or self._error is not None
 
     def join(self) -> bool:
-        """Wait for it from now on, until `leave` or `result`; false where it was given up meanwhile."""
+        """Waits for it from now on, until `leave` or `result`; false where it was given up meanwhile."""
         with self._changed:
             if isinstance(self._error, CancelledError) or (self._started and not self.ready and not self._waiting):
                 return False
@@ -73,12 +73,12 @@ class Compilation:
             return True
 
     def leave(self) -> None:
-        """Wait for it no longer; when nobody does, it is given up."""
+        """Waits for it no longer; when nobody does, it is given up."""
         with self._changed:
             self._waiting -= 1
 
     def result(self, timeout: float | None = None) -> TokenAutomaton:
-        """The automaton, once it is there. Who joined has left then.
+        """Returns the automaton, once it is there. Who joined has left then.
 
         Raises:
             OptionError, TextError: what compiling it raised.
@@ -181,7 +181,7 @@ _compilers: WeakKeyDictionary[Tokenizer, _Compiler] = WeakKeyDictionary()
 
 
 def automata_stats() -> CacheStats:
-    """How many automata and vocabulary trees are kept, for all tokenizers of this process, and their bytes."""
+    """Says how many automata and vocabulary trees are kept, for all tokenizers of this process, and their bytes."""
     with _listing:
         compilers = list(_compilers.values())
     caches = [cache.stats for compiler in compilers for cache in (compiler.automata, compiler.trees)]
@@ -212,7 +212,8 @@ def submit(
     special: Sequence[str] = (),
     limits: Budget | None = None,
 ) -> Compilation:
-    """The automaton of all token sequences whose text satisfies a constraint, or the making of it; joined already.
+    """Returns the automaton of all token sequences whose text satisfies a constraint, or the making of it; joined
+    already.
 
     Args:
         constraint: a regular expression (see `regex`) that the whole text matches, or an expression.
@@ -269,7 +270,7 @@ def compile_constraint(
     vocab_size: int | None = None,
     special: Sequence[str] = (),
 ) -> TokenAutomaton:
-    """The automaton of all token sequences whose text satisfies a constraint; remembered. See `submit`.
+    """Returns the automaton of all token sequences whose text satisfies a constraint; remembered. See `submit`.
 
     Raises:
         OptionError: the pattern is malformed or has an unsupported feature, nothing that satisfies it can be spelled,

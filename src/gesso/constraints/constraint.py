@@ -1,4 +1,4 @@
-"""A constraint as an object of its own: what it takes, why it refuses a text, what it ignored of a schema.
+"""Defines a constraint as an object of its own: what it takes, why it refuses a text, what it ignored of a schema.
 
 `constraint(...)` compiles the language of texts, without a model or tokenizer; `Engine.generate(constraint=...)` takes
 the result, and compiles it for its tokens.
@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.constraints.bytes_automaton import ByteAutomaton, compile_bytes
+from gesso.constraints import budget
+from gesso.constraints.byte_table import ByteAutomaton
+from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import choices as choices_expression
 from gesso.constraints.grammar import parse_grammar
 from gesso.constraints.json_schema import schema_expression
@@ -22,7 +24,7 @@ _SHOWN = 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraint:
-    """A language of texts, compiled; made by `constraint`."""
+    """Holds a language of texts, compiled; made by `constraint`."""
 
     option: str
     """The option of `generate` that says the same."""
@@ -34,15 +36,15 @@ class Constraint:
 
     @property
     def size(self) -> int:
-        """States of its automaton over bytes, each count of a counted repetition by itself."""
+        """Returns the number of states of its automaton over bytes, each count of a counted repetition by itself."""
         return self.texts.size
 
     def accepts(self, text: str) -> bool:
-        """Whether a text is one of those that can be generated."""
+        """Tells whether a text is one of those that can be generated."""
         return self.texts.matches(text)
 
     def explain(self, text: str) -> str | None:
-        """Where and why a text is refused, in one line; None where it is accepted."""
+        """Says where and why a text is refused, in one line; None where it is accepted."""
         data = encode(text)
         done, accepted = self.texts.accepted_part(data)
         if accepted:
@@ -62,7 +64,7 @@ def constraint(
     choices: Sequence[str] | None = None,
     strict: bool = False,
 ) -> Constraint:
-    """Compile a constraint; exactly one is given.
+    """Compiles a constraint; exactly one is given.
 
     Args:
         json_schema: a dict or a bool; see `gesso.constraints.json_schema` for the texts that are taken.
@@ -80,18 +82,19 @@ def constraint(
         raise OptionError(f"constraint takes exactly one of json_schema, regex, grammar and choices, got {len(given)}")
     ((option, value),) = given.items()
     ignored: list[str] = []
-    if option == "json_schema":
-        expression = schema_expression(value, strict=strict, ignored=ignored)
-    elif option == "regex":
-        expression = parse(value)
-    elif option == "grammar":
-        expression = parse_grammar(value)
-    else:
-        if isinstance(value, str) or not all(isinstance(text, str) for text in value):
-            raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
-        value = list(value)
-        expression = choices_expression(value)
-    texts = compile_bytes(expression)
+    with budget.within(budget.Budget()):
+        if option == "json_schema":
+            expression = schema_expression(value, strict=strict, ignored=ignored)
+        elif option == "regex":
+            expression = parse(value)
+        elif option == "grammar":
+            expression = parse_grammar(value)
+        else:
+            if isinstance(value, str) or not all(isinstance(text, str) for text in value):
+                raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
+            value = list(value)
+            expression = choices_expression(value)
+        texts = compile_bytes(expression)
     if texts.empty:
         raise OptionError(f"{option}: it allows no text at all")
     return Constraint(option, value, texts, tuple(ignored))

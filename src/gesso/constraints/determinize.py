@@ -1,4 +1,4 @@
-"""The subset construction, with counters.
+"""Defines the subset construction, with counters.
 
 A deterministic state is a set of the graph's states, and where some of them are in a region, one for each count. All
 counts of an interval for which the same steps are open are *one* state here, a counted one with a `length`: its rows
@@ -10,6 +10,7 @@ as for `a{40}`.
 """
 
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.nondeterministic import NO_COUNT, AmbiguousCountError, Closed, Graph
+from gesso.constraints.nondeterministic import NO_COUNT, AmbiguousCountError, Closed, Graph, SharedCountError
 
 IntArray = NDArray[np.int32]
 ABSOLUTE, SAME, NEXT = range(3)
@@ -26,7 +27,7 @@ ABSOLUTE, SAME, NEXT = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counted states of an automaton and their rows."""
+    """Holds the counted states of an automaton and their rows."""
 
     state_L: NDArray[np.int64]
     """Which they are, in order."""
@@ -43,7 +44,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A deterministic automaton as it was found; states in the order they were found, 0 the start."""
+    """Holds a deterministic automaton as it was found; states in the order they were found, 0 the start."""
 
     next_SG: IntArray
     group_B: NDArray[np.int64]
@@ -53,13 +54,15 @@ class Table:
 
 
 def determinize(graph: Graph, begin: int, end: int) -> Table:
-    """The automaton of all texts that lead from `begin` to `end`.
+    """Returns the automaton of all texts that lead from `begin` to `end`.
 
     Raises:
         AmbiguousCountError: a counter cannot be kept.
         OptionError: it has too many states.
     """
-    return _Subsets(graph, begin, end).table()
+    while True:
+        with suppress(SharedCountError):
+            return _Subsets(graph, begin, end).table()
 
 
 class _Subsets:
@@ -69,19 +72,19 @@ class _Subsets:
         self.borders = sorted(borders)
         place = {border: group for group, border in enumerate(self.borders)}
         self.edges = [[(place[low], place[high + 1], target) for low, high, target in edges] for edges in graph.edges]
-        self.order: list[tuple[frozenset[int], int, int, int]] = []
-        """Of each state: the graph's states, their region, first and last count."""
-        self.number: dict[tuple[frozenset[int], int, int], int] = {}
+        self.order: list[tuple[frozenset[int], tuple[int, ...], int, int]] = []
+        """Of each state: the graph's states, their regions, first and last count."""
+        self.number: dict[tuple[frozenset[int], int], int] = {}
         self.after: dict[tuple[frozenset[int], int], tuple[Closed, int]] = {}
         self.state(graph.closure([begin], at_begin=True))
 
     def state(self, closed: Closed) -> int:
         """The number of the state for a set and a count."""
-        low, high = self.graph.regions[closed.region].interval(closed.count) if closed.region else (NO_COUNT, NO_COUNT)
-        key = (closed.states, closed.region, low)
+        low, high = self.graph.interval(closed.regions, closed.count) if closed.regions else (NO_COUNT, NO_COUNT)
+        key = (closed.states, low)
         if (found := self.number.get(key)) is None:
             found = self.number[key] = len(self.order)
-            self.order.append((closed.states, closed.region, low, high))
+            self.order.append((closed.states, closed.regions, low, high))
             if not found % 128:
                 budget.current().check()
                 budget.current().states(found)
@@ -93,13 +96,13 @@ class _Subsets:
             closed = self.graph.closure(raw, count)
             known = self.after[raw, count] = closed, self.state(closed)
         closed, state = known
-        if not closed.region:
+        if not closed.regions:
             return state, ABSOLUTE
         first = self.order[state][2]
         if not closed.entered and first == low:
             return state, SAME if closed.count == count else NEXT
         if closed.count != first:
-            raise AmbiguousCountError({self.graph.regions[closed.region].key})
+            raise AmbiguousCountError({self.graph.regions[region].key for region in closed.regions})
         return state, ABSOLUTE
 
     def row(self, states: frozenset[int], count: int, low: int) -> tuple[IntArray, NDArray[np.uint8]]:
@@ -122,16 +125,16 @@ class _Subsets:
 
     def table(self) -> Table:
         rows, counted, shifts, lasts, last_shifts = [], [], [], [], []
-        for place, (states, region, low, high) in enumerate(self.order):
+        for place, (states, regions, low, high) in enumerate(self.order):
             row, shift = self.row(states, low, low)
             rows.append(row)
-            if region and high > low:
+            if regions and high > low:
                 counted.append(place)
                 shifts.append(shift)
                 last, shift = self.row(states, high, low)
                 lasts.append(last)
                 last_shifts.append(shift)
-            elif region and (shift == NEXT).any():
+            elif regions and (shift == NEXT).any():
                 raise AssertionError("an only count leads to the next one")
         graph, end = self.graph, self.end
         accepting = [
@@ -144,7 +147,7 @@ class _Subsets:
             counts = Counts(
                 np.array(counted),
                 np.array([high - low + 1 for _, _, low, high in ends]),
-                np.array([graph.regions[region].least_bytes for _, region, _, _ in ends]),
+                np.array([min(graph.regions[region].least_bytes for region in regions) for _, regions, _, _ in ends]),
                 np.stack(shifts),
                 np.stack(lasts),
                 np.stack(last_shifts),

@@ -1,4 +1,4 @@
-"""What a constraint sees of a prediction: each class of tokens as one, position by position."""
+"""Says what a constraint sees of a prediction: each class of tokens as one, position by position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Emissions:
-    """A prediction, summed up over the classes of tokens; [R, K] on the prediction's device."""
+    """Holds a prediction, summed up over the classes of tokens; [R, K] on the prediction's device."""
 
     total: Tensor
     """log-sum-exp of the class, fp64."""
@@ -22,12 +22,12 @@ class Emissions:
 
     @staticmethod
     def cat(parts: Sequence["Emissions"]) -> "Emissions":
-        """Rows of several, one after the other."""
+        """Puts rows of several one after the other."""
         names = ("total", "entropy", "best", "token")
         return Emissions(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
     def hold(self, fixed_R: Tensor, class_V: Tensor) -> None:
-        """In place: a position is sure of its token in `fixed_R`, where that is not -1.
+        """Makes a position sure of its token in `fixed_R`, in place, where that is not -1.
 
         Args:
             class_V: the class of every token, -1 for one that stands nowhere: nothing is possible there then.

@@ -1,63 +1,82 @@
-"""Regular languages of texts, as trees.
+"""Defines regular languages of texts, as trees.
 
 What a regular expression can say, and four things that it cannot: `Intersection`, `Difference`, `Joined` (optional
 parts with separators between those that are there) and `Multiples` (numbers that a number divides).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gesso.constraints.charset import CharSet
 
 
+class _Hashed:
+    """Keeps the hash of a tree: each part is asked for its own at every level above it."""
+
+    __slots__ = ()
+
+    def _hash_once(self) -> int:
+        if not (found := getattr(self, "_hash", 0)):
+            parts = [getattr(self, name) for name in self.__match_args__]  # type: ignore[attr-defined]
+            found = hash((type(self).__name__, *parts)) or 1
+            object.__setattr__(self, "_hash", found)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character of a set; the empty set is the empty language."""
+    """Stands for one character of a set; the empty set is the empty language."""
 
     chars: CharSet
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Exactly this text; the empty one too."""
+    """Stands for exactly this text; the empty one too."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Nothing, at the start or else at the end of the text of the next `Whole` around it."""
+    """Stands for nothing, at the start or else at the end of the text of the next `Whole` around it."""
 
     at_end: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
-    """One part after the other."""
+class Sequence(_Hashed):
+    """Stands for one part after the other."""
 
     parts: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
-    """Any of the options; of none, the empty language."""
+class Union(_Hashed):
+    """Stands for any of the options; of none, the empty language."""
 
     options: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
-    """Between `least` and `most` times, the separator in between; without end where `most` is None."""
+class Repeat(_Hashed):
+    """Repeats the body between `least` and `most` times, the separator in between; without end where `most` is None."""
 
     body: "Expression"
     least: int = 0
     most: int | None = None
     separator: str = ""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """The items in order, separated; an item that is not required may be missing, with its separator."""
+class Joined(_Hashed):
+    """Stands for the items in order, separated; an item that is not required may be missing, with its separator."""
 
     items: tuple[tuple["Expression", bool], ...]
     """Each with whether it is required."""
@@ -68,33 +87,41 @@ class Joined:
     """Of items that are there; of `rest`, which may repeat itself, one counts."""
     most: int | None = None
     """Of all."""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection:
-    """What all parts have in common; each is a text of its own to its anchors."""
+class Intersection(_Hashed):
+    """Stands for what all parts have in common; each is a text of its own to its anchors."""
 
     parts: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """The texts of the body that are none of what is removed; each is a text of its own to its anchors."""
+class Difference(_Hashed):
+    """Stands for the texts of the body that are none of what is removed; each is a text of its own to its anchors."""
 
     body: "Expression"
     removed: "Expression"
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """The body, whose anchors refer to the ends of this and not of what is around it."""
+class Whole(_Hashed):
+    """Stands for the body, whose anchors refer to the ends of this and not of what is around it."""
 
     body: "Expression"
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
 
 
 @dataclass(frozen=True, slots=True)
 class Multiples:
-    """Runs of decimal digits, leading zeros included, whose value `divisor` divides."""
+    """Stands for runs of decimal digits, leading zeros included, whose value `divisor` divides."""
 
     divisor: int
     point: bool = False
@@ -110,27 +137,27 @@ EMPTY: Expression = Text("")
 
 
 def sequence(*parts: Expression) -> Expression:
-    """One after the other; nothing where a part is `NEVER`."""
+    """Puts expressions one after the other; nothing where a part is `NEVER`."""
     if NEVER in parts:
         return NEVER
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
 def union(options: Iterable[Expression]) -> Expression:
-    """Any of them; those that are `NEVER` are dropped."""
+    """Returns the union of the options; those that are `NEVER` are dropped."""
     kept = tuple(dict.fromkeys(option for option in options if option != NEVER))
     return kept[0] if len(kept) == 1 else Union(kept)
 
 
 def repeat(body: Expression, least: int = 0, most: int | None = None, separator: str = "") -> Expression:
-    """Between `least` and `most` times; a body that is `NEVER` can only be left out."""
+    """Repeats a body between `least` and `most` times; one that is `NEVER` can only be left out."""
     if body == NEVER or most == 0:
         return NEVER if least else EMPTY
     return Repeat(body, least, most, separator)
 
 
 def intersection(*parts: Expression) -> Expression:
-    """What all have in common."""
+    """Returns the texts that all have in common."""
     if NEVER in parts:
         return NEVER
     kept = tuple(dict.fromkeys(parts))
@@ -138,10 +165,10 @@ def intersection(*parts: Expression) -> Expression:
 
 
 def difference(body: Expression, removed: Expression) -> Expression:
-    """The body without the texts of `removed`."""
+    """Returns the body without the texts of `removed`."""
     return body if NEVER in (removed, body) else Difference(body, removed)
 
 
 def choices(options: Iterable[str]) -> Expression:
-    """Exactly one of the texts."""
+    """Returns the union of the texts."""
     return union(Text(option) for option in options)

@@ -1,4 +1,4 @@
-"""What a model's prediction of a canvas becomes under a constraint: exactly, not by masking left to right.
+"""Says what a model's prediction of a canvas becomes under a constraint: exactly, not by masking left to right.
 
 A model says of each position how likely each token is, independently of the others. Among the canvases that an
 automaton takes from a start state to one from which the text can still be finished, `posterior` finds the exact
@@ -36,11 +36,15 @@ _CELLS = 1 << 20
 """Weights of pairs, of several positions, that are held at a time in log space."""
 _ALIKE = 8
 """Tokens that may have one text; what has more is a choice."""
+OVERRUN = 1e-12
+"""How likely a relaxed window may make what is not allowed: no marginal is farther from the exact one."""
+_ATTEMPTS = 3
+"""With a relaxed window; each takes a counter more into account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """A canvas under its constraint; tensors are on the prediction's device."""
+    """Holds a canvas under its constraint; tensors are on the prediction's device."""
 
     factor_CK: Tensor
     """What the constraint adds to the scores of a class to make them log marginals, fp64."""
@@ -55,13 +59,14 @@ class Posterior:
     _column_V: Tensor
 
     def apply(self, log_p_RV: Tensor, rows: slice = slice(None)) -> Tensor:
-        """Log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the prediction."""
+        """Returns log marginals [R, V], -inf for what is impossible; `log_p_RV` are the rows `rows` of the
+        prediction."""
         factor_RK = torch.nn.functional.pad(self.factor_CK[rows].to(log_p_RV.dtype), (0, 1), value=-math.inf)
         return factor_RK.index_select(1, self._column_V).add_(log_p_RV)
 
 
 class Lattice:
-    """The tables for inference under one automaton, on one device."""
+    """Holds the tables for inference under one automaton, on one device."""
 
     def __init__(self, automaton: TokenAutomaton, device: torch.device | str = "cpu") -> None:
         self.automaton = automaton
@@ -85,12 +90,12 @@ class Lattice:
 
     @cached_property
     def token_classes(self) -> TokenClasses:
-        """The tokens in order of class, for a pass that does not hold its scores."""
+        """Returns the tokens in order of class, for a pass that does not hold its scores."""
         return TokenClasses(self.automaton.class_V, self.device)
 
     @cached_property
     def class_V(self) -> Tensor:
-        """The class of every token, -1 for one that may stand nowhere."""
+        """Returns the class of every token, -1 for one that may stand nowhere."""
         return torch.from_numpy(self.automaton.class_V).to(self.device, torch.int64)
 
     def one_text(self, kind: int, piece: Callable[[int], str]) -> bool:
@@ -100,19 +105,19 @@ class Lattice:
         return len(tokens) <= _ALIKE and len({piece(token) for token in tokens.tolist()}) == 1
 
     def prepare(self) -> None:
-        """Make the tables that else are made when they are first asked for: its size is final then."""
+        """Makes the tables that else are made when they are first asked for: its size is final then."""
         _ = self.token_classes, self.class_V
         if self.automaton.families is None:
             self._windows.whole.prepare()
 
     def emissions(self, log_p_RV: Tensor) -> Emissions:
-        """Sum a prediction up: log-probabilities or logits, -inf where a token must not stand."""
+        """Sums a prediction up: log-probabilities or logits, -inf where a token must not stand."""
         return Emissions(*self._classes.summary(log_p_RV))
 
     def posterior(
         self, emissions: Emissions, start: int | Collection[int], budget: int | None, canvas_only: bool = False
     ) -> Posterior:
-        """Exact marginals and the most probable canvas among all that can still become a valid text.
+        """Returns exact marginals and the most probable canvas among all that can still become a valid text.
 
         Args:
             emissions: of all C positions.
@@ -125,9 +130,30 @@ class Lattice:
             OptionError: no canvas is valid: it is too short, or pins contradict the constraint.
         """
         starts = [start] if isinstance(start, int) else sorted(start)
-        window, firsts = self._windows.window(starts, len(emissions.best))
-        first_S, last_S = window.first(firsts), window.last(budget)
+        width = len(emissions.best)
+        live: frozenset[int] = frozenset()
+        for _ in range(_ATTEMPTS):
+            if (relaxed := self._windows.relaxed(starts, width, live)) is None:
+                break
+            found = self._posterior_in(*relaxed, emissions, starts, budget, canvas_only)
+            if isinstance(found, Posterior):
+                return found
+            live |= found
+        exact = self._posterior_in(*self._windows.window(starts, width), emissions, starts, budget, canvas_only)
+        assert isinstance(exact, Posterior)
+        return exact
 
+    def _posterior_in(
+        self,
+        window: Window,
+        firsts: list[int],
+        emissions: Emissions,
+        starts: list[int],
+        budget: int | None,
+        canvas_only: bool,
+    ) -> Posterior | frozenset[int]:
+        """The posterior by one window; where that is relaxed and might be wrong, the counters it must not leave out."""
+        first_S, last_S = window.first(firsts), window.last(budget)
         best_CK, token_CK = emissions.best.double().cpu().numpy(), emissions.token.cpu().numpy()
         best_CL = np.maximum.reduceat(best_CK.take(self._kind_of_E, axis=1), self._begins_L, axis=1)
         member_LK = self._member_of_set
@@ -141,13 +167,24 @@ class Lattice:
         sets, end = window.scan.trace(best_CL, ahead_CS, firsts[likeliest], best.lowest)
         canvas = best.tokens(sets)
         end = end if window.whole else self.automaton.advance(starts[likeliest], canvas.tolist())
+        if window.stays is not None and (end < 0 or (budget is not None and self.automaton.distance(end) > budget)):
+            # The best of what is relaxed is none of what is exact; else it is the best of both.
+            return self._windows.last_counter(starts[likeliest], canvas.tolist())
         canvas_C = torch.from_numpy(canvas).to(self.device)
         if canvas_only:
             nothing = torch.full_like(emissions.total, math.nan)
             return Posterior(nothing, nothing[:, 0].float(), math.nan, canvas_C, end, self._column_V)
 
         plain = self._plain(window, emissions.total, first_S, last_S)
-        factor_CK, log_total = self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain
+        if window.stays is not None:
+            if plain is None:
+                return frozenset(window.stays.group_G)
+            _, _, overrun = plain
+            if sum(overrun.values()) > OVERRUN:
+                return frozenset(group for group, bound in overrun.items() if bound > OVERRUN / len(overrun))
+        factor_CK, log_total = (
+            self._in_log_space(window, emissions.total, first_S, last_S) if plain is None else plain[:2]
+        )
         log_share_CK = factor_CK + emissions.total
         share_CK = log_share_CK.exp()
         inside = torch.where(share_CK > 0, emissions.entropy - log_share_CK, 0.0)
@@ -156,19 +193,20 @@ class Lattice:
 
     def _plain(
         self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray
-    ) -> tuple[Tensor, float] | None:
-        """Log factors and log total by plain products, every position scaled; None where too much underflows."""
+    ) -> tuple[Tensor, float, dict[int, float]] | None:
+        """Log factors, log total and how likely what is left out is, by plain products, every position scaled; None
+        where too much underflows."""
         top_C1 = total_CK.amax(dim=-1, keepdim=True)
         weight_CL = ((total_CK - top_C1).exp_() @ self._member_LK.T).cpu().numpy()
         if not window.whole:
             weight_CL = weight_CL[:, window.set_L]
-        found = window.scan.shares(weight_CL, first_S, last_S)
+        found = window.scan.shares(weight_CL, first_S, last_S, window.stays)
         if found is None:
             return None
-        share_CL, log_total = found
+        share_CL, log_total, overrun = found
         each_CL = np.divide(share_CL, weight_CL, out=np.zeros_like(share_CL), where=weight_CL > 0)
         factor_CK = torch.from_numpy(self._in_all_sets(window, each_CL, 0.0)).to(self.device) @ self._member_LK
-        return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum())
+        return factor_CK.log_().sub_(top_C1), log_total + float(top_C1.sum()), overrun
 
     def _in_log_space(
         self, window: Window, total_CK: Tensor, first_S: FloatArray, last_S: FloatArray

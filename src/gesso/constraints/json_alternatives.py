@@ -1,4 +1,5 @@
-"""A schema as alternatives that are plain: references followed, combinators multiplied out, negations pushed inwards.
+"""Expands a schema to alternatives that are plain: references followed, combinators multiplied out, negations pushed
+inwards.
 
 What is *not* valid under a schema is said keyword by keyword: not `minLength: 3` is a text of at most two characters,
 not `required: [a]` is an object whose `a` is `false`, not `properties: {a: S}` an object that has an `a` which is not
@@ -10,16 +11,17 @@ from typing import Any
 
 from gesso.constraints import budget
 from gesso.constraints.json_document import Document, Place, Schema
+from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
-    TYPES,
+    REFERENCES,
     Plain,
     check,
-    decimal,
     disjoint,
     merge,
     plain,
 )
+from gesso.constraints.json_negation import absent, failing
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
@@ -35,30 +37,38 @@ Alternative = tuple[Plain, Refs]
 class Alternatives:
     """Expands the schemas of one document."""
 
-    def __init__(self, document: Document, max_recursion: int) -> None:
+    def __init__(self, document: Document, max_recursion: int, max_references: int) -> None:
         self.document = document
-        self.max_recursion = max_recursion
+        self.max_recursion, self.max_references = max_recursion, max_references
+        self._expanded = 0
 
-    def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
-        """A schema as alternatives without references and combinators; none where nothing is valid.
+    def expand(  # noqa: PLR0912 - a branch for every kind of keyword
+        self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
+    ) -> list[Alternative]:
+        """Returns a schema as alternatives without references and combinators; none where nothing is valid.
 
         `here` are the references that were followed since the value in question was entered.
 
         Raises:
             OptionError: a keyword is malformed or not supported; it gives the JSON pointer.
         """
-        budget.current().check()
+        self._expanded += 1
+        if self._expanded % 32 == 1:
+            budget.current().check()
         place, modern = self._read(schema, pointer)
         if isinstance(modern, bool):
             return [({}, refs)] if modern else []
         pointer = place.pointer
-        found: list[Alternative] = [(plain(modern), refs)]
+        first = plain(modern)
+        if self.document.has_unevaluated:
+            first |= evaluated_by(modern, place.draft)
+        found: list[Alternative] = [(first, refs)]
 
         def also(part: Schema, way: str) -> list[Alternative]:
             return self._both(found, self.expand(part, f"{pointer}/{way}", refs, here), pointer)
 
-        if "$ref" in modern:
-            target, there, seen, inner = self._follow(modern["$ref"], place, refs, here)
+        for keyword in REFERENCES & modern.keys():
+            target, there, seen, inner = self._follow(keyword, modern[keyword], place, refs, here)
             if inner is None:
                 return []
             found = self._both(found, self.expand(target, there.pointer, inner, seen), pointer)
@@ -72,19 +82,27 @@ class Alternatives:
             found = self._both(found, [(absent(name), refs), *with_it], pointer)
         if "not" in modern:
             found = self._both(found, self.negated(modern["not"], f"{pointer}/not", refs, here), pointer)
-        if "if" in modern and ("then" in modern or "else" in modern):
+        if "if" in modern and ("then" in modern or "else" in modern or self.document.has_unevaluated):
             found = self._both(found, self._conditional(modern, pointer, refs, here), pointer)
         if "anyOf" in modern:
             branches = [also(part, f"anyOf/{number}") for number, part in enumerate(modern["anyOf"])]
+            if self.document.has_unevaluated:
+                # Where several hold, all of them have a say in what is evaluated.
+                for branch in branches[1:]:
+                    branches[0] = branches[0] + branch + self._both(branches[0], branch, pointer)
+                del branches[1:]
             found = self._checked([alternative for branch in branches for alternative in branch], pointer)
         if "oneOf" in modern:
             found = self._one_of(modern["oneOf"], found, pointer, refs, here)
+        for keyword in ("unevaluatedProperties", "unevaluatedItems"):
+            if keyword in modern:
+                found = [(unevaluated(alternative, keyword, modern[keyword]), way) for alternative, way in found]
         return found
 
     def negated(  # noqa: PLR0912 - a branch for every kind of keyword
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
     ) -> list[Alternative]:
-        """The same of what is not valid under a schema."""
+        """Returns the alternatives of what is not valid under a schema."""
         place, modern = self._read(schema, pointer)
         if isinstance(modern, bool):
             return [] if modern else [({}, refs)]
@@ -95,8 +113,8 @@ class Alternatives:
                 continue
             at = f"{pointer}/{keyword}"
             value = modern[keyword]
-            if keyword == "$ref":
-                target, there, seen, inner = self._follow(value, place, refs, here)
+            if keyword in REFERENCES:
+                target, there, seen, inner = self._follow(keyword, value, place, refs, here)
                 if inner is None:
                     return []
                 found += self.negated(target, there.pointer, inner, seen)
@@ -125,11 +143,12 @@ class Alternatives:
                     rest = self.negated(part, f"{at}/{name}", refs, here)
                     found += self._both([({"required": [name]}, refs)], rest, at)
             else:
-                found += [(alternative, refs) for alternative in _failing(keyword, modern, at)]
-        return self._checked(found, pointer)
+                found += [(alternative, refs) for alternative in failing(keyword, modern, at)]
+        # What does not hold has no say in what is evaluated.
+        return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
     def apart(self, one: Schema, other: Schema, pointer: str, depth: int = _PROOF_DEPTH) -> bool:
-        """Whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
+        """Tells whether it is easily proved that no value is valid under both, by what lies no deeper than `depth`."""
 
         def inside(a: Schema, b: Schema) -> bool:
             return depth > 0 and self.apart(a, b, pointer, depth - 1)
@@ -146,12 +165,22 @@ class Alternatives:
         check(modern, place.pointer)
         return place, modern
 
-    def _follow(self, reference: str, place: Place, refs: Refs, here: Refs) -> tuple[Schema, Place, Refs, Refs | None]:
+    def _follow(
+        self, keyword: str, reference: str, place: Place, refs: Refs, here: Refs
+    ) -> tuple[Schema, Place, Refs, Refs | None]:
         """What a reference leads to and the ways there; None where it was followed as often as it may be."""
-        target, there = self.document.resolve(reference, place)
+        if keyword == "$ref":
+            target, there = self.document.resolve(reference, place)
+        else:
+            target, there = self.document.resolve_dynamic(keyword, reference, place)
         if there.pointer in here:
-            raise OptionError(f"{place.pointer}/$ref: {there.pointer} leads back to itself without a value in between")
-        inner = None if refs.count(there.pointer) >= self.max_recursion else (*refs, there.pointer)
+            raise OptionError(
+                f"{place.pointer}/{keyword}: {there.pointer} leads back to itself without a value in between"
+            )
+        inner: Refs | None = refs
+        if self.document.leads_back(there.pointer):
+            followed = len(refs) >= self.max_references or refs.count(there.pointer) >= self.max_recursion
+            inner = None if followed else (*refs, there.pointer)
         return target, there, (*here, there.pointer), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
@@ -207,73 +236,6 @@ class Alternatives:
         if len(found) > MAX_ALTERNATIVES:
             raise OptionError(f"{pointer}: more than {MAX_ALTERNATIVES} alternatives")
         return found
-
-
-def absent(name: str) -> Plain:
-    """An object without a property; any other value."""
-    return {"shapes": [({name: False}, {}, True)]}
-
-
-def _failing(keyword: str, schema: dict[str, Any], at: str) -> list[Plain]:  # noqa: PLR0912 - one for each keyword
-    """The ways in which one keyword fails."""
-    value = schema[keyword]
-    if keyword == "type":
-        names = {value} if isinstance(value, str) else set(value)
-        others = [name for name in TYPES if name not in names | ({"integer"} if "number" in names else set())]
-        if "integer" in names and "number" not in names:
-            others.remove("number")
-            whole: Plain = {"type": "number", "multipleOf": [(decimal(1), False)]}
-            return [{"type": others}, whole] if others else [whole]
-        return [{"type": others}] if others else []
-    if keyword in ("enum", "const"):
-        return [{"notEnum": value if keyword == "enum" else [value]}]
-    if keyword in _OPPOSITE:
-        kind, name, step = _OPPOSITE[keyword]
-        return [] if step < 0 and value < 1 else [{"type": kind, name: value + step}]
-    if keyword == "pattern":
-        return [{"type": "string", "pattern": [(value, False)]}]
-    if keyword == "multipleOf":
-        return [{"type": "number", "multipleOf": [(decimal(value), False)]}]
-    if keyword == "required":
-        return [{"type": "object", **absent(name)} for name in value]
-    if keyword == "properties":
-        return [
-            {"type": "object", "required": [name], "shapes": [({name: {"not": part}}, {}, True)]}
-            for name, part in value.items()
-            if part is not True and part != {}
-        ]
-    if keyword == "dependentRequired":
-        return [
-            {"type": "object", "required": [name], **absent(other)} for name, names in value.items() for other in names
-        ]
-    if keyword == "items" and not schema.get("prefixItems"):
-        return [] if value is True else [{"type": "array", "contains": [({"not": value}, 1, None)]}]
-    if keyword == "prefixItems" and schema.get("items", True) is True:
-        return [
-            {"type": "array", "minItems": place + 1, "tuples": [([True] * place + [{"not": part}], True)]}
-            for place, part in enumerate(value)
-        ]
-    if keyword == "contains":
-        least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
-        few: list[Plain] = [{"type": "array", "tuples": [([], {"not": value})]}] if least == 1 else []
-        few += [{"type": "array", "contains": [(value, 0, least - 1)]}] if least > 1 else []
-        return few + ([] if most is None else [{"type": "array", "contains": [(value, int(most) + 1, None)]}])
-    if keyword in ("additionalProperties", "propertyNames", "uniqueItems") and value in (True, {}):
-        if keyword != "uniqueItems":
-            return []
-    elif keyword == "uniqueItems":
-        return []
-    raise OptionError(f"{at}: that this keyword does not hold is not supported (not, if, or branches that overlap)")
-
-
-_OPPOSITE = {
-    "minLength": ("string", "maxLength", -1), "maxLength": ("string", "minLength", 1),
-    "minItems": ("array", "maxItems", -1), "maxItems": ("array", "minItems", 1),
-    "minProperties": ("object", "maxProperties", -1), "maxProperties": ("object", "minProperties", 1),
-    "minimum": ("number", "exclusiveMaximum", 0), "maximum": ("number", "exclusiveMinimum", 0),
-    "exclusiveMinimum": ("number", "maximum", 0), "exclusiveMaximum": ("number", "minimum", 0),
-}  # fmt: skip
-"""The type a keyword speaks of, the keyword that holds where it does not, and what is added to its value."""
 
 
 def _impossible(schema: Plain) -> bool:

@@ -1,4 +1,4 @@
-"""A JSON Schema as a document: its drafts, where its parts stand, and what its references mean.
+"""Reads a JSON Schema as a document: its drafts, where its parts stand, and what its references mean.
 
 Life cycle: a `Document` walks the schema once. Every subschema gets its JSON pointer, its base URI (`$id`, and `id` in
 draft 4) and its draft (`$schema`); anchors and embedded resources are listed. `modern` then gives a subschema in the
@@ -7,6 +7,7 @@ standard says, unless `strict` refuses it; either way it is listed in `ignored`.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -54,7 +55,7 @@ KEYWORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a subschema stands."""
+    """Holds where a subschema stands."""
 
     pointer: str
     base: str
@@ -66,7 +67,7 @@ def escape_pointer(key: str) -> str:
 
 
 class Document:
-    """One schema with everything inside it.
+    """Holds one schema with everything inside it.
 
     Raises:
         OptionError: it is nested too deeply, or names a draft that is not known.
@@ -76,20 +77,31 @@ class Document:
         self.root, self.strict = root, strict
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
+        self.has_unevaluated = False
+        """Whether `unevaluatedProperties` or `unevaluatedItems` is somewhere."""
+        self._leads_back: dict[str, bool] | None = None
+        self.only_plain_integers = False
+        """Whether some part is of draft 4, to which 1.0 is no integer."""
         self._places: dict[int, Place] = {}
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
+        self._dynamic: dict[str, list[Schema]] = {}
+        """Schemas with a `$dynamicAnchor` by its name, and those with a `$recursiveAnchor`."""
         self._kept: list[Schema] = []
         _check_nesting(root)
         self._walk(root, Place("#", "", 0))
         self._resources.setdefault("", root)
 
     def place(self, schema: Schema, pointer: str) -> Place:
-        """Where a subschema stands; one that was put together from others stands at `pointer`."""
+        """Says where a subschema stands; one that was put together from others stands at `pointer`."""
         return self._places.get(id(schema)) or Place(pointer, "", 0)
 
+    def holds(self, schema: Schema) -> bool:
+        """Tells whether this very object is a part of the document, which it outlives."""
+        return id(schema) in self._places
+
     def ignore(self, pointer: str, what: str) -> None:
-        """Note that a keyword says nothing.
+        """Notes that a keyword says nothing.
 
         Raises:
             OptionError: the document is read strictly.
@@ -99,7 +111,7 @@ class Document:
         self.ignored[pointer] = None
 
     def resolve(self, reference: str, place: Place) -> tuple[Schema, Place]:
-        """What a reference in the subschema at `place` leads to.
+        """Says what a reference in the subschema at `place` leads to.
 
         Raises:
             OptionError: it leads nowhere, or out of the document.
@@ -130,8 +142,47 @@ class Document:
             self._walk(node, found)
         return node, self.place(node, found.pointer)
 
+    def resolve_dynamic(self, keyword: str, reference: str, place: Place) -> tuple[Schema, Place]:
+        """Says what a `$dynamicRef` or `$recursiveRef` in the subschema at `place` leads to.
+
+        Raises:
+            OptionError: it leads nowhere, or where it leads depends on the way that was taken.
+        """
+        target, there = self.resolve(reference, place)
+        name = unquote(urldefrag(reference)[1]) if keyword == "$dynamicRef" else ""
+        anchored = self._dynamic.get(name, [])
+        if any(node is target for node in anchored) and len(anchored) > 1:
+            raise OptionError(f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors: not supported")
+        return target, there
+
+    def leads_back(self, pointer: str) -> bool:
+        """Tells whether what stands there has, in itself or behind its references, a reference to it."""
+        if self._leads_back is None:
+            self._leads_back = self._find_recursive()
+        return self._leads_back.get(pointer, True)
+
+    def _find_recursive(self) -> dict[str, bool]:
+        references: list[tuple[str, str]] = []
+        for node in self._kept:
+            place = self._places[id(node)]
+            for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+                if isinstance(node.get(keyword), str):
+                    # One that leads nowhere is refused where it is met.
+                    with suppress(OptionError):
+                        references.append((place.pointer + "/", self.resolve(node[keyword], place)[1].pointer))
+        ways = {target: {to for at, to in references if at.startswith(f"{target}/")} for _, target in references}
+        found = {}
+        for target, direct in ways.items():
+            seen, left = set(direct), list(direct)
+            while left and target not in seen:
+                fresh = ways[left.pop()] - seen
+                seen |= fresh
+                left += fresh
+            found[target] = target in seen
+        return found
+
     def modern(self, schema: dict[str, Any], place: Place) -> dict[str, Any]:
-        """A subschema in the keywords of draft 2020-12, without those that say nothing."""
+        """Returns a subschema in the keywords of draft 2020-12, without those that say nothing."""
         draft = place.draft
         if "$ref" in schema and draft in (4, 6, 7):
             return {"$ref": schema["$ref"]}
@@ -148,7 +199,8 @@ class Document:
                     found[bound] = found.pop(limit)
         if draft != 2020 and isinstance(found.get("items"), list):
             prefix, rest = found.pop("items"), found.pop("additionalItems", True)
-            found |= ({"prefixItems": prefix} if prefix else {}) | ({"items": rest} if rest is not True else {})
+            found |= {"prefixItems": prefix} if prefix else {}
+            found |= {"items": rest} if rest is not True or "additionalItems" in schema else {}
         found.pop("additionalItems", None)
         for name, value in found.pop("dependencies", {}).items() if isinstance(found.get("dependencies"), dict) else ():
             kind = "dependentRequired" if isinstance(value, list) else "dependentSchemas"
@@ -162,6 +214,8 @@ class Document:
             if not isinstance(node, dict):
                 continue
             draft, base = self._draft(node, place), place.base
+            self.only_plain_integers |= draft == 4
+            self.has_unevaluated |= "unevaluatedProperties" in node or "unevaluatedItems" in node
             name = node.get("id" if draft == 4 else "$id")
             alone = "$ref" in node and draft in (4, 6, 7)
             if isinstance(name, str) and not alone:
@@ -176,6 +230,10 @@ class Document:
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(keyword), str) and draft in (0, 2019, 2020):
                     self._anchors[base, node[keyword]] = node
+            if isinstance(node.get("$dynamicAnchor"), str):
+                self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
+            if node.get("$recursiveAnchor") is True:
+                self._dynamic.setdefault("", []).append(node)
             here = Place(place.pointer, base, draft)
             self._places[id(node)] = here
             self._kept.append(node)

@@ -1,10 +1,11 @@
-"""Which keywords of JSON Schema are read, what their values must be, and what two schemas say together.
+"""Says which keywords of JSON Schema are read, what their values must be, and what two schemas say together.
 
 A *plain* schema is a dict that says of a value what it must be without references and alternatives. What several
 schemas can say of one value stands in lists: `pattern` and `multipleOf` (each with whether it must hold), `enum` (one
 list of values), `notEnum`, `format`, `shapes` (of objects: `properties`, `patternProperties`, `additionalProperties`),
-`names` (`propertyNames`), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
-are as they were written.
+`names` (`propertyNames`), `some` (that there is a property: names and patterns it has not, a pattern it has, schemas
+of its name and value), `tuples` (of arrays: `prefixItems`, `items`) and `contains` (schema, least, most). Subschemas
+are as they were written. `evaluated` and `evaluatedItems` list what its parts have a say in, for `unevaluated...`.
 """
 
 import json
@@ -14,6 +15,7 @@ from math import isfinite
 from typing import Any
 
 from gesso.constraints.json_document import Schema, escape_pointer
+from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
 
 ANNOTATIONS = frozenset(
@@ -22,13 +24,12 @@ ANNOTATIONS = frozenset(
      "contentEncoding", "contentMediaType", "contentSchema")
 )  # fmt: skip
 """Say nothing about what is valid."""
+REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 COMBINATORS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 )
-UNSUPPORTED = frozenset(("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"))
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 TYPE_OF_KEYWORD = {
-    **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names"), "object"),
+    **dict.fromkeys(("required", "minProperties", "maxProperties", "shapes", "names", "some"), "object"),
     **dict.fromkeys(("minItems", "maxItems", "uniqueItems", "tuples", "contains"), "array"),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), "string"),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
@@ -71,7 +72,7 @@ def _is_map(value: Any) -> bool:
 
 
 _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "$ref": (lambda value: isinstance(value, str), "text"),
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef"), (lambda value: isinstance(value, str), "text")),
     "type": (
         lambda value: value in TYPES if isinstance(value, str) else _is_texts(value) and set(value) <= {*TYPES},
         f"one or several of {', '.join(TYPES)}",
@@ -85,7 +86,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "required": (_is_texts, "a list of names"),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (_is_schemas, "a list of schemas")),
     **dict.fromkeys(
-        ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"),
+        ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+         "unevaluatedItems", "unevaluatedProperties"),
         (_is_schema, "a schema"),
     ),
     **dict.fromkeys(
@@ -102,7 +104,7 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check(schema: Schema, pointer: str) -> None:
-    """Refuse what is malformed or not supported in one schema of draft 2020-12; not in those inside it.
+    """Refuses what is malformed or not supported in one schema of draft 2020-12; not in those inside it.
 
     Raises:
         OptionError: a keyword is unsupported or has an impossible value; it gives the JSON pointer.
@@ -111,8 +113,6 @@ def check(schema: Schema, pointer: str) -> None:
         raise OptionError(f"{pointer}: a schema must be an object, true or false, not {schema!r:.60}")
     for keyword in () if isinstance(schema, bool) else schema:
         place = f"{pointer}/{escape_pointer(str(keyword))}"
-        if keyword in UNSUPPORTED:
-            raise OptionError(f"{place}: this keyword is not supported")
         if keyword in _VALUES:
             fits, what = _VALUES[keyword]
             if not fits(schema[keyword]):
@@ -120,7 +120,7 @@ def check(schema: Schema, pointer: str) -> None:
 
 
 def plain(schema: dict[str, Any]) -> Plain:
-    """A checked schema without its annotations and combinators."""
+    """Returns a checked schema without its annotations and combinators."""
     kept: Plain = {}
     for key in ("type", "required", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
                 "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):  # fmt: skip
@@ -156,7 +156,7 @@ def plain(schema: dict[str, Any]) -> Plain:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 is 1.0, but not true."""
+    """Tells whether two JSON values are equal: 1 is 1.0, but not true."""
     if _is_number(one) and _is_number(other):
         return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -167,7 +167,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def type_of(value: Any) -> str:
-    """The narrowest type of a JSON value."""
+    """Returns the narrowest type of a JSON value."""
     if _is_number(value):
         return "integer" if value == int(value) else "number"
     kinds = {bool: "boolean", str: "string", list: "array", dict: "object"}
@@ -175,14 +175,14 @@ def type_of(value: Any) -> str:
 
 
 def types(schema: Plain) -> frozenset[str]:
-    """The types a schema allows; `number` implies `integer`, which is then listed too."""
+    """Returns the types a schema allows; `number` implies `integer`, which is then listed too."""
     declared = schema.get("type", TYPES)
     names = frozenset((declared,) if isinstance(declared, str) else declared)
     return names | {"integer"} if "number" in names else names
 
 
 def merge(one: Plain, other: Plain) -> Plain:
-    """A plain schema for what both allow."""
+    """Returns a plain schema for what both allow."""
     merged = one | other
     for key in one.keys() & other.keys():
         first, second = one[key], other[key]
@@ -203,7 +203,7 @@ def merge(one: Plain, other: Plain) -> Plain:
 
 
 def of_property(shape: tuple[Any, Any, Any], name: str, matches: Callable[[str, str], bool]) -> list[Schema]:
-    """What one shape says of the value of a property."""
+    """Says what one shape says of the value of a property."""
     properties, patterns, additional = shape
     found = [properties[name]] if name in properties else []
     found += [part for pattern, part in patterns.items() if matches(pattern, name)]
@@ -211,7 +211,7 @@ def of_property(shape: tuple[Any, Any, Any], name: str, matches: Callable[[str, 
 
 
 def disjoint(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) -> bool:
-    """Whether no value is valid under both, as far as that is easily proved.
+    """Tells whether no value is valid under both, as far as that is easily proved.
 
     Args:
         one, other: plain schemas.
@@ -263,5 +263,5 @@ def _below(one: Plain, other: Plain) -> bool:
 
 
 def decimal(value: float) -> Decimal:
-    """A number of a schema as it is written."""
+    """Returns a number of a schema as it is written."""
     return Decimal(json.dumps(value))

@@ -1,4 +1,4 @@
-"""Merging of states that no continuation tells apart (Moore's refinement), and leaving out those that accept none.
+"""Merges states that no continuation tells apart (Moore's refinement), and leaves out those that accept none.
 
 States start out told apart by what is cheap to know of their continuations: whether the text may end, the shortest
 way to an end, and the longest one. In a chain that already tells all apart, which otherwise takes as many rounds as
@@ -21,8 +21,8 @@ _SMALL = 256
 
 
 def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
-    """Of each state its number in the minimal automaton, -1 where no text is accepted from it; and of each number a
-    state that has it, the numbers in the order of those."""
+    """Returns of each state its number in the minimal automaton, -1 where no text is accepted from it; and of each
+    number a state that has it, the numbers in the order of those."""
     states = len(table.accepting_S)
     alive = alive_states(table)
     next_SG = table.next_SG.astype(np.int64)
@@ -63,7 +63,7 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
 
 
 def alive_states(table: Table) -> NDArray[np.bool_]:
-    """Where some text may be accepted; of counted states, for some count."""
+    """Says where some text may be accepted; of counted states, for some count."""
     states = len(table.accepting_S)
     source, target = np.repeat(np.arange(states), table.next_SG.shape[1]), table.next_SG.ravel()
     if table.counts is not None:
@@ -76,7 +76,7 @@ def alive_states(table: Table) -> NDArray[np.bool_]:
 def distinct_pairs(
     source: NDArray[np.integer], target: NDArray[np.integer], states: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each pair once, in order."""
+    """Returns each pair once, in order."""
     first, second = np.divmod(np.unique(source.astype(np.int64) * states + target), states)
     return first, second
 
@@ -84,7 +84,7 @@ def distinct_pairs(
 def steps(
     source: NDArray[np.int64], target: NDArray[np.int64], states: int, starts: NDArray[np.integer]
 ) -> NDArray[np.int32]:
-    """The fewest steps from any of `starts` to each state, breadth first; `FAR` where there is no way."""
+    """Returns the fewest steps from any of `starts` to each state, breadth first; `FAR` where there is no way."""
     order = np.argsort(source, kind="stable")
     begins = np.searchsorted(source[order], np.arange(states + 1))
     followers = target[order]
@@ -106,7 +106,7 @@ def steps(
 
 
 def heights(source: NDArray[np.int64], target: NDArray[np.int64], states: int) -> NDArray[np.int32]:
-    """The most steps from each state to one without followers; `FAR` where a way may go on for ever."""
+    """Returns the most steps from each state to one without followers; `FAR` where a way may go on for ever."""
     order = np.argsort(target, kind="stable")
     begins = np.searchsorted(target[order], np.arange(states + 1))
     before = source[order]

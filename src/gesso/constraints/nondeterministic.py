@@ -1,8 +1,9 @@
-"""A nondeterministic automaton over bytes while it is put together, with counters.
+"""Defines a nondeterministic automaton over bytes while it is put together, with counters.
 
 A counted repetition is a *region* of states that share one counter: its body stands there once, and steps without a
 byte enter the region (the counter is 0), count, go on or leave while the counter is within bounds. States of no
-region are in region 0. Regions do not nest. What is built while `inside` a region belongs to it.
+region are in region 0. Regions do not nest. What is built while `inside` a region belongs to it. Several regions may
+be gone through at once, as those of two branches of `anyOf`, while their counters are equal.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ NO_COUNT = -1
 
 @dataclass(slots=True)
 class Region:
-    """The states of one counter."""
+    """Holds the states of one counter."""
 
     key: int
     """What it was built for, to spell that out where the counter turns out to be ambiguous."""
@@ -36,7 +37,7 @@ class Region:
     """Counts from which on other steps are open than just below."""
 
     def interval(self, count: int) -> tuple[int, int]:
-        """The first and last of the counts around `count` for which the same steps are open."""
+        """Returns the first and last of the counts around `count` for which the same steps are open."""
         low, high = 0, self.most
         for start in self.starts:
             if start <= count:
@@ -46,8 +47,14 @@ class Region:
         return low, high
 
 
+class SharedCountError(Exception):
+    """Says that two regions share a count from here on, and so the counts at which their steps change: all is to be
+    done anew."""
+
+
 class AmbiguousCountError(Exception):
-    """Two counts are possible after one text, so that a counter cannot tell them: their regions must be spelled out."""
+    """Says that two counts are possible after one text, so that a counter cannot tell them: their regions must be
+    spelled out."""
 
     def __init__(self, keys: set[int]) -> None:
         super().__init__(keys)
@@ -59,7 +66,7 @@ class Closed:
     """States after a text, and the counter of those that are in a region."""
 
     states: frozenset[int]
-    region: int = 0
+    regions: tuple[int, ...] = ()
     count: int = NO_COUNT
     entered: bool = False
     """Whether the region was entered just now."""
@@ -83,7 +90,7 @@ class Graph:
         self._closed: dict[int, tuple[frozenset[int], bool]] = {}
 
     def add(self) -> int:
-        """A new state.
+        """Returns a new state.
 
         Raises:
             OptionError: there are too many.
@@ -98,36 +105,36 @@ class Graph:
         return len(self.edges) - 1
 
     def link(self, source: int, target: int) -> None:
-        """A free step; not from region to region."""
+        """Returns a free step; not from region to region."""
         self.free[source].append(target)
 
     def step(self, source: int) -> int:
-        """A new state, one free step behind `source`."""
+        """Returns a new state, one free step behind `source`."""
         target = self.add()
         self.link(source, target)
         return target
 
     def merge(self, sources: Iterable[int]) -> int:
-        """A new state that all of `sources` lead to."""
+        """Returns a new state that all of `sources` lead to."""
         target = self.add()
         for source in sources:
             self.link(source, target)
         return target
 
     def add_region(self, key: int, most: int, least_bytes: int) -> int:
-        """A new counter."""
+        """Returns a new counter."""
         self.regions.append(Region(key, most, least_bytes))
         return len(self.regions) - 1
 
     def count(self, kind: int, source: int, target: int, low: int = 0, high: int = 0) -> None:
-        """A counter's step."""
+        """Returns a counter's step."""
         self.steps.setdefault(source, []).append((kind, target, low, high))
         if kind in (WHILE, LEAVE):
             region = self.regions[self.region[source]]
             region.starts += [start for start in (low, high + 1) if 0 < start <= region.most]
 
     def add_text(self, text: str, source: int) -> int:
-        """Put a text behind `source`; return the state behind it."""
+        """Puts a text behind `source`; returns the state behind it."""
         for byte in encode(text):
             target = self.add()
             self.edges[source].append((byte, byte, target))
@@ -135,7 +142,7 @@ class Graph:
         return source
 
     def add_leaf(self, expression: Expression, source: int) -> int:
-        """Put an expression without parts behind `source`; return the state behind it."""
+        """Puts an expression without parts behind `source`; returns the state behind it."""
         match expression:
             case Text(text):
                 return self.add_text(text, source)
@@ -175,7 +182,7 @@ class Graph:
     def closure(
         self, states: Iterable[int], count: int = NO_COUNT, at_begin: bool = False, at_end: bool = False
     ) -> Closed:
-        """All states that steps without a byte lead to from `states`.
+        """Returns all states that steps without a byte lead to from `states`.
 
         Args:
             count: the counter of those of `states` that are in a region.
@@ -209,10 +216,29 @@ class Graph:
                     waiting.append((target, at, entered) if kind == WHILE else (target, NO_COUNT, False))
         counting = any(self.region[state] or state in self.steps for state in seen)
         kept = frozenset(filter(self._says, seen) if counting else seen)
-        counted = {(self.region[state], *seen[state]) for state in kept if self.region[state]}
+        regions = tuple(sorted({self.region[state] for state in kept} - {0}))
+        counted = {seen[state] for state in kept if self.region[state]}
         if len(counted) > 1:
-            raise AmbiguousCountError({self.regions[region].key for region, _, _ in counted})
-        return Closed(kept, *counted.pop()) if counted else Closed(kept)
+            raise AmbiguousCountError({self.regions[region].key for region in regions})
+        return Closed(kept, regions, *counted.pop()) if counted else Closed(kept)
+
+    def interval(self, regions: tuple[int, ...], count: int) -> tuple[int, int]:
+        """Returns the first and last of the counts around `count` for which the same steps are open in all of
+        `regions`.
+
+        Raises:
+            SharedCountError: they have not been together before.
+        """
+        if len(regions) > 1:
+            together = [self.regions[region] for region in regions]
+            starts = {start for region in together for start in (*region.starts, region.most + 1)}
+            for region in together:
+                if not starts <= {*region.starts, region.most + 1} | {s for s in starts if s > region.most}:
+                    for other in together:
+                        other.starts = sorted(start for start in starts if start <= other.most)
+                    raise SharedCountError
+        bounds = [self.regions[region].interval(count) for region in regions]
+        return max(low for low, _ in bounds), min(high for _, high in bounds)
 
     def _says(self, state: int) -> bool:
         """Whether a state is more than a way to others."""

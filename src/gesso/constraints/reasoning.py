@@ -1,4 +1,4 @@
-"""A thought before an answer that is constrained."""
+"""Allows a thought before an answer that is constrained."""
 
 from gesso.constraints import charset
 from gesso.constraints.expression import Chars, Expression, Repeat, Text, repeat, sequence
@@ -10,7 +10,7 @@ SPECIAL = (CHANNEL, CHANNEL_END)
 
 
 def after_reasoning(answer: Expression, first_mark: int) -> Expression:
-    """The answer alone, or behind one thought of any text and length.
+    """Returns the answer alone, or behind one thought of any text and length.
 
     Args:
         first_mark: number of the first mark of `SPECIAL`: those below are the answer's own.

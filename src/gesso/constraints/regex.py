@@ -1,4 +1,4 @@
-r"""Regular expressions, read into an `Expression`.
+r"""Reads regular expressions into an `Expression`.
 
 `parse` reads the dialect that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
@@ -9,13 +9,13 @@ of groups is supported in both.
     literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too  ^ $ \A \z
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
+    (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect;   \p{L} \P{Letter} \p{gc=Lu}   in ECMAScript's
 
 `.` is any character but a newline. Everything else is refused by name: look-behind, back-references, possessive
-quantifiers, atomic groups, flags, word boundaries, Unicode classes, set operations inside classes.
+quantifiers, atomic groups, other flags, word boundaries, scripts, set operations inside classes.
 """
 
 from gesso.constraints import charset
-from gesso.constraints.charset import CharSet
 from gesso.constraints.expression import (
     EMPTY,
     Anchor,
@@ -29,6 +29,7 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
+from gesso.constraints.regex_characters import Characters
 from gesso.errors import OptionError
 
 MAX_REPEAT = 10_000
@@ -37,24 +38,15 @@ MAX_DEPTH = 100
 """Of groups in groups."""
 
 _ANYTHING = Repeat(Chars(charset.ANY))
-_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
-_NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_GROUPS = {
     "=": "look-ahead", "!": "look-ahead", "<=": "look-behind", "<!": "look-behind", ">": "an atomic group",
     "P=": "a back-reference", "(": "a condition", "#": "a comment", "|": "a branch reset", "&": "a subroutine",
     "P>": "a subroutine", "R": "recursion",
 }  # fmt: skip
-_REFUSED_ESCAPES = {
-    "b": "a word boundary", "B": "a word boundary", "p": "a Unicode class", "P": "a Unicode class",
-    "k": "a back-reference", "g": "a back-reference", "G": "an anchor to the last match", "K": "a reset of the match",
-    "R": "a line break of any kind", "X": "a grapheme", "h": "a class of blanks", "H": "a class of blanks",
-    "N": "a named character", "c": "a control character", "Q": "quoting", "E": "quoting", "C": "a single byte",
-    "0": "an octal number", "e": "an escape character", "Z": "an end that differs between dialects",
-}  # fmt: skip
 
 
 def parse(pattern: str) -> Expression:
-    """The language of the texts that `pattern` matches as a whole.
+    """Returns the language of the texts that `pattern` matches as a whole.
 
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
@@ -63,7 +55,7 @@ def parse(pattern: str) -> Expression:
 
 
 def parse_search(pattern: str, wide: bool = False) -> Expression:
-    """The language of the texts in which a pattern of ECMAScript (with the flag `u`) matches somewhere.
+    """Returns the language of the texts in which a pattern of ECMAScript (with the flag `u`) matches somewhere.
 
     Args:
         wide: takes the wider of two readings, for what must not match: whatever matches elsewhere matches here.
@@ -76,34 +68,8 @@ def parse_search(pattern: str, wide: bool = False) -> Expression:
     return found
 
 
-class _Parser:
+class _Parser(Characters):
     """Recursive descent; `at` is the next character's index."""
-
-    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False) -> None:
-        self.pattern, self.ecma, self.wide = pattern, ecma, wide
-        self.at = 0
-        self.depth = 0
-        self.ends = False
-        """Whether an anchor to the end was seen."""
-
-    def refuse(self, what: str, at: int | None = None) -> OptionError:
-        place = self.at if at is None else at
-        return OptionError(f"regular expression {self.pattern!r}: {what} at character {place}")
-
-    def sees(self, text: str) -> bool:
-        return self.pattern.startswith(text, self.at)
-
-    def take(self, text: str) -> bool:
-        if not self.sees(text):
-            return False
-        self.at += len(text)
-        return True
-
-    def next(self, inside: str) -> str:
-        if self.at >= len(self.pattern):
-            raise self.refuse(f"{inside} is not finished")
-        self.at += 1
-        return self.pattern[self.at - 1]
 
     def parse(self, tail: Expression) -> Expression:
         """The pattern and what may follow it."""
@@ -160,6 +126,7 @@ class _Parser:
         if "^" in inside.replace("[^", "").replace("\\^", ""):
             raise self.refuse("^ in a look-ahead is not supported", begin)
         inner = _Parser(inside[3:-1], self.ecma, self.wide ^ negative)
+        inner.ignores_case, inner.takes_all = self.ignores_case, self.takes_all
         found = Whole(inner.parse(_ANYTHING))
         return union([found, sequence(_ANYTHING, Text("\n"))]) if negative and inner.ends else found
 
@@ -220,6 +187,8 @@ class _Parser:
             return self.group(begin)
         if c == "[":
             return Chars(self.char_class(begin))
+        if c == "." and self.takes_all:
+            return Chars(charset.ANY)
         if c == ".":
             return Chars(charset.ANY_BUT_LINE_ENDS if self.ecma and not self.wide else charset.ANY_BUT_NEWLINE)
         if c in "^$":
@@ -231,15 +200,24 @@ class _Parser:
             if not self.ecma and self.take("z"):
                 return Anchor(at_end=True)
             found = self.escape(begin)
-            return Text(found) if isinstance(found, str) else Chars(found[self.wide])
+            return self.letter(found) if isinstance(found, str) else Chars(self.folded(found[self.wide]))
         if self.ecma and c in "{}]":
             raise self.refuse(f"a {c} that stands for itself is written \\{c}", begin)
         if c in "*+?":
             raise self.refuse("a quantifier with nothing to repeat", begin)
-        return Text(c)
+        return self.letter(c)
+
+    def letter(self, c: str) -> Expression:
+        """One character, in both cases where that is asked for."""
+        chars = self.folded(charset.of(c))
+        return Text(c) if chars == charset.of(c) else Chars(chars)
 
     def group(self, begin: int) -> Expression:
-        if self.take("?"):
+        before = self.ignores_case, self.takes_all
+        flags = not self.ecma and self.flags(begin)
+        if flags and self.take(")"):
+            return EMPTY
+        if not flags and self.take("?"):
             for mark in sorted(_REFUSED_GROUPS, key=len, reverse=True):
                 if self.sees(mark):
                     raise self.refuse(f"{_REFUSED_GROUPS[mark]} is not supported", begin)
@@ -255,96 +233,22 @@ class _Parser:
             raise self.refuse(f"more than {MAX_DEPTH} groups in each other", begin)
         tree = self.alternatives()
         self.depth -= 1
+        self.ignores_case, self.takes_all = before
         if not self.take(")"):
             raise self.refuse("an unmatched (", begin)
         return tree
 
-    def escape(self, begin: int) -> str | tuple[CharSet, CharSet]:
-        """What follows a backslash: a character, or a class in its narrow and its wide reading."""
-        c = self.next("an escape")
-        if self.ecma and c in "aUAz":
-            raise self.refuse(f"the escape \\{c} is not known to ECMAScript", begin)
-        if self.ecma and c == "c":
-            letter = self.next("an escape")
-            if not (letter.isascii() and letter.isalpha()):
-                raise self.refuse("\\c without a letter", begin)
-            return chr(ord(letter) % 32)
-        if self.ecma and c == "0" and not (self.at < len(self.pattern) and self.pattern[self.at].isdigit()):
-            return "\0"
-        if c in _CONTROLS:
-            return _CONTROLS[c]
-        if c in "xuU":
-            return self.code(c, begin)
-        if c in "dws":
-            return _NARROW[c], charset.wide(c)
-        if c in "DWS":
-            return charset.complement(charset.wide(c.lower())), charset.complement(_NARROW[c.lower()])
-        if c in _REFUSED_ESCAPES:
-            raise self.refuse(f"{_REFUSED_ESCAPES[c]} (\\{c}) is not supported", begin)
-        if c.isdigit():
-            raise self.refuse("a back-reference is not supported", begin)
-        if c.isalpha():
-            raise self.refuse(f"the escape \\{c} is not known", begin)
-        return c
-
-    def code(self, kind: str, begin: int) -> str:
-        if not (self.ecma and kind == "x") and self.take("{"):
-            end = self.pattern.find("}", self.at)
-            digits, self.at = self.pattern[self.at : end], end + 1
-        else:
-            width = {"x": 2, "u": 4, "U": 8}[kind]
-            digits, self.at = self.pattern[self.at : self.at + width], self.at + width
-            if len(digits) < width:
-                raise self.refuse("a character's number is not finished", begin)
-        try:
-            value = int(digits, 16) if digits.isalnum() else -1
-        except ValueError:
-            value = -1
-        if not 0 <= value <= 0x10FFFF or 0xD800 <= value <= 0xDFFF:
-            raise self.refuse(f"{digits!r} is no character's number", begin)
-        return chr(value)
-
-    def char_class(self, begin: int) -> CharSet:
-        """A class in brackets. In a negated one every escape is read the wide way, so that the whole stays narrow."""
-        negated = self.take("^")
-        parts: list[CharSet] = []
-        if self.take("]"):
-            if self.ecma:
-                raise self.refuse("a class that begins with ] is written [\\]", begin)
-            parts.append(charset.of("]"))
-        while not self.take("]"):
-            low = self.class_item(begin, negated)
-            if not isinstance(low, str):
-                parts.append(low)
-                continue
-            self.refuse_set_operation()
-            if not self.sees("-") or self.sees("-]"):
-                parts.append(charset.of(low))
-                continue
-            self.at += 1
-            high = self.class_item(begin, negated)
-            if not isinstance(high, str) or high < low:
-                raise self.refuse("a bad range in a class", begin)
-            parts.append(charset.make([(ord(low), ord(high))]))
-        chars = charset.union(*parts)
-        return charset.complement(chars) if negated else chars
-
-    def refuse_set_operation(self) -> None:
-        for mark in ("&&", "--", "~~", "||"):
-            if self.sees(mark):
-                raise self.refuse(f"the set operation {mark} is not supported")
-
-    def class_item(self, begin: int, negated: bool) -> str | CharSet:
-        self.refuse_set_operation()
-        at = self.at
-        c = self.next("a class ([)") if self.at < len(self.pattern) else None
-        if c is None:
-            raise self.refuse("an unmatched [", begin)
-        if c == "[":
-            raise self.refuse("a [ inside a class means different things in different dialects, write \\[", at)
-        if c != "\\":
-            return c
-        if self.take("b"):
-            return "\b"
-        found = self.escape(at)
-        return found if isinstance(found, str) else found[negated != self.wide]
+    def flags(self, begin: int) -> bool:
+        """Take the flags of a group, which are in force inside of it; those at the beginning are of all."""
+        start = end = self.at + 1
+        while end < len(self.pattern) and self.pattern[end] in "is":
+            end += 1
+        if not self.sees("?") or end == start or end == len(self.pattern) or self.pattern[end] not in ":)":
+            return False
+        alone = self.pattern[end] == ")"
+        if alone and begin:
+            raise self.refuse("flags that are not at the beginning", begin)
+        self.ignores_case |= "i" in self.pattern[start:end]
+        self.takes_all |= "s" in self.pattern[start:end]
+        self.at = end + (not alone)
+        return True

@@ -1,4 +1,4 @@
-"""Recursions over the positions of a canvas, on the host: the best ways through an automaton, and the weight of all.
+"""Runs over the positions of a canvas, on the host: the best ways through an automaton, and the weight of all.
 
 C positions   S states   P pairs of a state and one that follows it   L distinct sets of classes between such pairs
 """
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gesso.constraints.stays import Stays
 
 FloatArray = NDArray[np.float64]
 
@@ -25,7 +27,7 @@ LEAST = 1e-100
 
 
 class Scan:
-    """Recursions over the positions of a canvas, forwards and backwards, over all pairs of states at once.
+    """Runs over the positions of a canvas, forwards and backwards, over all pairs of states at once.
 
     Nearly all of the time is that of some hundred short array operations, one after the other: what is kept low is
     their number.
@@ -53,7 +55,7 @@ class Scan:
         )
 
     def best(self, weight_CL: FloatArray, last_S: FloatArray) -> FloatArray:
-        """[C + 1, S] log weight of the best way from each state to the end."""
+        """Returns [C + 1, S] log weight of the best way from each state to the end."""
         ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
         ahead[-1] = last_S
         for place in range(len(weight_CL) - 1, -1, -1):
@@ -65,7 +67,7 @@ class Scan:
     def trace(
         self, best_CL: FloatArray, ahead_CS: FloatArray, state: int, lowest: Callable[[int, Sequence[int]], int]
     ) -> tuple[list[int], int]:
-        """The best way from a state: the set of classes it takes at each position, and where it ends.
+        """Returns the best way from a state: the set of classes it takes at each position, and where it ends.
 
         Args:
             best_CL: of each set; `ahead_CS` is what `best` made of it.
@@ -87,15 +89,20 @@ class Scan:
             state = int(target_W[choice])
         return sets, state
 
-    def shares(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, float] | None:
-        """Posterior probability of each set of classes at each position, [C, L], and the log of the summed weight.
+    def shares(
+        self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray, stays: Stays | None = None
+    ) -> tuple[FloatArray, float, dict[int, float]] | None:
+        """Returns posterior probability of each set of classes at each position, [C, L], the log of the summed weight,
+        and of each counter that is left out how likely it is at most to be counted too far.
 
         None where too much underflows: where a position's ways weigh less than `FAINTEST`.
 
         Args:
             weight_CL: of each set, not as logarithms; the largest class of a position weighs 1.
+            stays: the counters that are left out.
         """
         length = len(weight_CL)
+        rescaled = RESCALED if stays is None else 1
         behind_CS = np.empty((length + 1, self.states))
         behind_CS[-1] = np.exp(last_S)
         log_total = 0.0
@@ -104,7 +111,7 @@ class Scan:
             way_P = behind_CS[place + 1].take(self._target)
             way_P *= weight_CL[place].take(self._set)
             behind_CS[place] = self._at_sources(np.add.reduceat(way_P, self._begins), 0.0)
-            if place % RESCALED == 0:
+            if place % rescaled == 0:
                 top = float(behind_CS[place].max())
                 if top < LEAST:
                     return None
@@ -114,21 +121,33 @@ class Scan:
         before_S = np.exp(first_S)
         share_CL = np.empty_like(weight_CL)
         log_total += math.log(max(float(before_S @ behind_CS[0]), np.finfo(np.float64).tiny))
+        if stays is not None:
+            tilted_TS = before_S * stays.first_TS
+            tilted_share_TS = np.zeros_like(tilted_TS)
         for place in range(length):
             way_P = before_S.take(source_P)
             way_P *= weight_CL[place].take(set_P)
+            if stays is not None:
+                tilted_TS = stays.step(before_S, tilted_TS, weight_CL[place])
             before_S = np.bincount(target_P, way_P, self.states)
             way_P *= behind_CS[place + 1].take(target_P)
             share_CL[place] = np.add.reduceat(way_P, self._begins_of_set)
-            if place % RESCALED == 0:
+            if place % rescaled == 0:
                 top = float(before_S.max())
                 if top < LEAST:
                     return None
                 before_S = before_S / top
+                if stays is not None:
+                    tilted_TS /= top
+                    reached = float(before_S @ behind_CS[place + 1])
+                    if reached < FAINTEST:
+                        return None
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        tilted_share_TS += tilted_TS * (behind_CS[place + 1] / reached)
         total_C1 = share_CL.sum(axis=1, keepdims=True)
         if total_C1.min() < FAINTEST:
             return None
-        return share_CL / total_C1, log_total
+        return share_CL / total_C1, log_total, {} if stays is None else stays.overrun(tilted_share_TS)
 
     def _at_sources(self, value_X: FloatArray, nothing: float) -> FloatArray:
         """[S] from the values of the states that pairs start from."""
@@ -139,7 +158,8 @@ class Scan:
         return value_S
 
     def sums(self, weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """[C + 1, S] each: log weight of all ways from the start to each state, and from each state to the end."""
+        """Returns [C + 1, S] each: log weight of all ways from the start to each state, and from each state to the
+        end."""
         both = np.full((len(weight_CL) + 1, 2 * self.states), -math.inf)
         both[0] = np.concatenate([first_S, last_S])
         weights = np.concatenate([weight_CL, weight_CL[::-1]], axis=1)

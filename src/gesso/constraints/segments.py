@@ -1,4 +1,4 @@
-"""Reductions over groups of very different sizes, as a few dense reductions.
+"""Reduces groups of very different sizes by a few dense reductions.
 
 The members of a group stand in rows of equal width, the rest of its last row is padding; rows are reduced at once,
 and where a group has several rows their results are reduced again. Nothing is scattered, so a result does not
@@ -33,7 +33,7 @@ class _Level:
 
 
 class Segments:
-    """Groups 0..M-1; none is empty."""
+    """Holds groups 0..M-1; none is empty."""
 
     def __init__(self, group_N: NDArray[np.integer], groups: int, device: torch.device) -> None:
         """`group_N` says each member's group, -1 that it is in none."""
@@ -59,13 +59,14 @@ class Segments:
             members = np.arange(len(owner))
 
     def logsumexp(self, x_RN: Tensor) -> Tensor:
-        """[R, M]; groups of nothing but -inf give -inf."""
+        """Returns [R, M]; groups of nothing but -inf give -inf."""
         for level in self._levels:
             x_RN = _logsumexp(self._rows(level, x_RN))
         return x_RN
 
     def summary(self, x_RN: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """logsumexp and entropy of the softmax in nats, fp64, the maximum, and its lowest place, int64; each [R, M]."""
+        """Returns logsumexp and entropy of the softmax in nats, fp64, the maximum, and its lowest place, int64; each
+        [R, M]."""
         stride = max(1, _CPU_CELLS // x_RN.shape[1]) if x_RN.device.type == "cpu" else len(x_RN)
         parts = [self._summary(part) for part in x_RN.split(max(1, stride))]
         total, entropy, best, place = (torch.cat(results) for results in zip(*parts, strict=True))

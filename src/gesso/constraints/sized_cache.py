@@ -1,4 +1,4 @@
-"""A cache bounded by the bytes of what it holds, and the count of those bytes."""
+"""Defines a cache bounded by the bytes of what it holds, and the count of those bytes."""
 
 import sys
 from collections import OrderedDict
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """A look at one cache, or at several of one kind; counts are since their start."""
+    """Holds a look at one cache, or at several of one kind; counts are since their start."""
 
     bytes: int = 0
     """Held now."""
@@ -31,7 +31,7 @@ class CacheStats:
 
 
 class SizedCache(Generic[Key, Value]):
-    """Values by key, of which the least recently used are let go when their bytes exceed the bound.
+    """Keeps values by key, of which the least recently used are let go when their bytes exceed the bound.
 
     A value larger than the whole bound is not kept. Several threads may use a cache at once.
     """
@@ -43,7 +43,7 @@ class SizedCache(Generic[Key, Value]):
         self._bytes = self._hits = self._misses = self._evictions = 0
 
     def get(self, key: Key) -> Value | None:
-        """The value of `key`, which becomes the most recently used one; None where there is none."""
+        """Returns the value of `key`, which becomes the most recently used one; None where there is none."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -54,7 +54,7 @@ class SizedCache(Generic[Key, Value]):
             return entry[0]
 
     def put(self, key: Key, value: Value, size: int) -> None:
-        """Keep a value of `size` bytes, in the place of an earlier one of the same key."""
+        """Keeps a value of `size` bytes, in the place of an earlier one of the same key."""
         with self._lock:
             if (earlier := self._entries.pop(key, None)) is not None:
                 self._bytes -= earlier[1]
@@ -69,7 +69,7 @@ class SizedCache(Generic[Key, Value]):
 
     @property
     def stats(self) -> CacheStats:
-        """How things stand."""
+        """Says how things stand."""
         with self._lock:
             return CacheStats(self._bytes, len(self._entries), self._hits, self._misses, self._evictions)
 

@@ -1,4 +1,4 @@
-"""The bytes that each token adds to a text when a sequence is decoded."""
+"""Defines the bytes that each token adds to a text when a sequence is decoded."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _CHECKED = 997
 
 
 def token_bytes(tokenizer: Tokenizer) -> list[bytes | None]:
-    """Of every id its bytes, None where it is special or not in use. Decoding joins them in order.
+    """Returns of every id its bytes, None where it is special or not in use. Decoding joins them in order.
 
     Raises:
         TextError: there is no tokenizer, or its decoder does more than join pieces, so that no token has a text of

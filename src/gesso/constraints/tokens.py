@@ -1,4 +1,4 @@
-"""An automaton over bytes as one over a vocabulary's tokens.
+"""Turns an automaton over bytes into one over a vocabulary's tokens.
 
 A token acts on the states of a byte automaton as a function: where each state goes when the token's bytes follow.
 Tokens with equal functions are one class, and there are far fewer functions than tokens: a function is composed
@@ -31,7 +31,7 @@ from gesso.constraints.automaton import (
     distinct_columns,
     with_ends,
 )
-from gesso.constraints.bytes_automaton import ByteAutomaton
+from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, Counts
 from gesso.constraints.minimize import FAR, distinct_pairs, steps
 from gesso.constraints.vocabulary_tree import VocabularyTree
@@ -44,7 +44,7 @@ _BATCH = 1 << 22
 def token_automaton(
     texts: ByteAutomaton, tree: VocabularyTree, end_tokens: Sequence[int], fill_token: int | None = None
 ) -> TokenAutomaton:
-    """The sequences of tokens whose bytes, joined, the byte automaton accepts.
+    """Returns the sequences of tokens whose bytes, joined, the byte automaton accepts.
 
     Raises:
         OptionError: there are none, or the automaton is too large.

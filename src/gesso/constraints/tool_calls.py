@@ -1,11 +1,10 @@
-"""Tool calls that are valid by construction, in the syntax of `gesso.text.tool_calls`.
+"""Defines tool calls that are valid by construction, in the syntax of `gesso.text.tool_calls`.
 
 Arguments follow a JSON Schema, read as `json_schema` reads it. Two things are narrower than in JSON: a string does not
 contain `<|`, which may begin a special token's name, and where a schema leaves the keys of an object open it has one
 member at most, because keys could come twice.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,12 +43,11 @@ _INSIDE = Sequence(
     )
 )
 """Texts without `<|`."""
-_CONSTANTS = {True: "true", False: "false", None: "null"}
 
 
 @dataclass(frozen=True, slots=True)
 class CallForm(JsonForm):
-    """Arguments as Gemma writes them: strings between quote tokens, without escapes; bare keys."""
+    """Writes arguments as Gemma does: strings between quote tokens, without escapes; bare keys."""
 
     item_separator: str = ","
     key_separator: str = ":"
@@ -64,29 +62,14 @@ class CallForm(JsonForm):
     def key(self, name: str) -> Expression:
         return Text(name) if _BARE_KEY.fullmatch(name) else self.quoted(Text(name))
 
-    def literal(self, value: Any) -> Expression:
-        match value:
-            case str():
-                return self.quoted(Text(value))
-            case dict():
-                members = [sequence(self.key(name), Text(":"), self.literal(part)) for name, part in value.items()]
-                return self._between("{", members, "}")
-            case list():
-                return self._between("[", [self.literal(part) for part in value], "]")
-            case bool() | None:
-                return Text(_CONSTANTS[value])
-            case _:
-                return Text(json.dumps(value))
-
-    def _between(self, opening: str, items: list[Expression], closing: str) -> Expression:
-        parts = [part for item in items for part in (Text(","), item)][1:]
-        return sequence(Text(opening), *parts, Text(closing))
+    def text(self, value: str) -> Expression:
+        return self.quoted(Text(value))
 
 
 def tool_calls(
     functions: Mapping[str, Schema | None], *, calls: tuple[int, int | None] = (1, None), text_first: bool = False
 ) -> Expression:
-    """Calls of some functions.
+    """Returns calls of some functions.
 
     Args:
         functions: the schema of each one's arguments by its name; None takes no arguments.

@@ -1,4 +1,4 @@
-"""The texts of a vocabulary as a tree of bytes.
+"""Defines the texts of a vocabulary as a tree of bytes.
 
 V vocabulary   N nodes of a level
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class VocabularyTree:
-    """The texts of a vocabulary as a tree of bytes."""
+    """Holds the texts of a vocabulary as a tree of bytes."""
 
     parents: tuple[NDArray[np.int64], ...]
     """Per level, [N]: each node's place in the level above; the root is alone in its own."""
@@ -25,7 +25,7 @@ class VocabularyTree:
 
     @classmethod
     def build(cls, texts: Sequence[bytes | None]) -> "VocabularyTree":
-        """The tree of the texts of tokens 0, 1, ...; a token whose text is None or empty is left out."""
+        """Returns the tree of the texts of tokens 0, 1, ...; a token whose text is None or empty is left out."""
         lengths = np.array([len(text or b"") for text in texts])
         flat = np.frombuffer(b"".join(text or b"" for text in texts), dtype=np.uint8)
         begins = lengths.cumsum() - lengths

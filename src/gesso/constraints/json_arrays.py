@@ -1,0 +1,168 @@
+"""Writes arrays of a plain schema as texts."""
+
+from itertools import permutations
+from typing import Any
+
+from gesso.constraints import charset
+from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.expression import (
+    EMPTY,
+    NEVER,
+    Chars,
+    Expression,
+    Joined,
+    Repeat,
+    Text,
+    intersection,
+    repeat,
+    sequence,
+    union,
+)
+from gesso.constraints.json_alternatives import Refs
+from gesso.constraints.json_document import Schema
+from gesso.constraints.json_keywords import Plain, same, type_of, types
+from gesso.constraints.json_text import array
+from gesso.constraints.json_values import Values
+from gesso.errors import OptionError
+
+MAX_SHUFFLED = 5
+"""Items of a `uniqueItems` that are written in any order; of more, in the order of the schema."""
+
+_BEGINNINGS = tuple(
+    charset.make([*((code, code) for code in range(rest, 0x80, 16)), *([(0x80, 0x10FFFF)] if rest == 0 else [])])
+    for rest in range(16)
+)
+"""Sets of characters, by which two strings are told apart: no character is in two."""
+
+
+class Arrays:
+    """Holds the texts of the arrays under plain schemas."""
+
+    def __init__(self, values: Values) -> None:
+        self.values, self.form = values, values.form
+
+    def texts(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
+        """Returns the texts of all arrays that are valid.
+
+        Raises:
+            OptionError: a keyword is not supported; it gives the JSON pointer.
+        """
+        least = int(schema.get("minItems", 0))
+        most = None if "maxItems" not in schema else int(schema["maxItems"])
+        tuples = schema.get("tuples", [])
+        length = max((len(prefix) for prefix, _ in tuples), default=0)
+        rest: list[Schema] = [items for _, items in tuples]
+        prefix = [
+            self.values.every([parts[place] if place < len(parts) else items for parts, items in tuples],
+                       f"{pointer}/prefixItems/{place}", refs)
+            for place in range(length)[:most]
+        ]  # fmt: skip
+        if NEVER in prefix:
+            most = prefix.index(NEVER)
+            prefix = prefix[:most]
+        if "contains" in schema:
+            return self._containing(schema, rest, prefix, pointer, refs)
+        item = NEVER
+        if most is None or most > len(prefix):
+            item = self.values.every(rest, f"{pointer}/items", refs)
+        if item == NEVER:
+            most = len(prefix)
+        if most is not None and most < least:
+            return NEVER
+        if schema.get("uniqueItems") and (most is None or most > 1):
+            return self._unique(rest, prefix, least, most, pointer, refs)
+        left = None if most is None else most - len(prefix)
+        if not prefix:
+            return array(item, self.form, least, left)
+        comma = Text(self.form.item_separator)
+        texts = repeat(sequence(comma, item), max(least - len(prefix), 0), left)
+        for place in range(len(prefix) - 1, -1, -1):
+            texts = sequence(prefix[place], texts) if place == 0 else sequence(comma, prefix[place], texts)
+            texts = texts if place < least else repeat(texts, 0, 1)
+        return sequence(Text("["), texts, Text("]"))
+
+    def _containing(
+        self, schema: Plain, rest: list[Schema], prefix: list[Expression], pointer: str, refs: Refs
+    ) -> Expression:
+        """Arrays some of whose items are valid under schemas of their own."""
+        if prefix or schema.get("uniqueItems"):
+            raise OptionError(f"{pointer}/contains: together with prefixItems or uniqueItems it is not supported")
+        parts = []
+        if "minItems" in schema or "maxItems" in schema:
+            most = schema.get("maxItems")
+            item = self.values.every(rest, f"{pointer}/items", refs)
+            parts.append(array(item, self.form, int(schema.get("minItems", 0)), None if most is None else int(most)))
+        comma = Text(self.form.item_separator)
+        for part, least, most in schema["contains"]:
+            if most is not None and most < least:
+                return NEVER
+            found = self.values.every([*rest, part], f"{pointer}/contains", refs)
+            # Others need not be told from those that count where they may count as well.
+            told = rest if most is None else [*rest, {"not": part}]
+            other = self.values.every(told, f"{pointer}/contains", refs)
+            others = repeat(sequence(comma, other))
+            counted = sequence(comma, found, others)
+
+            def times(low: int, high: int | None, counted: Expression = counted) -> Expression:
+                return repeat(counted, low, high) if high is None or high >= low else NEVER
+
+            options = [sequence(other, others, times(least, most))]
+            if most is None or most > 0:
+                options.append(sequence(found, others, times(max(least - 1, 0), None if most is None else most - 1)))
+            options += [Text("")] if least == 0 else []
+            parts.append(sequence(Text("["), union(options), Text("]")))
+        return intersection(*parts)
+
+    def _unique(
+        self, rest: list[Schema], prefix: list[Expression], least: int, most: int | None, pointer: str, refs: Refs
+    ) -> Expression:
+        """Arrays of different items: any of the few that there are, else one, or two strings."""
+        told = [schema for schema in rest if schema is not True]
+        found = [] if prefix or not told else self.values.alternatives.expand({"allOf": told}, pointer, ())
+        values: list[Any] = []
+        for alternative, _ in found:
+            given = alternative.get("enum")
+            if given is None and types(alternative) <= {"boolean", "null"}:
+                given = [v for v in (True, False, None) if type_of(v) in types(alternative)]
+            if given is None:
+                values = []
+                break
+            for value in given:
+                one = self.values.enum({**alternative, "enum": [value]}, pointer, ())
+                if not compile_bytes(one).empty and not any(same(value, other) for other in values):
+                    values.append(value)
+        if not values:
+            if prefix or least > 2:
+                what = "with prefixItems" if prefix else "of more than two items"
+                raise OptionError(f"{pointer}/uniqueItems: {what} it is only supported of items that are an enum")
+            strings = bool(found) and all(types(alternative) <= {"string"} for alternative, _ in found)
+            return self._few(self.values.every(rest, f"{pointer}/items", refs), least, strings, pointer)
+        texts = [self.form.literal(value) for value in values]
+        if len(texts) > MAX_SHUFFLED:
+            listed = Joined(tuple((text, False) for text in texts), self.form.item_separator, None, least, most)
+            return sequence(Text("["), listed, Text("]"))
+        comma = Text(self.form.item_separator)
+        options: list[Expression] = []
+        for length in range(least, min(len(texts), most if most is not None else len(texts)) + 1):
+            for chosen in permutations(texts, length):
+                parts = [part for text in chosen for part in (comma, text)][1:]
+                options.append(sequence(Text("["), *parts, Text("]")))
+        return union(options)
+
+    def _few(self, item: Expression, least: int, strings: bool, pointer: str) -> Expression:
+        """Arrays of one item at most, or of two strings that do not begin alike."""
+        options: list[Expression] = [Text("[]")] if least == 0 else []
+        if least <= 1 and item != NEVER:
+            options.append(sequence(Text("["), item, Text("]")))
+        if strings and item != NEVER:
+            beginnings: list[Expression] = [self.form.quoted(EMPTY)]
+            for chars in _BEGINNINGS:
+                first = self.form.inside(Chars(chars))
+                beginnings.append(self.form.quoted(sequence(first, Repeat(self.form.character))))
+            for begin in beginnings:
+                others = union(other for other in beginnings if other != begin)
+                pair = intersection(item, begin), Text(self.form.item_separator), intersection(item, others)
+                options.append(sequence(Text("["), *pair, Text("]")))
+        if not options:
+            raise OptionError(f"{pointer}/uniqueItems: of two items it is only supported of strings and an enum")
+        return union(options)

@@ -1,0 +1,97 @@
+"""Writes strings and numbers of a plain schema as texts."""
+
+from math import ceil, floor
+
+from gesso.constraints.expression import (
+    NEVER,
+    Expression,
+    Repeat,
+    Text,
+    difference,
+    intersection,
+    repeat,
+    sequence,
+    union,
+)
+from gesso.constraints.json_document import Document
+from gesso.constraints.json_formats import FORMATS, format_expression
+from gesso.constraints.json_keywords import Plain, decimal
+from gesso.constraints.json_numbers import (
+    Bound,
+    Digits,
+    any_number,
+    decimal_multiples,
+    integers,
+    numbers,
+    whole_divisor,
+    whole_multiples,
+)
+from gesso.constraints.json_text import JsonForm
+from gesso.constraints.regex import parse_search
+from gesso.errors import OptionError
+
+
+class Scalars:
+    """Holds the texts of the strings and numbers under plain schemas."""
+
+    def __init__(self, document: Document, form: JsonForm) -> None:
+        self.document, self.form = document, form
+
+    def string(self, schema: Plain, pointer: str) -> Expression:
+        parts: list[Expression] = []
+        least, most = int(schema.get("minLength", 0)), schema.get("maxLength")
+        if most is not None and most < least:
+            return NEVER
+        if least or most is not None:
+            parts.append(repeat(self.form.character, least, None if most is None else int(most)))
+        parts += [self.form.inside(self.pattern(text, pointer)) for text, holds in schema.get("pattern", ()) if holds]
+        for name in schema.get("format", ()):
+            if name in FORMATS:
+                parts.append(self.form.inside(format_expression(name)))
+            else:
+                self.document.ignore(f"{pointer}/format", f"the format {name!r:.60} is not known")
+        told = schema.get("pattern", ())
+        denied = [self.form.inside(self.pattern(text, pointer, True)) for text, holds in told if not holds]
+        if not parts and not denied:
+            return self.form.any_string
+        body = intersection(*parts) if parts else Repeat(self.form.character)
+        return self.form.quoted(difference(body, union(denied)))
+
+    def pattern(self, text: str, pointer: str, wide: bool = False) -> Expression:
+        """Returns the texts in which a pattern matches."""
+        try:
+            return parse_search(text, wide)
+        except OptionError as error:
+            raise OptionError(f"{pointer}/pattern: {error}") from None
+
+    def number(self, name: str, schema: Plain, pointer: str) -> Expression:
+        lows = [
+            Bound(decimal(schema[key]), key != "minimum") for key in ("minimum", "exclusiveMinimum") if key in schema
+        ]
+        highs = [
+            Bound(decimal(schema[key]), key != "maximum") for key in ("maximum", "exclusiveMaximum") if key in schema
+        ]
+        bounds = lows + highs
+        low = max(lows, key=lambda bound: (bound.value, bound.exclusive), default=None)
+        high = min(highs, key=lambda bound: (bound.value, not bound.exclusive), default=None)
+        steps = [step for step, holds in schema.get("multipleOf", ()) if holds]
+        denied = [step for step, holds in schema.get("multipleOf", ()) if not holds]
+        whole = name == "integer" or any(step == int(step) for step in steps)
+        if whole and any(whole_divisor(step) == 1 for step in denied):
+            return NEVER
+        try:
+            if whole:
+                first = None if low is None else floor(low.value) + 1 if low.exclusive else ceil(low.value)
+                last = None if high is None else ceil(high.value) - 1 if high.exclusive else floor(high.value)
+                texts = integers(first, last, Digits(self.form.max_digits))
+                texts = intersection(texts, *(whole_multiples(step) for step in steps if whole_divisor(step) > 1))
+                texts = difference(texts, union(map(whole_multiples, denied)))
+                # A fraction of zero makes no difference, but to draft 4.
+                point = name == "number" or not self.document.only_plain_integers
+                return sequence(texts, repeat(Text(".0"), 0, 1)) if point else texts
+            if not (bounds or steps or denied or schema.get("notEnum")):
+                return any_number(self.form.digits)
+            texts = intersection(numbers(low, high, self.form.digits), *map(decimal_multiples, steps))
+            return difference(texts, union(map(decimal_multiples, denied)))
+        except OptionError as error:
+            raise OptionError(f"{pointer}: {error}") from None

@@ -1,0 +1,103 @@
+"""Says what can be told of an expression without compiling it."""
+
+from gesso.constraints.expression import (
+    Anchor,
+    Chars,
+    Difference,
+    Expression,
+    Intersection,
+    Joined,
+    Multiples,
+    Repeat,
+    Sequence,
+    Text,
+    Union,
+    Whole,
+)
+from gesso.constraints.placeholders import encode
+
+COUNTED = 64
+"""Repetitions from which on a counter is kept."""
+_WIDE = 12
+"""States of a set of characters beyond ASCII, roughly."""
+
+
+def parts_of(expression: Expression) -> tuple[Expression, ...]:
+    """Returns the expressions that one is made of."""
+    match expression:
+        case Sequence(parts) | Union(parts) | Intersection(parts):
+            return parts
+        case Repeat(body) | Whole(body):
+            return (body,)
+        case Joined(items, _, rest):
+            return (*(item for item, _ in items), *(() if rest is None else (rest,)))
+        case Difference(body, removed):
+            return (body, removed)
+        case _:
+            return ()
+
+
+def least_bytes(expression: Expression) -> int:
+    """Returns a lower bound of the bytes of each text."""
+    match expression:
+        case Text(text):
+            return len(encode(text))
+        case Chars() | Multiples():
+            return 1
+        case Sequence(parts):
+            return sum(map(least_bytes, parts))
+        case Union(options):
+            return min(map(least_bytes, options), default=0)
+        case Repeat(body, least):
+            return least * least_bytes(body)
+        case Joined(items):
+            return sum(least_bytes(item) for item, required in items if required)
+        case Intersection(parts):
+            return max(map(least_bytes, parts))
+        case Whole(body) | Difference(body):
+            return least_bytes(body)
+        case _:
+            return 0
+
+
+def has_anchor(expression: Expression) -> bool:
+    """Tells whether an anchor in it refers to what is around it."""
+    match expression:
+        case Anchor():
+            return True
+        case Sequence(parts) | Union(parts):
+            return any(map(has_anchor, parts))
+        case Repeat(body):
+            return has_anchor(body)
+        case Joined():
+            return any(map(has_anchor, parts_of(expression)))
+        case _:
+            return False
+
+
+def spelled_size(expression: Expression) -> int:
+    """Says how many states an expression has before it is made deterministic, roughly; each part counted where it
+    stands."""
+    known: dict[int, int] = {}
+
+    def size(part: Expression) -> int:
+        if (found := known.get(id(part))) is None:
+            match part:
+                case Text(text):
+                    found = len(text)
+                case Chars(chars):
+                    found = 1 if not chars or chars[-1][1] < 0x80 else _WIDE
+                case Multiples(divisor):
+                    found = divisor
+                case Repeat(body, least, most):
+                    count = max(least, most or 1, 1)
+                    found = size(body) * (count if count < COUNTED else 1)
+                case Joined(items, _, rest, least, most):
+                    counts = max(least, most or 1, 1)
+                    found = sum(size(item) for item, _ in items) * counts + (0 if rest is None else size(rest))
+                case _:
+                    found = sum(map(size, parts_of(part)))
+            known[id(part)] = found
+        return found
+
+    return size(expression)

@@ -1,0 +1,165 @@
+"""Says what stands for a character in a regular expression: itself, an escape, a class in brackets, a Unicode class."""
+
+import re
+
+from gesso.constraints import charset, unicode_sets
+from gesso.constraints.charset import CharSet
+from gesso.errors import OptionError
+
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
+_NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
+_REFUSED_ESCAPES = {
+    "b": "a word boundary", "B": "a word boundary", "p": "a Unicode class", "P": "a Unicode class",
+    "k": "a back-reference", "g": "a back-reference", "G": "an anchor to the last match", "K": "a reset of the match",
+    "R": "a line break of any kind", "X": "a grapheme", "h": "a class of blanks", "H": "a class of blanks",
+    "N": "a named character", "c": "a control character", "Q": "quoting", "E": "quoting", "C": "a single byte",
+    "0": "an octal number", "e": "an escape character", "Z": "an end that differs between dialects",
+}  # fmt: skip
+
+
+class Characters:
+    """Holds a pattern that is read from left to right; `at` is the next character's index."""
+
+    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False) -> None:
+        """
+        Args:
+            pattern: the regular expression.
+            ecma: reads ECMAScript's dialect with the flag `u`.
+            wide: takes the wider of two readings.
+        """
+        self.pattern, self.ecma, self.wide = pattern, ecma, wide
+        self.at = 0
+        self.depth = 0
+        self.ends = False
+        """Whether an anchor to the end was seen."""
+        self.ignores_case = False
+        self.takes_all = False
+        """Whether `.` is any character, ends of lines too."""
+
+    def refuse(self, what: str, at: int | None = None) -> OptionError:
+        place = self.at if at is None else at
+        return OptionError(f"regular expression {self.pattern!r}: {what} at character {place}")
+
+    def sees(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.at)
+
+    def take(self, text: str) -> bool:
+        if not self.sees(text):
+            return False
+        self.at += len(text)
+        return True
+
+    def next(self, inside: str) -> str:
+        if self.at >= len(self.pattern):
+            raise self.refuse(f"{inside} is not finished")
+        self.at += 1
+        return self.pattern[self.at - 1]
+
+    def folded(self, chars: CharSet, negated: bool = False) -> CharSet:
+        """Returns the characters, where case is ignored in both cases."""
+        return unicode_sets.both_cases(chars, negated != self.wide) if self.ignores_case else chars
+
+    def unicode_class(self, begin: int) -> tuple[CharSet, CharSet]:
+        """Says what follows `\\p`, in its narrow and its wide reading."""
+        match = re.compile(r"\{([A-Za-z_0-9]+)(?:=([A-Za-z_0-9]+))?\}").match(self.pattern, self.at)
+        if match is None:
+            raise self.refuse("a Unicode class without a name", begin)
+        self.at = match.end()
+        name = match[2] if match[1] in ("General_Category", "gc") else match[1] if match[2] is None else ""
+        if (found := unicode_sets.category(name or "")) is None:
+            raise self.refuse(f"the Unicode class {match[0]} is not supported", begin)
+        return found
+
+    def escape(self, begin: int) -> str | tuple[CharSet, CharSet]:
+        """Says what follows a backslash: a character, or a class in its narrow and its wide reading."""
+        c = self.next("an escape")
+        if self.ecma and c in "aUAz":
+            raise self.refuse(f"the escape \\{c} is not known to ECMAScript", begin)
+        if self.ecma and c == "c":
+            letter = self.next("an escape")
+            if not (letter.isascii() and letter.isalpha()):
+                raise self.refuse("\\c without a letter", begin)
+            return chr(ord(letter) % 32)
+        if self.ecma and c == "0" and not (self.at < len(self.pattern) and self.pattern[self.at].isdigit()):
+            return "\0"
+        if self.ecma and c in "pP":
+            narrow, wide = self.unicode_class(begin)
+            return (narrow, wide) if c == "p" else (charset.complement(wide), charset.complement(narrow))
+        if c in _CONTROLS:
+            return _CONTROLS[c]
+        if c in "xuU":
+            return self.code(c, begin)
+        if c in "dws":
+            return _NARROW[c], charset.wide(c)
+        if c in "DWS":
+            return charset.complement(charset.wide(c.lower())), charset.complement(_NARROW[c.lower()])
+        if c in _REFUSED_ESCAPES:
+            raise self.refuse(f"{_REFUSED_ESCAPES[c]} (\\{c}) is not supported", begin)
+        if c.isdigit():
+            raise self.refuse("a back-reference is not supported", begin)
+        if c.isalpha():
+            raise self.refuse(f"the escape \\{c} is not known", begin)
+        return c
+
+    def code(self, kind: str, begin: int) -> str:
+        if not (self.ecma and kind == "x") and self.take("{"):
+            end = self.pattern.find("}", self.at)
+            digits, self.at = self.pattern[self.at : end], end + 1
+        else:
+            width = {"x": 2, "u": 4, "U": 8}[kind]
+            digits, self.at = self.pattern[self.at : self.at + width], self.at + width
+            if len(digits) < width:
+                raise self.refuse("a character's number is not finished", begin)
+        try:
+            value = int(digits, 16) if digits.isalnum() else -1
+        except ValueError:
+            value = -1
+        if not 0 <= value <= 0x10FFFF or 0xD800 <= value <= 0xDFFF:
+            raise self.refuse(f"{digits!r} is no character's number", begin)
+        return chr(value)
+
+    def char_class(self, begin: int) -> CharSet:
+        """Returns a class in brackets. In a negated one every escape is read the wide way, so that the whole stays
+        narrow."""
+        negated = self.take("^")
+        parts: list[CharSet] = []
+        if self.take("]"):
+            if self.ecma:
+                raise self.refuse("a class that begins with ] is written [\\]", begin)
+            parts.append(charset.of("]"))
+        while not self.take("]"):
+            low = self.class_item(begin, negated)
+            if not isinstance(low, str):
+                parts.append(low)
+                continue
+            self.refuse_set_operation()
+            if not self.sees("-") or self.sees("-]"):
+                parts.append(charset.of(low))
+                continue
+            self.at += 1
+            high = self.class_item(begin, negated)
+            if not isinstance(high, str) or high < low:
+                raise self.refuse("a bad range in a class", begin)
+            parts.append(charset.make([(ord(low), ord(high))]))
+        chars = self.folded(charset.union(*parts), negated)
+        return charset.complement(chars) if negated else chars
+
+    def refuse_set_operation(self) -> None:
+        for mark in ("&&", "--", "~~", "||"):
+            if self.sees(mark):
+                raise self.refuse(f"the set operation {mark} is not supported")
+
+    def class_item(self, begin: int, negated: bool) -> str | CharSet:
+        self.refuse_set_operation()
+        at = self.at
+        c = self.next("a class ([)") if self.at < len(self.pattern) else None
+        if c is None:
+            raise self.refuse("an unmatched [", begin)
+        if c == "[":
+            raise self.refuse("a [ inside a class means different things in different dialects, write \\[", at)
+        if c != "\\":
+            return c
+        if self.take("b"):
+            return "\b"
+        found = self.escape(at)
+        return found if isinstance(found, str) else found[negated != self.wide]
