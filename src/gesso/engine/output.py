@@ -138,6 +138,7 @@ class OutputAssembler:
         cached_tokens: int,
         seed: int,
         decision: str,
+        ignored: tuple[str, ...],
         probe: Probe | None,
         verifier: Verifier,
     ) -> GenerationResult:
@@ -161,6 +162,7 @@ class OutputAssembler:
             cached_tokens=cached_tokens,
             mode="ar" if self._config.mode == "ar" else "canvas",
             decision=decision,
+            ignored=ignored,
             probe_logprobs=probe.logprobs if probe else (),
             reasoning_tokens=self._parser.thought_tokens,
             verify_rounds=verifier.reported_rounds,

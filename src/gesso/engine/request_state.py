@@ -48,6 +48,8 @@ class RequestState:
     adapter: str | None = None
     frames: bool = False
     """Whether the events tell of every denoising step."""
+    ignored: tuple[str, ...] = ()
+    """What the constraint's schema says and means nothing to it."""
     decision: str = ""
     """Why `config.mode` is what it is, where that was left to the engine."""
     costs: CostModel | None = None
@@ -128,6 +130,7 @@ class RequestState:
             cached_tokens=self.cached_tokens,
             seed=self.seed,
             decision=self.decision,
+            ignored=self.ignored,
             probe=self.canvases.probe,
             verifier=self.verifier,
         )
@@ -146,6 +149,7 @@ def new_request(
     adapter: str | None = None,
     frames: bool = False,
     constraint: OutputConstraint | None = None,
+    ignored: tuple[str, ...] = (),
     decision: str = "",
     costs: CostModel | None = None,
 ) -> RequestState:
@@ -175,6 +179,7 @@ def new_request(
         output=output,
         canvas=canvases.make(0, output.written, limit - len(whole)),
         constraint=constraint,
+        ignored=ignored,
         adapter=adapter,
         frames=frames,
         decision=decision,

@@ -56,6 +56,8 @@ class GenerationResult:
     mode: Literal["canvas", "ar"] = "canvas"
     decision: str = ""
     """What `mode: auto` reckoned."""
+    ignored: tuple[str, ...] = ()
+    """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: tuple[int, ...] = ()
     """How often each canvas was denoised again, where the request asked for verification."""
     disputed_tokens: int = 0

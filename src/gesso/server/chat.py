@@ -1,7 +1,8 @@
 """`POST /v1/chat/completions`."""
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -15,7 +16,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.messages import chat_options, template_messages
-from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.report import diffusion_report, draft, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
     ChatChoice,
@@ -55,7 +56,6 @@ def chat_routes(context: Context) -> APIRouter:
         engine = context.service.engine
         options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
         prompt = template_messages(body.messages)
-        predicted = engine.tokenizer.encode(options.get("prediction", ""))
         drafts = body.diffusion is not None and body.diffusion.draft_frames
         number = body.n or 1
         requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
@@ -63,13 +63,14 @@ def chat_routes(context: Context) -> APIRouter:
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, wants_usage, predicted))
+            predicted = partial(prediction_report, predicted=options.get("prediction"), tokenizer=engine.tokenizer)
+            return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
             object="chat.completion",
             choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
-            usage=usage(results, number, predicted),
+            usage=usage(results, number, await prediction_report(results, options.get("prediction"), engine.tokenizer)),
         )
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
@@ -130,10 +131,12 @@ def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
 
 
 async def _chunks(
-    choices: Choices, head: dict[str, Any], wants_usage: bool, predicted: Sequence[int]
+    choices: Choices,
+    head: dict[str, Any],
+    predicted: Callable[[Sequence[GenerationResult]], Awaitable[dict[str, int]]] | None,
 ) -> AsyncIterator[bytes]:
-    """The stream: roles, then what each block adds, then reasons to finish, then usage."""
-    no_usage: dict[str, Any] = {"usage": None} if wants_usage else {}
+    """The stream: roles, then what each block adds, then reasons to finish, then usage where `predicted` is given."""
+    no_usage: dict[str, Any] = {} if predicted is None else {"usage": None}
 
     def chunk(choice: ChunkChoice, event: str | None = None, **fields: Any) -> bytes:
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[choice], **no_usage, **fields)
@@ -158,9 +161,9 @@ async def _chunks(
                 yield chunk(ChunkChoice(index=number, delta=delta, logprobs=logprobs, finish_reason=None))
         elif isinstance(event, Finished):
             yield chunk(_last(number, event.result))
-    if wants_usage:
+    if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.tickets))]
-        told = usage(results, len(results), predicted)
+        told = usage(results, len(results), await predicted(results))
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=told)
         yield data(whole)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from anyio import to_thread
 from starlette.requests import Request as HttpRequest
 
 from gesso import __version__
@@ -21,6 +22,17 @@ from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
 
 T = TypeVar("T")
+
+
+class _DoneError(Exception):
+    """A job has its result: a `StopIteration` would not leave a thread."""
+
+
+def _advance(job: Job[Any], results: list[GenerationResult] | None) -> Sequence[Request]:
+    try:
+        return next(job) if results is None else job.send(results)
+    except StopIteration as done:
+        raise _DoneError(done.value) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,7 @@ class Context:
     async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
         """Queue the choices of an HTTP request; see `Choices.submit`."""
         record: Record = http.state.record
-        return await Choices.submit(self.service, self.metrics, record, requests)
+        return await Choices.submit(self.service, self.metrics, record, requests, http.receive)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
         """Run a job to its end among all other requests.
@@ -84,16 +96,16 @@ class Context:
             UserError, ApiError: see `Choices.submit` and `Choices.wait`.
         """
         try:
-            requests = next(job)
+            requests = await to_thread.run_sync(_advance, job, None)
             while True:
                 results: list[GenerationResult] = []
                 # Never more at once than run at once, so that a job needs no place in the queue for the rest.
                 for start in range(0, len(requests), self.service.limits.max_num_seqs):
                     part = requests[start : start + self.service.limits.max_num_seqs]
                     results += await (await self.submit(part, http)).wait(http.receive)
-                requests = job.send(results)
-        except StopIteration as done:
-            result: T = done.value
+                requests = await to_thread.run_sync(_advance, job, results)
+        except _DoneError as done:
+            result: T = done.args[0]
         return result
 
     def check_length(self, max_tokens: int | None, param: str) -> None:

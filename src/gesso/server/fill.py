@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -78,7 +79,7 @@ def fill_routes(context: Context) -> APIRouter:
         if body.n_predict == 0:
             answer = _infilled(body, model, None, False)
         else:
-            extra, cut = _extra(context, body.input_extra or ())
+            extra, cut = await to_thread.run_sync(_extra, context, body.input_extra or ())
             job = fill(
                 context.service.engine,
                 Document((body.input_prefix + body.prompt, body.input_suffix), (Hole(),)),

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from gesso.server.option_fields import field_of
 from gesso.server.requests import MAX_STOP, MAX_TEXT, Diffusion
-from gesso.server.schema import Strict, contradiction, only
+from gesso.server.schema import FirstError, Strict, contradiction, only
 
 MAX_ALTERNATIVES = 15
 MAX_EXTRA = 256
@@ -92,7 +92,7 @@ class InfillRequest(Strict):
 
     input_prefix: Text = ""
     input_suffix: Text = ""
-    input_extra: Annotated[list[Extra], Field(max_length=MAX_EXTRA)] | None = None
+    input_extra: Annotated[list[Extra], FirstError, Field(max_length=MAX_EXTRA)] | None = None
     prompt: Text = ""
     model: str | None = None
     """None and an empty one take the server's."""
@@ -108,9 +108,9 @@ class InfillRequest(Strict):
     """-1 draws a fresh one."""
     stop: Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)] | None = None
     stream: Annotated[bool | None, only(False, because="an infill is not streamed")] = None
-    response_fields: Annotated[list[str], Field(max_length=64)] | None = None
+    response_fields: Annotated[list[str], FirstError, Field(max_length=64)] | None = None
     """Fields to answer with; `a/b` takes `b` out of `a` under that name. What there is not is left out."""
-    samplers: Annotated[list[str] | None, Field(description=_NO_EFFECT)] = None
+    samplers: Annotated[Annotated[list[str], FirstError] | None, Field(description=_NO_EFFECT)] = None
     cache_prompt: Annotated[bool | None, Field(description=_NO_EFFECT)] = None
     id_slot: Annotated[int | None, Field(description=_NO_EFFECT)] = None
     slot_id: Annotated[int | None, Field(description=_NO_EFFECT)] = None

@@ -20,7 +20,7 @@ from gesso.options import (
     TokenIds,
     options_of,
 )
-from gesso.server.schema import TokenId
+from gesso.server.schema import FirstError, TokenId
 
 M = TypeVar("M", bound=BaseModel)
 _BOUNDS = {"minimum": "ge", "above": "gt", "maximum": "le", "below": "lt"}
@@ -62,9 +62,9 @@ def _annotation(row: Option) -> Any:
     elif isinstance(kind, IntegerOrWord):
         found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(kind.word)
     elif isinstance(kind, TokenIds):
-        found = Annotated[list[TokenId], Field(min_length=1)]
+        found = Annotated[list[TokenId], FirstError, Field(min_length=1)]
     elif isinstance(kind, PinnedTokens):
-        found = Annotated[list[TokenId | None], Field(min_length=1)]
+        found = Annotated[list[TokenId | None], FirstError, Field(min_length=1)]
     else:
         raise TypeError(f"option {row.name}: {type(kind).__name__} has no form in JSON; a body has to declare it")
     return Annotated[found, _field(row)] | None

@@ -7,7 +7,17 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, model_validat
 from gesso.generation import MOST_LOGPROBS, SAMPLING
 from gesso.server.message_models import Content, Messages, NamedTool, Tool
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
+from gesso.server.schema import (
+    Bounded,
+    FirstError,
+    FunctionName,
+    JsonObject,
+    Strict,
+    TokenId,
+    contradiction,
+    only,
+    refused,
+)
 
 MAX_CHOICES = 8
 MAX_PROMPTS = 32
@@ -40,7 +50,7 @@ class StructuredOutputs(Strict):
     """Other constraints; exactly one is given."""
 
     regex: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
-    choice: Annotated[list[str], Field(min_length=1, max_length=1024)] | None = None
+    choice: Annotated[list[str], FirstError, Field(min_length=1, max_length=1024)] | None = None
     grammar: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
     json_: Annotated[JsonObject | None, Field(alias="json")] = None
 
@@ -68,9 +78,12 @@ class Sampling(Strict):
     ) = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     logit_bias: (
-        dict[
-            Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
-            Annotated[float, Field(ge=-100, le=100)],
+        Annotated[
+            dict[
+                Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
+                Annotated[float, Field(ge=-100, le=100)],
+            ],
+            Bounded,
         ]
         | None
     ) = None
@@ -135,14 +148,14 @@ class ChatRequest(Sampling):
     max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateOptions | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
     response_format: Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, str], Bounded] | None = None
     store: Annotated[bool | None, only(False, because="nothing is stored here")] = None
     service_tier: Literal["auto", "default"] | None = None
     safety_identifier: str | None = None
@@ -189,10 +202,12 @@ def _kind_of_prompt(value: Any) -> str:
 
 Prompts = Annotated[
     Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS), Tag("texts")]
-    | Annotated[list[TokenId], Field(min_length=1), Tag("tokens")]
+    | Annotated[list[str], FirstError, Field(min_length=1, max_length=MAX_PROMPTS), Tag("texts")]
+    | Annotated[list[TokenId], FirstError, Field(min_length=1), Tag("tokens")]
     | Annotated[
-        list[Annotated[list[TokenId], Field(min_length=1)]], Field(min_length=1, max_length=MAX_PROMPTS), Tag("batches")
+        list[Annotated[list[TokenId], FirstError, Field(min_length=1)]],
+        Field(min_length=1, max_length=MAX_PROMPTS),
+        Tag("batches"),
     ],
     Discriminator(_kind_of_prompt),
 ]
@@ -230,7 +245,7 @@ class TokenizeRequest(Strict):
     model: str | None = None
     prompt: str | None = None
     messages: Messages | None = None
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
     chat_template_kwargs: TemplateOptions | None = None
 
     @model_validator(mode="after")
@@ -246,4 +261,4 @@ class TokenizeRequest(Strict):
 
 class DetokenizeRequest(Strict):
     model: str | None = None
-    tokens: list[TokenId]
+    tokens: Annotated[list[TokenId], FirstError]

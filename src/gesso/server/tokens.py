@@ -18,6 +18,19 @@ def token_routes(context: Context) -> APIRouter:
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
 
+    def read(body: TokenizeRequest) -> Tokens:
+        tokens = ids(body)
+        pieces = [engine.tokenizer.piece(token) for token in tokens]
+        return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
+
+    def write(tokens: list[int]) -> Text:
+        size = engine.config.vocab_size
+        for place, token in enumerate(tokens):
+            if token >= size:
+                message = f"token id {token} is outside the vocabulary of {size}"
+                raise ApiError(400, message, param=f"tokens[{place}]")
+        return Text(text=engine.tokenizer.decode(tokens))
+
     def ids(body: TokenizeRequest) -> list[int]:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
@@ -39,22 +52,15 @@ def token_routes(context: Context) -> APIRouter:
         if body.model is not None:
             context.adapter(body.model)
         try:
-            tokens = await to_thread.run_sync(ids, body)
+            return await to_thread.run_sync(read, body)
         except TextError as error:
             raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
-        pieces = [engine.tokenizer.piece(token) for token in tokens]
-        return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
 
     @router.post("/v1/detokenize")
     async def detokenize(body: DetokenizeRequest) -> Text:
         """The text of tokens, special ones included."""
         if body.model is not None:
             context.adapter(body.model)
-        size = engine.config.vocab_size
-        for place, token in enumerate(body.tokens):
-            if token >= size:
-                message = f"token id {token} is outside the vocabulary of {size}"
-                raise ApiError(400, message, param=f"tokens[{place}]")
-        return Text(text=await to_thread.run_sync(engine.tokenizer.decode, body.tokens))
+        return await to_thread.run_sync(write, body.tokens)
 
     return router
