@@ -124,7 +124,6 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
     [
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
-        ({"regex": "a", "begin": "x"}, "begin does not go with regex"),
         ({"json_schema": {"properties": {"a": {"unevaluatedItems": True}}}}, "#/properties/a/unevaluatedItems"),
         ({"json_schema": False}, "json_schema false allows nothing"),
         ({"regex": "(?<=a)b"}, "(?i)look"),
@@ -208,3 +207,19 @@ def test_inference_tables_are_bounded_by_bytes(tiny: Engine, monkeypatch: pytest
         assert tables.stats.bytes == constraint_module.table_stats().bytes <= tables.max_bytes
     assert tables.stats.evictions > 0
     assert tables.stats.entries > 0
+
+
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_a_constrained_answer_follows_what_it_begins_with(tiny: Engine, mode: str) -> None:
+    """The constraint is on what is written, behind what was given."""
+    result = tiny.generate("hi", begin="ab", regex="[0-9]{3}", max_new_tokens=16, seed=3, mode=mode)
+    assert re.fullmatch("ab[0-9]{3}", result.text)
+
+
+def test_what_a_schema_says_in_vain_comes_back(tiny: Engine) -> None:
+    schema = {"type": "integer", "maximum": 9, "minimum": 0, "x-unit": "m"}
+    result = tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3)
+    assert result.ignored == ("#/x-unit",)
+    assert tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3).ignored == ("#/x-unit",)
+    with pytest.raises(OptionError, match="x-unit"):
+        tiny.generate("hi", json_schema=schema, max_new_tokens=16, strict_schema=True)

@@ -138,6 +138,7 @@ class FakeService:
         self.adapters = adapters
         self.ready = True
         self.failure: str | None = None
+        self.hung, self.busy_seconds = False, 0.0
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
         self.requests: list[Request] = []

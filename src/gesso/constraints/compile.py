@@ -147,6 +147,8 @@ class Compilation:
                 compiled = self._make()
         except RecursionError:
             error = OptionError("the constraint is too large: its parts are nested too deeply")
+        except OverflowError:
+            error = OptionError("the constraint is too large: a number of it is past what can be reckoned with")
         except MemoryError:
             error = OptionError("the constraint is too large for the memory that is left")
         except Exception as raised:  # noqa: BLE001 - whoever waits gets it

@@ -98,6 +98,7 @@ class AsyncEngine:
         self._outcomes: Counter[str] = Counter()
         self._canvases = self._completion_tokens = self._compiling = 0
         self._mean_seconds = 1.0
+        self._busy_since: float | None = None
 
     @property
     def ready(self) -> bool:
@@ -110,6 +111,17 @@ class AsyncEngine:
         if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
             return "the engine's thread is gone"
         return self._failure
+
+    @property
+    def busy_seconds(self) -> float:
+        """Seconds since the iteration that is under way began; 0 where none is. One pass of the model is no more."""
+        since = self._busy_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    @property
+    def hung(self) -> bool:
+        """Whether an iteration is under way for longer than any takes: the thread hangs inside a pass."""
+        return self.busy_seconds > self.limits.hang_seconds
 
     def start(self) -> None:
         """Start the engine's thread."""
@@ -254,6 +266,7 @@ class AsyncEngine:
         """As long as there is something to do, one iteration after the other; then costs are measured."""
         while True:
             costs = self.engine.costs
+            self._busy_since = None
             with self._changed:
                 while not (self._new or not self._core.idle or self._stopped or costs.wanted):
                     self._changed.wait()
@@ -264,6 +277,7 @@ class AsyncEngine:
                 late = self._late()
                 for state in late:
                     self._core.remove(state)
+            self._busy_since = time.monotonic()
             for state in late:
                 seconds = self.limits.request_timeout
                 self._tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))

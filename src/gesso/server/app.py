@@ -18,6 +18,7 @@ from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
 from gesso.server.fill import fill_routes
 from gesso.server.health import health_routes
+from gesso.server.hosts import AllowedHosts
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
 from gesso.server.responses import ErrorResponse
@@ -35,6 +36,8 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
     layers = [Middleware(AccessLog, metrics=metrics)]
+    if settings.allowed_hosts:
+        layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
     if settings.cors_origins:
         cors = Middleware(
             CORSMiddleware,

@@ -8,6 +8,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from gesso.server.errors import ApiError, from_validation
@@ -28,11 +29,15 @@ class JsonRequest(Request):
                 raise ApiError(400, "the body must have the Content-Type application/json", code="wrong_content_type")
             limit = self.app.state.context.settings.max_body_bytes
             parts, size = [], 0
-            async for part in self.stream():
-                size += len(part)
-                if size > limit:
-                    raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
-                parts.append(part)
+            try:
+                async for part in self.stream():
+                    size += len(part)
+                    if size > limit:
+                        raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
+                    parts.append(part)
+            except ClientDisconnect:
+                self.state.record.outcome = "client_disconnected"
+                raise ApiError(499, "the client hung up") from None
             self._body = b"".join(parts)
             if not self._body:
                 raise ApiError(400, "the body is empty; it must be a JSON object", code="invalid_json")

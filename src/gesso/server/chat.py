@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -55,7 +56,7 @@ def chat_routes(context: Context) -> APIRouter:
             http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
         engine = context.service.engine
         options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
-        prompt = template_messages(body.messages)
+        prompt = await to_thread.run_sync(template_messages, body.messages)
         drafts = body.diffusion is not None and body.diffusion.draft_frames
         number = body.n or 1
         requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]

@@ -8,6 +8,8 @@ from pydantic_core import PydanticCustomError
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, refused
 
 MAX_MESSAGES = 2048
+MAX_PARTS = 1024
+"""Of one message."""
 
 
 def _text_only(part: Any) -> Any:
@@ -22,7 +24,10 @@ class TextPart(Strict):
     text: str
 
 
-Content = str | Annotated[list[Annotated[TextPart, BeforeValidator(_text_only)]], FirstError, Field(min_length=1)]
+_Parts = Annotated[
+    list[Annotated[TextPart, BeforeValidator(_text_only)]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
+]
+Content = str | _Parts
 NoName = Annotated[None, refused("the chat template has no place for names of participants")]
 
 
