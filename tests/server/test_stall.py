@@ -57,7 +57,9 @@ def service() -> Iterator[AsyncEngine]:
 
 
 def question(seed: int = 7, **fields: Any) -> dict[str, Any]:
-    return chat_body(seed=seed, max_tokens=4, diffusion={"verify": 0, "canvas_length": 8, "max_denoising_steps": 2}, **fields)
+    return chat_body(
+        seed=seed, max_tokens=4, diffusion={"verify": 0, "canvas_length": 8, "max_denoising_steps": 2}, **fields
+    )
 
 
 def test_many_constraints_hold_no_thread_and_no_place_in_the_queue() -> None:

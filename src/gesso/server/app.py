@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from gesso import __version__
 from gesso.engine.async_engine import AsyncEngine
 from gesso.server.access_log import AccessLog
+from gesso.server.anthropic import anthropic_routes
 from gesso.server.auth import ApiKeys
 from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
@@ -61,6 +62,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
     app.state.context = context
     add_error_handlers(app)
     for routes in (
+        anthropic_routes,
         chat_routes,
         completion_routes,
         choose_routes,

@@ -12,7 +12,7 @@ OPEN_PATHS = ("/health", "/ready")
 
 
 class ApiKeys:
-    """Lets a request pass that brings one of the keys as `Authorization: Bearer KEY`."""
+    """Lets a request pass that brings one of the keys as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
         self._app = app
@@ -28,10 +28,12 @@ class ApiKeys:
             code="invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )
-        await error.response()(scope, receive, send)
+        await error.response(scope["path"])(scope, receive, send)
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
+        if not given and (own := headers.get("x-api-key")):  # as Anthropic's clients send it
+            scheme, given = "bearer", own
         key = given.strip().encode("latin-1")
         # All keys are compared, each in constant time: how long it takes says nothing about any of them.
         same = [hmac.compare_digest(key, known) for known in self._keys]

@@ -1,7 +1,7 @@
 """Request bodies: JSON and nothing else, bounded in size and depth."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from anyio import to_thread
 from fastapi import Request
@@ -12,6 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from gesso.server.errors import ApiError, from_validation
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class JsonRequest(Request):
@@ -68,6 +70,15 @@ def parse(data: bytes, model: type[BaseModel]) -> BaseModel:
         raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
     if not isinstance(parsed, dict):
         raise ApiError(400, "the body must be a JSON object", code="invalid_json")
+    return checked(model, parsed)
+
+
+def checked(model: type[M], parsed: Mapping[str, Any]) -> M:
+    """The body that these fields make.
+
+    Raises:
+        ApiError: with the field and the reason.
+    """
     try:
         return model.model_validate(parsed)
     except ValidationError as error:

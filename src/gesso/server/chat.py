@@ -49,33 +49,51 @@ def chat_routes(context: Context) -> APIRouter:
     )
     async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
         """Answers messages, whole or as a stream of chunks."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        context.check_length(body.max_completion_tokens, "max_completion_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
-        engine = context.service.engine
-        options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
-        prompt = await to_thread.run_sync(template_messages, body.messages)
-        drafts = body.diffusion is not None and body.diffusion.draft_frames
-        number = body.n or 1
-        requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
-        choices = await context.submit(requests, http)
+        choices = await submit_chat(context, body, http)
+        number = len(choices.tickets)
+        predicted = partial(
+            prediction_report,
+            predicted=None if body.prediction is None else body.prediction.text,
+            tokenizer=context.service.engine.tokenizer,
+        )
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            predicted = partial(prediction_report, predicted=options.get("prediction"), tokenizer=engine.tokenizer)
             return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
             object="chat.completion",
             choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
-            usage=usage(results, number, await prediction_report(results, options.get("prediction"), engine.tokenizer)),
+            usage=usage(results, number, await predicted(results)),
         )
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
+
+
+async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, begin: str = "") -> Choices:
+    """Queues the choices of a chat completion; other interfaces to conversations make such a body of their own.
+
+    Args:
+        begin: what the answer is made to begin with.
+
+    Raises:
+        ApiError, UserError: see `chat_options` and `Choices.submit`.
+    """
+    adapter = context.adapter(body.model)
+    context.check_length(body.max_tokens, "max_tokens")
+    context.check_length(body.max_completion_tokens, "max_completion_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
+    engine = context.service.engine
+    options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+    if begin:
+        options["begin"] = begin
+    prompt = await to_thread.run_sync(template_messages, body.messages)
+    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
+    return await context.submit(requests, http)
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:

@@ -47,8 +47,30 @@ class ApiError(HTTPException):
         kind = _TYPES.get(self.status_code, "server_error" if self.status_code >= 500 else "invalid_request_error")
         return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
 
-    def response(self) -> JSONResponse:
-        return JSONResponse(self.body, self.status_code, self.headers)
+    def response(self, path: str = "") -> JSONResponse:
+        """The answer to a request for `path`, in the shape of the interface that the path belongs to."""
+        return JSONResponse(error_body(self, path), self.status_code, self.headers)
+
+
+_ANTHROPIC = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def error_body(error: ApiError, path: str) -> dict[str, Any]:
+    """Writes an error as Anthropic's clients read it under `/v1/messages`, as Ollama's under `/api/`, else OpenAI's."""
+    if path.startswith("/v1/messages"):
+        kind = _ANTHROPIC.get(error.status_code, "api_error" if error.status_code >= 500 else "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": error.detail}}
+    if path.startswith("/api/"):
+        return {"error": error.detail}
+    return error.body
 
 
 def internal_error(request_id: str) -> ApiError:
@@ -119,21 +141,21 @@ def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
 def add_error_handlers(app: FastAPI) -> None:
     """Give every error of the application its shape."""
 
-    async def http(_: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)
         if isinstance(error, ApiError):
-            return error.response()
+            return error.response(request.url.path)
         messages = {404: "there is nothing at this path", 405: "this path does not take this method"}
         message = messages.get(error.status_code, str(error.detail))
-        return ApiError(error.status_code, message, headers=error.headers).response()
+        return ApiError(error.status_code, message, headers=error.headers).response(request.url.path)
 
-    async def validation(_: Request, error: Exception) -> JSONResponse:
+    async def validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return from_validation(error.errors(), error.body).response()
+        return from_validation(error.errors(), error.body).response(request.url.path)
 
     async def gesso(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, UserError | QueueFullError | ClosingError)
-        return from_gesso(error, request.url.path).response()
+        return from_gesso(error, request.url.path).response(request.url.path)
 
     app.add_exception_handler(StarletteHTTPException, http)
     app.add_exception_handler(RequestValidationError, validation)

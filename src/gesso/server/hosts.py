@@ -30,7 +30,7 @@ class AllowedHosts:
             return
         shown = ", ".join(given)[:80] or "none"
         error = ApiError(403, f"this server is not called {shown!r}; see --allowed-hosts", code="host_not_allowed")
-        await error.response()(scope, receive, send)
+        await error.response(scope["path"])(scope, receive, send)
 
 
 def host_name(header: str) -> str:

@@ -68,8 +68,11 @@ def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
+    """Reports how a choice was denoised, in the form of an answer's `diffusion` object."""
     # Only what was left to the engine is told: whoever named a mode knows it.
     told: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    if result.ignored:
+        told["ignored"] = list(result.ignored)
     if result.verify_rounds:
         told |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
     return DiffusionReport(
@@ -79,6 +82,15 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
         converged=list(result.converged),
         tokens_per_forward=round(result.tokens_per_forward, 3),
     )
+
+
+def stopped_by(result: GenerationResult, stops: Sequence[str], tokenizer: Tokenizer) -> str | None:
+    """Finds the stop string that ended an answer; None where none did."""
+    if result.finish_reason != "stop" or not stops:
+        return None
+    written = tokenizer.decode(result.token_ids)
+    found = [(written.find(stop), stop) for stop in stops if stop in written]
+    return min(found)[1] if found else None
 
 
 def draft(frame: DenoisingFrame) -> Draft:

@@ -116,7 +116,8 @@ class ObjectFormat(Strict):
 
 
 class SchemaOfFormat(Strict):
-    """OpenAI's wrapping of a schema; what is written always validates, whatever `strict` says."""
+    """OpenAI's wrapping of a schema; `strict` refuses keywords and formats that are not known, which else are ignored
+    and told of in the answer's `diffusion.ignored`. What is written always validates."""
 
     name: FunctionName
     schema_: Annotated[JsonObject, Field(alias="schema")]

@@ -36,6 +36,8 @@ class DiffusionReport(BaseModel):
     mode: str = "canvas"
     decision: str = ""
     """Why `mode: auto` took this mode."""
+    ignored: list[str] | None = None
+    """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: list[int] | None = None
     disputed_tokens: int | None = None
     """Of verification, where it was asked for."""
