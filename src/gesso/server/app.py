@@ -23,6 +23,7 @@ from gesso.server.hosts import AllowedHosts
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
 from gesso.server.responses import ErrorResponse
+from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
 from gesso.server.tokens import token_routes
 
@@ -43,7 +44,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
@@ -69,6 +70,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         edit_routes,
         fill_routes,
         model_routes,
+        responses_routes,
         token_routes,
         health_routes,
     ):
