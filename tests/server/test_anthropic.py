@@ -37,9 +37,12 @@ def scripted() -> Iterator[tuple[FakeService, Any]]:
     """A service that answers as told, and the official client of it."""
     anthropic = pytest.importorskip("anthropic")
     service = FakeService()
-    with running(service, api_keys=("secret",)) as url:
-        with anthropic.Anthropic(base_url=url, api_key="secret", max_retries=0) as client:
-            yield service, client
+    key = "secret"
+    with (
+        running(service, api_keys=(key,)) as url,
+        anthropic.Anthropic(base_url=url, api_key=key, max_retries=0) as client,
+    ):
+        yield service, client
 
 
 def test_an_answer(client: TestClient, service: FakeService) -> None:

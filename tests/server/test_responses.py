@@ -43,7 +43,9 @@ def scripted() -> Iterator[tuple[FakeService, Any]]:
 
 
 def test_an_answer(client: TestClient, service: FakeService) -> None:
-    answer = respond(client, instructions="Be kind.", max_output_tokens=32, temperature=0.5, seed=3, metadata={"a": "b"})
+    answer = respond(
+        client, instructions="Be kind.", max_output_tokens=32, temperature=0.5, seed=3, metadata={"a": "b"}
+    )
     (item,) = answer["output"]
     assert (item["type"], item["role"], item["status"]) == ("message", "assistant", "completed")
     assert item["content"] == [{"type": "output_text", "text": "Hello there", "annotations": [], "logprobs": []}]
@@ -58,7 +60,14 @@ def test_an_answer(client: TestClient, service: FakeService) -> None:
 
 def test_a_stream_tells_what_the_whole_answer_does(client: TestClient, service: FakeService) -> None:
     whole = result(text="Hello there", reasoning="Hm.", tool_calls=(CALL,))
-    service.events = [block("", "Hm."), block("Hello"), frame(), block(" there"), block("", "", [CALL]), Finished(whole)]
+    service.events = [
+        block("", "Hm."),
+        block("Hello"),
+        frame(),
+        block(" there"),
+        block("", "", [CALL]),
+        Finished(whole),
+    ]
     told = events(client, diffusion={"draft_frames": True})
     kinds = [data["type"] for data in told]
     assert kinds[:2] == ["response.created", "response.in_progress"]

@@ -18,10 +18,13 @@ from gesso.server.context import Context
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
 from gesso.server.fill import fill_routes
+from gesso.server.fim import fim_routes
 from gesso.server.health import health_routes
 from gesso.server.hosts import AllowedHosts
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
+from gesso.server.ollama import ollama_routes
+from gesso.server.props import props_routes
 from gesso.server.responses import ErrorResponse
 from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
@@ -69,7 +72,10 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         choose_routes,
         edit_routes,
         fill_routes,
+        fim_routes,
         model_routes,
+        ollama_routes,
+        props_routes,
         responses_routes,
         token_routes,
         health_routes,

@@ -35,24 +35,11 @@ def completion_routes(context: Context) -> APIRouter:
     async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
         """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
         template."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.prompt
         if body.suffix:
-            inserted = await insert(context, body, adapter, http)
+            inserted = await insert(context, body, context.adapter(body.model), http)
             return Response(inserted.model_dump_json(exclude_unset=True), media_type="application/json")
-        options = sampling_options(body)
-        if body.logprobs is not None:
-            options["logprobs"] = body.logprobs
-        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        choices = await submit_text(context, body, http)
         number = body.n or 1
-        requests = [
-            Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
-            for prompt in _prompts(body)
-            for choice in range(number)
-        ]
-        choices = await context.submit(requests, http)
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
@@ -63,6 +50,28 @@ def completion_routes(context: Context) -> APIRouter:
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
+
+
+async def submit_text(context: Context, body: CompletionRequest, http: HttpRequest) -> Choices:
+    """Queues the choices of a text completion.
+
+    Raises:
+        ApiError, UserError: see `Choices.submit`.
+    """
+    adapter = context.adapter(body.model)
+    context.check_length(body.max_tokens, "max_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = body.prompt
+    options = sampling_options(body)
+    if body.logprobs is not None:
+        options["logprobs"] = body.logprobs
+    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    requests = [
+        Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
+        for prompt in _prompts(body)
+        for choice in range(body.n or 1)
+    ]
+    return await context.submit(requests, http)
 
 
 def _prompts(body: CompletionRequest) -> list[str | list[int]]:

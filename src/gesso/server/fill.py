@@ -103,6 +103,9 @@ def fill_routes(context: Context) -> APIRouter:
 async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
+    context.check_length(body.max_tokens, "max_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = body.prompt
     settings = sampling_options(body)
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))
