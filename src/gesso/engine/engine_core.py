@@ -168,7 +168,7 @@ class EngineCore:
     def _restore_prefix(self, request: RequestState) -> int:
         """Fill the cache with what is stored of the prompt; where that fails, take a fresh one."""
         assert request.cache is not None
-        if self.prefixes is None:
+        if self.prefixes is None or request.prompt_logprobs is not None:
             return 0
         try:
             return self.prefixes.restore(request.chunks, request.adapter, request.cache)

@@ -139,6 +139,7 @@ class OutputAssembler:
         seed: int,
         decision: str,
         ignored: tuple[str, ...],
+        prompt_logprobs: Sequence[TokenLogprob],
         probe: Probe | None,
         verifier: Verifier,
     ) -> GenerationResult:
@@ -163,6 +164,7 @@ class OutputAssembler:
             mode="ar" if self._config.mode == "ar" else "canvas",
             decision=decision,
             ignored=ignored,
+            prompt_logprobs=tuple(prompt_logprobs),
             probe_logprobs=probe.logprobs if probe else (),
             reasoning_tokens=self._parser.thought_tokens,
             verify_rounds=verifier.reported_rounds,

@@ -151,6 +151,7 @@ class RequestBuilder:
                 frames=frames,
                 constraint=constraint,
                 ignored=() if job is None else job.compilation.ignored,
+                prompt_logprobs=asked.prompt_logprobs,
                 decision=decision,
                 costs=costs,
             )

@@ -48,6 +48,8 @@ class GenerationResult:
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Of every token generated, where the request asked for them."""
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Of every token of the prompt but the first, which nothing stands before, where the request asked for them."""
     probe_logprobs: tuple[float, ...] = ()
     """Of the sequences in `probe`, nats; empty where no step was made."""
     cached_tokens: int = 0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, CONSTRAINT, HOLDERS, generation_options
+from gesso.generation.config import ANSWER, CONSTRAINT, HOLDERS, MOST_LOGPROBS, generation_options
 from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
 
 
@@ -26,6 +26,17 @@ class RequestOptions:
     )
     begin: str = option(
         "", "What the answer is made to begin with; it is part of the output.", field=None, group=ANSWER
+    )
+    prompt_logprobs: int | None = option(
+        None,
+        "Report the log-probability of every token of the prompt but the first too, by the same causal pass, beside so "
+        "many of the likeliest. The whole prompt is read for it, whatever is stored of it.",
+        unit="tokens",
+        minimum=0,
+        maximum=MOST_LOGPROBS,
+        field="echo",
+        flag=None,
+        group=ANSWER,
     )
     prediction: str = option(
         "",

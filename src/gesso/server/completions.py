@@ -1,8 +1,10 @@
 """`POST /v1/completions`."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -20,6 +22,7 @@ from gesso.server.report import diffusion_report, draft, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.text.tokenizer import Tokenizer
 
 
 def completion_routes(context: Context) -> APIRouter:
@@ -45,7 +48,15 @@ def completion_routes(context: Context) -> APIRouter:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None))
         results = await choices.wait(http.receive)
-        texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
+        if body.echo:
+            tokenizer, prompts = context.service.engine.tokenizer, _prompts(body)
+            echoes = [await to_thread.run_sync(read_prompt, tokenizer, prompt) for prompt in prompts]
+            texts = [
+                echoed_choice(place, result, echoes[place // number], body.logprobs is not None)
+                for place, result in enumerate(results)
+            ]
+        else:
+            texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
         answer = TextCompletion(**head, choices=texts, usage=usage(results, number))
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
@@ -65,6 +76,10 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     options = sampling_options(body)
     if body.logprobs is not None:
         options["logprobs"] = body.logprobs
+        if body.echo:
+            options["prompt_logprobs"] = body.logprobs
+    if body.echo and body.max_tokens == 1 and body.diffusion is None:
+        options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [
         Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
@@ -80,6 +95,34 @@ def _prompts(body: CompletionRequest) -> list[str | list[int]]:
     if isinstance(body.prompt[0], int):
         return [[token for token in body.prompt if isinstance(token, int)]]
     return [prompt for prompt in body.prompt if not isinstance(prompt, int)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt as an answer repeats it."""
+
+    text: str
+    first: str
+    """The text of its first token."""
+
+
+def read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
+    """Reads a prompt for an answer that repeats it."""
+    tokens = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt)
+    return _Prompt(text, tokenizer.piece(tokens[0]))
+
+
+def echoed_choice(number: int, result: GenerationResult, prompt: _Prompt, with_logprobs: bool) -> TextChoice:
+    """A choice behind its prompt, and log-probabilities of both; those of the first token are unknown."""
+    told = None
+    if with_logprobs:
+        told = _logprobs((*result.prompt_logprobs, *result.logprobs), len(prompt.first))
+        told.tokens.insert(0, prompt.first)
+        told.token_logprobs.insert(0, None)
+        told.top_logprobs.insert(0, None)
+        told.text_offset.insert(0, 0)
+    return TextChoice(index=number, text=prompt.text + result.text, logprobs=told, **_ending(result))
 
 
 def _choice(number: int, result: GenerationResult, top: int | None) -> TextChoice:

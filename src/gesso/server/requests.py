@@ -221,11 +221,15 @@ class CompletionRequest(Sampling):
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     suffix: str | None = None
     """What comes after the text that is to be found; an empty one is none."""
-    echo: Annotated[bool | None, only(False, because="the prompt is not repeated; use /v1/tokenize")] = None
+    echo: bool | None = None
+    """Whether the prompt is part of the text, and of what `logprobs` are told for: the likelihood of a text is the sum
+    of its tokens', by the causal pass."""
     best_of: Annotated[int | None, only(1, because="only 1 is supported; use n")] = None
 
     @model_validator(mode="after")
     def _check_suffix(self) -> "CompletionRequest":
+        if self.echo and self.stream:
+            raise contradiction("echo", "does not go with stream: the prompt is known to whoever asks")
         if not self.suffix:
             return self
         if not isinstance(self.prompt, str):
@@ -234,7 +238,7 @@ class CompletionRequest(Sampling):
             raise contradiction("suffix", f"prompt and suffix may have {MAX_TEXT} characters together")
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
-        for name in ("stream", "logprobs", "logit_bias", "structured_outputs"):
+        for name in ("stream", "echo", "logprobs", "logit_bias", "structured_outputs"):
             if getattr(self, name) not in (None, False):
                 raise contradiction(name, "does not go with a suffix")
         return self

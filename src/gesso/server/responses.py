@@ -141,8 +141,9 @@ class ChatChunk(BaseModel):
 
 class TextLogprobs(BaseModel):
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    """None for the first token of a prompt, which nothing stands before."""
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
