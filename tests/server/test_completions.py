@@ -147,7 +147,7 @@ def test_the_prompt_comes_back(client: TestClient, service: FakeService) -> None
 
 def test_log_probabilities_of_the_prompt(client: TestClient, service: FakeService) -> None:
     service.events = [Finished(result(text="Hé", prompt_logprobs=(logprob("b"), logprob("c")), logprobs=(logprob(),)))]
-    answer = complete(client, prompt=["abc", [5, 6, 7]], echo=True, logprobs=1, max_tokens=1)
+    answer = complete(client, prompt=["abc", "bcd"], echo=True, logprobs=1, max_tokens=1)
     assert service.requests[0].options["prompt_logprobs"] == service.requests[0].options["logprobs"] == 1
     assert service.requests[0].options["mode"] == "ar"
     for choice in answer["choices"]:
