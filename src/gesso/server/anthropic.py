@@ -24,7 +24,7 @@ from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
-from gesso.server.report import diffusion_report, draft, stopped_by
+from gesso.server.report import diffusion_report, frame_report, stopped_by
 from gesso.server.requests import ChatRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
 from gesso.text.tool_calls import ToolCall
@@ -51,7 +51,7 @@ def anthropic_routes(context: Context) -> APIRouter:
 
 
 def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
-    """The same as a chat completion, and what its answer begins with: the text of a last message that is an answer.
+    """Makes a chat completion of the same, and finds what its answer begins with: the last message, where it is one.
 
     Raises:
         ApiError: what has no place there.
@@ -153,7 +153,7 @@ class _Reader:
         self._id = f"msg_{secrets.token_hex(12)}"
 
     def message(self, result: GenerationResult) -> dict[str, Any]:
-        """The whole answer."""
+        """Writes the whole answer."""
         blocks: list[dict[str, Any]] = []
         if result.reasoning:
             blocks.append({"type": "thinking", "thinking": result.reasoning, "signature": ""})
@@ -164,7 +164,7 @@ class _Reader:
         return {**self._head(result.prompt_tokens), "content": blocks, **self._end(result), "usage": _usage(result)}
 
     async def events(self, choices: Choices) -> AsyncIterator[bytes]:
-        """The stream: a message that is opened, its blocks one after the other, and its end."""
+        """Writes the stream: a message that is opened, its blocks one after the other, and its end."""
         opened = {**self._head(choices.tickets[0].prompt_tokens), "content": []}
         opened |= {"stop_reason": None, "stop_sequence": None}
         yield event("message_start", {"type": "message_start", "message": opened})
@@ -175,7 +175,7 @@ class _Reader:
                 continue
             _, happened = item
             if isinstance(happened, DenoisingFrame):
-                yield event(DRAFT_EVENT, {"type": DRAFT_EVENT, "draft": draft(happened).model_dump()})
+                yield event(DRAFT_EVENT, {"type": DRAFT_EVENT, "draft": frame_report(happened).model_dump()})
             elif isinstance(happened, BlockCommitted):
                 if happened.reasoning:
                     for part in writer.add("thinking", happened.reasoning):
@@ -218,14 +218,14 @@ class _Reader:
 
 
 class _Blocks:
-    """The blocks of a streamed message: at most one is open, and a new kind closes it."""
+    """Writes the blocks of a streamed message: at most one is open, and a new kind closes it."""
 
     def __init__(self) -> None:
         self._number = -1
         self._open = ""
 
     def add(self, kind: str, text: str) -> list[bytes]:
-        """Text of this kind, `text` or `thinking`."""
+        """Adds text of a kind, `text` or `thinking`."""
         parts = []
         if self._open != kind:
             empty = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
@@ -233,12 +233,12 @@ class _Blocks:
         return [*parts, self._delta({"type": f"{kind}_delta", kind: text})]
 
     def call(self, call: ToolCall) -> list[bytes]:
-        """A call, which is a block of its own."""
+        """Adds a call, which is a block of its own."""
         start = [*self.close(), self._start("tool_use", {**_opened_call(call), "input": {}})]
         return [*start, self._delta({"type": "input_json_delta", "partial_json": call.arguments}), *self.close()]
 
     def close(self) -> list[bytes]:
-        """The end of the block that is open."""
+        """Closes the block that is open."""
         if not self._open:
             return []
         self._open = ""

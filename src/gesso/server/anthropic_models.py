@@ -22,7 +22,7 @@ class CacheControl(Strict):
 
 
 class Block(Strict):
-    """A block of content; any may be marked for a cache."""
+    """Holds a block of content; any may be marked for a cache."""
 
     cache_control: Annotated[CacheControl | None, Field(description=NO_CACHE)] = None
 
@@ -65,7 +65,7 @@ class UserTurn(Strict):
 
 
 class AssistantTurn(Strict):
-    """An earlier answer; as the last message, what the answer begins with."""
+    """Repeats an earlier answer; as the last message, what the answer begins with."""
 
     role: Literal["assistant"]
     content: str | Annotated[list[AssistantBlock], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
@@ -122,7 +122,7 @@ class Metadata(Strict):
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
 class MessagesRequest(Strict):
-    """A conversation in Anthropic's form."""
+    """Asks for the next message of a conversation, in Anthropic's form."""
 
     model: str
     max_tokens: Annotated[int, field_of("max_new_tokens")]

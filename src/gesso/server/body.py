@@ -74,7 +74,7 @@ def parse(data: bytes, model: type[BaseModel]) -> BaseModel:
 
 
 def checked(model: type[M], parsed: Mapping[str, Any]) -> M:
-    """The body that these fields make.
+    """Makes the body of these fields.
 
     Raises:
         ApiError: with the field and the reason.

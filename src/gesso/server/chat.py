@@ -17,7 +17,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.messages import chat_options, template_messages
-from gesso.server.report import diffusion_report, draft, prediction_report, usage
+from gesso.server.report import diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
     ChatChoice,
@@ -171,7 +171,7 @@ async def _chunks(
         number, event = item
         if isinstance(event, DenoisingFrame):
             nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
         elif isinstance(event, BlockCommitted):
             deltas = _deltas(event, calls_made[number])
             calls_made[number] += len(event.tool_calls)

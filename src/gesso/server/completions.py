@@ -18,7 +18,7 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import diffusion_report, draft, usage
+from gesso.server.report import diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
@@ -114,7 +114,7 @@ def read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
 
 
 def echoed_choice(number: int, result: GenerationResult, prompt: _Prompt, with_logprobs: bool) -> TextChoice:
-    """A choice behind its prompt, and log-probabilities of both; those of the first token are unknown."""
+    """Makes a choice behind its prompt, and log-probabilities of both; those of the first token are unknown."""
     told = None
     if with_logprobs:
         told = _logprobs((*result.prompt_logprobs, *result.logprobs), len(prompt.first))
@@ -169,7 +169,7 @@ async def _chunks(choices: Choices, head: dict[str, Any], choices_of_prompt: int
         number, event = item
         if isinstance(event, DenoisingFrame):
             nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
         elif isinstance(event, BlockCommitted) and (event.text or event.logprobs):
             logprobs = _logprobs(event.logprobs, offsets[number]) if event.logprobs else None
             offsets[number] += sum(len(token.text) for token in event.logprobs)

@@ -37,7 +37,7 @@ def _advance(job: Job[Any], results: list[GenerationResult] | None) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The service with its settings and metrics."""
+    """Holds the service with its settings and metrics."""
 
     service: AsyncEngine
     settings: Settings
@@ -51,7 +51,7 @@ class Context:
         return {name: None, **{f"{name}:{adapter}": adapter for adapter in self.service.adapters}}
 
     def adapter(self, model: str) -> str | None:
-        """The adapter that a model's id means; None is the model itself.
+        """Finds the adapter that a model's id means; None is the model itself.
 
         Raises:
             ApiError: there is no such model.
@@ -64,7 +64,7 @@ class Context:
 
     @property
     def max_model_len(self) -> int:
-        """Tokens that a prompt and its answer may have together."""
+        """Counts the tokens that a prompt and its answer may have together."""
         longest = self.service.engine.runner.max_model_len
         return min(longest, self.service.limits.max_model_len or longest)
 
@@ -76,7 +76,7 @@ class Context:
         return f"fp_{hashlib.sha256(state.encode()).hexdigest()[:12]}"
 
     def head(self, kind: str, model: str) -> dict[str, Any]:
-        """The fields that an answer and all chunks of its stream begin with; `kind` begins the id."""
+        """Makes the fields that an answer and all chunks of its stream begin with; `kind` begins the id."""
         return {
             "id": f"{kind}-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -85,12 +85,12 @@ class Context:
         }
 
     async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
-        """Queue the choices of an HTTP request; see `Choices.submit`."""
+        """Queues the choices of an HTTP request; see `Choices.submit`."""
         record: Record = http.state.record
         return await Choices.submit(self.service, self.metrics, record, requests, http.receive)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
-        """Run a job to its end among all other requests.
+        """Runs a job to its end among all other requests.
 
         Raises:
             UserError, ApiError: see `Choices.submit` and `Choices.wait`.
@@ -109,6 +109,6 @@ class Context:
         return result
 
     def check_length(self, max_tokens: int | None, param: str) -> None:
-        """Refuse an answer that is longer than anything this server holds."""
+        """Refuses an answer that is longer than anything this server holds."""
         if max_tokens is not None and max_tokens > self.max_model_len:
             raise ApiError(400, f"{param}: {max_tokens} is past this server's {self.max_model_len} tokens", param=param)

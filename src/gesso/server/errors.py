@@ -19,7 +19,7 @@ _ABSENT = object()
 
 
 class ApiError(HTTPException):
-    """An answer that is an error.
+    """Is raised for an answer that is an error.
 
     Args:
         status: HTTP status.
@@ -43,12 +43,12 @@ class ApiError(HTTPException):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON of the answer."""
+        """Writes the JSON of the answer."""
         kind = _TYPES.get(self.status_code, "server_error" if self.status_code >= 500 else "invalid_request_error")
         return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
 
     def response(self, path: str = "") -> JSONResponse:
-        """The answer to a request for `path`, in the shape of the interface that the path belongs to."""
+        """Makes the answer to a request for `path`, in the shape of the interface that the path belongs to."""
         return JSONResponse(error_body(self, path), self.status_code, self.headers)
 
 
@@ -74,12 +74,12 @@ def error_body(error: ApiError, path: str) -> dict[str, Any]:
 
 
 def internal_error(request_id: str) -> ApiError:
-    """For what was not foreseen: the log has the rest under the same id."""
+    """Makes the answer to what was not foreseen: the log has the rest under the same id."""
     return ApiError(500, f"internal error; the server's log has it under {request_id}", code="internal_error")
 
 
 def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> ApiError:
-    """The answer to a request for `path` that the service refused."""
+    """Makes the answer to a request for `path` that the service refused."""
     if isinstance(error, QueueFullError):
         headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         return ApiError(429, str(error), code="queue_full", headers=headers)
@@ -94,12 +94,12 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
 
 
 def said(error: UserError) -> str:
-    """The message of an error with its hint."""
+    """Returns the message of an error with its hint."""
     return str(error) if error.hint is None else f"{error}; {error.hint}"
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiError:
-    """The answer to a body that does not fit the schema: the most telling of the errors, with its field's path."""
+    """Makes the answer to a body that does not fit the schema: the most telling error, with its field's path."""
     if not errors:
         return ApiError(400, "the request does not fit the schema")
     placed = [(error, _path(error, body)) for error in errors]
@@ -139,7 +139,7 @@ def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Give every error of the application its shape."""
+    """Gives every error of the application its shape."""
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)

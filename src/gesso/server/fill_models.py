@@ -15,7 +15,7 @@ Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 
 
 class FillRequest(Strict):
-    """A text with holes, such as `{{ }}` or `{{city: 2-12}}`; see `gesso.control.holes`."""
+    """Asks for a text with holes to be filled, such as `{{ }}` or `{{city: 2-12}}`; see `gesso.control.holes`."""
 
     model: str
     text: Text
@@ -55,7 +55,7 @@ class FilledPart(Alternative):
 
 
 class Filled(BaseModel):
-    """The text without holes, and each of them in order."""
+    """Holds the text without holes, and each of them in order."""
 
     object: Literal["fill"]
     id: str
@@ -71,7 +71,7 @@ class Filled(BaseModel):
 
 
 class Extra(Strict):
-    """A piece of another file."""
+    """Holds a piece of another file."""
 
     text: Text
     filename: str | None = None
@@ -84,7 +84,7 @@ _NO_EFFECT = "accepted for the editors, without effect"
 
 
 class InfillRequest(Strict):
-    """What the editors' plug-ins of llama.cpp send: text before and after the cursor.
+    """Asks as the editors' plug-ins of llama.cpp do: with text before and after the cursor.
 
     `prompt` follows `input_prefix`. Without effect here: `samplers` (the order is fixed), `cache_prompt` (prompts are
     always cached), `id_slot`, `slot_id`, `t_max_prompt_ms` and `t_max_predict_ms` (a canvas is written whole).
@@ -119,7 +119,7 @@ class InfillRequest(Strict):
 
 
 class Timings(BaseModel):
-    """Tokens and milliseconds. All time counts as predicting: what the prompts took is not measured apart."""
+    """Tells tokens and milliseconds. All time counts as predicting: what the prompts took is not measured apart."""
 
     prompt_n: int
     prompt_ms: float
@@ -132,7 +132,7 @@ class Timings(BaseModel):
 
 
 class Infilled(BaseModel):
-    """The fields of llama.cpp's answer that there is something to say for."""
+    """Holds the fields of llama.cpp's answer that there is something to say for."""
 
     content: str
     stop: Literal[True]

@@ -21,7 +21,7 @@ _SHARED = ("temperature", "top_p", "top_k")
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
 class FimRequest(Strict):
-    """A text, and what comes after what is to be found."""
+    """Asks for what stands between a text and its suffix."""
 
     model: str
     prompt: Annotated[str, Field(max_length=MAX_TEXT)]

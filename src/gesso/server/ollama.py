@@ -114,7 +114,7 @@ def _outputs(body: OllamaRequest) -> dict[str, Any]:
 
 
 def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]], tools: Any) -> ChatRequest:
-    """The same as a chat completion.
+    """Makes a chat completion of the same.
 
     Raises:
         ApiError: what has no place there.

@@ -40,7 +40,7 @@ class OllamaMessage(Strict):
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
 class ModelOptions(Strict):
-    """Settings of one request. Those that would change the answer and cannot be had are refused."""
+    """Sets what one request may set. What would change the answer and cannot be had is refused."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
     num_predict: Annotated[int, Field(ge=-1)] | None = None
@@ -63,7 +63,7 @@ class ModelOptions(Strict):
 
 
 class OllamaRequest(Strict):
-    """The fields of both."""
+    """Declares the fields of both."""
 
     model: str
     stream: bool = True
@@ -84,14 +84,16 @@ class OllamaRequest(Strict):
 
 
 class OllamaChatRequest(OllamaRequest):
-    """A conversation; without messages nothing is asked but whether the model is here."""
+    """Asks for the next message of a conversation; without messages nothing is asked but whether the model is here."""
 
     messages: Annotated[list[OllamaMessage], FirstError, Field(max_length=MAX_MESSAGES)] | None = None
     tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
 
 
 class OllamaGenerateRequest(OllamaRequest):
-    """One prompt, in the chat template or, with `raw`, as it is; without one only whether the model is here."""
+    """Asks for an answer to one prompt, in the chat template or, with `raw`, as it is.
+
+    Without a prompt it asks for nothing but whether the model is here."""
 
     prompt: str = ""
     system: str | None = None

@@ -69,14 +69,14 @@ def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
     """Reports how a choice was denoised, in the form of an answer's `diffusion` object."""
-    # Only what was left to the engine is told: whoever named a mode knows it.
-    told: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    # Only what was left to the engine is reported: whoever named a mode knows it.
+    fields: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
     if result.ignored:
-        told["ignored"] = list(result.ignored)
+        fields["ignored"] = list(result.ignored)
     if result.verify_rounds:
-        told |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
+        fields |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
     return DiffusionReport(
-        **told,
+        **fields,
         seed=result.seed,
         denoising_steps=list(result.denoising_steps),
         converged=list(result.converged),
@@ -93,8 +93,10 @@ def stopped_by(result: GenerationResult, stops: Sequence[str], tokenizer: Tokeni
     return min(found)[1] if found else None
 
 
-def draft(frame: DenoisingFrame) -> Draft:
-    """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
+def frame_report(frame: DenoisingFrame) -> Draft:
+    """Reports a denoising frame, in the form of a stream's `draft` object: `accepted` is 0 or 1.
+
+    Frames are many, so what the engine made is not checked again."""
     return Draft.model_construct(
         canvas=frame.canvas,
         step=frame.step,

@@ -32,13 +32,13 @@ MAX_CONSTRAINT = 2**16
 
 @with_options(rows_under("diffusion."))
 class Diffusion(Strict):
-    """How the canvases are denoised; each field overrides the model's default. The fields are the options that the
+    """Says how the canvases are denoised; each field overrides the model's default. The fields are the options that the
     table puts here."""
 
     draft_frames: bool = False
 
     def options(self) -> dict[str, Any]:
-        """The engine's options that were given."""
+        """Returns the engine's options that were given."""
         return self.model_dump(exclude={"draft_frames"}, exclude_none=True)
 
 
@@ -47,7 +47,7 @@ class StreamOptions(Strict):
 
 
 class StructuredOutputs(Strict):
-    """Other constraints; exactly one is given."""
+    """Takes other constraints; exactly one is given."""
 
     regex: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
     choice: Annotated[list[str], FirstError, Field(min_length=1, max_length=1024)] | None = None
@@ -64,7 +64,7 @@ class StructuredOutputs(Strict):
 
 @with_options({name: row for name, row in rows_under("").items() if row.group == SAMPLING})
 class Sampling(Strict):
-    """The fields of both kinds of completion."""
+    """Declares the fields of both kinds of completion."""
 
     model: str
     stream: bool | None = None
@@ -131,19 +131,19 @@ class SchemaFormat(Strict):
 
 
 class Prediction(Strict):
-    """What the answer will mostly be: denoising starts from it. `diffusion.strength` says how much of it is noise."""
+    """Says what the answer will mostly be: denoising starts from it, with as much noise as `diffusion.strength` says."""
 
     type: Literal["content"]
     content: Content
 
     @property
     def text(self) -> str:
-        """All parts, joined."""
+        """Joins all parts."""
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
 class ChatRequest(Sampling):
-    """A chat completion."""
+    """Asks for the next message of a conversation."""
 
     messages: Messages
     max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
@@ -215,7 +215,7 @@ Prompts = Annotated[
 
 
 class CompletionRequest(Sampling):
-    """A completion of text or tokens as they are, without the chat template."""
+    """Asks for what follows text or tokens as they are, without the chat template."""
 
     prompt: Prompts
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
@@ -245,7 +245,7 @@ class CompletionRequest(Sampling):
 
 
 class TokenizeRequest(Strict):
-    """A text as it is, or messages as the chat template writes them."""
+    """Takes a text as it is, or messages as the chat template writes them."""
 
     model: str | None = None
     prompt: str | None = None

@@ -18,7 +18,7 @@ from gesso.server.responses_models import (
 
 
 def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> ChatRequest:
-    """The same as a chat completion.
+    """Makes a chat completion of the same.
 
     Args:
         messages: the whole conversation, without instructions.
@@ -67,7 +67,7 @@ def _format(body: ResponsesRequest) -> dict[str, Any] | None:
 
 
 def input_messages(given: str | Sequence[Item]) -> list[dict[str, Any]]:
-    """Items as messages of a chat completion; calls belong to the answer before them."""
+    """Returns items as messages of a chat completion; calls belong to the answer before them."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     messages: list[dict[str, Any]] = []

@@ -17,7 +17,7 @@ Status = Literal["in_progress", "completed", "incomplete"] | None
 
 
 class TextPart(Strict):
-    """A part of a message; an answer's comes back as it was given, and its other fields have no part in a prompt."""
+    """Holds a part of a message; of an answer's, the fields beside its text have no part in a prompt."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -54,7 +54,7 @@ class CallOutputItem(Strict):
 
 
 class ReasoningItem(Strict):
-    """An earlier thought, which is left out of the prompt, as the model's chat format has it."""
+    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
 
     type: Literal["reasoning"]
     id: str | None = None
@@ -123,7 +123,7 @@ class ResponseStreamOptions(Strict):
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
 class ResponsesRequest(Strict):
-    """What is to be answered, by itself or after an earlier response."""
+    """Asks for an answer, by itself or after an earlier response."""
 
     model: str
     input: str | Annotated[list[Item], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]

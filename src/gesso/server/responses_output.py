@@ -9,7 +9,7 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
-from gesso.server.report import diffusion_report, draft
+from gesso.server.report import diffusion_report, frame_report
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, comment, event
 from gesso.text.tool_calls import ToolCall
@@ -27,7 +27,7 @@ def new_id(kind: str) -> str:
 
 
 def skeleton(body: ResponsesRequest) -> dict[str, Any]:
-    """The response before there is anything in it."""
+    """Makes the response before there is anything in it."""
     said = body.model_dump(include=set(_ECHOED))
     form = body.text.format if body.text is not None else None
     told = {"type": "text"} if form is None else form.model_dump(exclude_none=True, by_alias=True)
@@ -56,7 +56,7 @@ def skeleton(body: ResponsesRequest) -> dict[str, Any]:
 
 
 def finished(response: Mapping[str, Any], result: GenerationResult, items: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The response with its items and what they took."""
+    """Completes the response with its items and what they took."""
     cut = result.finish_reason == "length"
     return {
         **response,
@@ -75,7 +75,7 @@ def finished(response: Mapping[str, Any], result: GenerationResult, items: Seque
 
 
 def output_items(result: GenerationResult) -> list[dict[str, Any]]:
-    """A finished answer as items."""
+    """Makes items of a finished answer."""
     status = "incomplete" if result.finish_reason == "length" else "completed"
     items = [_reasoning(new_id("rs"), result.reasoning, status)] if result.reasoning else []
     if result.text.strip() or not result.tool_calls:
@@ -84,7 +84,7 @@ def output_items(result: GenerationResult) -> list[dict[str, Any]]:
 
 
 def answer_messages(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Items of an answer as the message of a chat completion that a later request goes on from."""
+    """Makes of an answer's items the message of a chat completion that a later request goes on from."""
     text = "".join(part["text"] for item in items if item["type"] == "message" for part in item["content"])
     calls = [
         {
@@ -149,7 +149,7 @@ class ResponseStream:
         self._logprobs: list[dict[str, Any]] = []
 
     async def events(self, choices: Choices) -> AsyncIterator[bytes]:
-        """All of them, until the response is complete."""
+        """Writes all of them, until the response is complete."""
         for kind in ("created", "in_progress"):
             yield self._event(f"response.{kind}", response=self._response)
         async for item in choices.events(KEEP_ALIVE_SECONDS):
@@ -158,7 +158,7 @@ class ResponseStream:
                 continue
             _, happened = item
             if isinstance(happened, DenoisingFrame):
-                yield self._event(DRAFT_EVENT, draft=draft(happened).model_dump())
+                yield self._event(DRAFT_EVENT, draft=frame_report(happened).model_dump())
             elif isinstance(happened, BlockCommitted):
                 for part in self._block(happened):
                     yield part
@@ -167,7 +167,7 @@ class ResponseStream:
                     yield part
 
     def failure(self, error: ApiError) -> bytes:
-        """The event of an error inside the stream."""
+        """Writes the event of an error inside the stream."""
         told = error.body["error"]
         return self._event("error", code=told["code"], message=told["message"], param=told["param"])
 

@@ -12,7 +12,7 @@ MOST_CHARACTERS = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response, and the conversation up to it."""
+    """Holds a response, and the conversation up to it."""
 
     body: dict[str, Any]
     """As it was answered."""

@@ -14,7 +14,7 @@ from gesso.server.responses import Text, Tokens
 
 
 def token_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of tokens over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
 
@@ -48,7 +48,7 @@ def token_routes(context: Context) -> APIRouter:
 
     @router.post("/v1/tokenize")
     async def tokenize(body: TokenizeRequest) -> Tokens:
-        """The tokens of a text, or of messages in the chat template."""
+        """Tells the tokens of a text, or of messages in the chat template."""
         if body.model is not None:
             context.adapter(body.model)
         try:
@@ -58,7 +58,7 @@ def token_routes(context: Context) -> APIRouter:
 
     @router.post("/v1/detokenize")
     async def detokenize(body: DetokenizeRequest) -> Text:
-        """The text of tokens, special ones included."""
+        """Tells the text of tokens, special ones included."""
         if body.model is not None:
             context.adapter(body.model)
         return await to_thread.run_sync(write, body.tokens)
