@@ -131,7 +131,7 @@ class SchemaFormat(Strict):
 
 
 class Prediction(Strict):
-    """Says what the answer will mostly be: denoising starts from it, with as much noise as `diffusion.strength` says."""
+    """Says what the answer will mostly be: denoising starts from it, and from noise as `diffusion.strength` says."""
 
     type: Literal["content"]
     content: Content
