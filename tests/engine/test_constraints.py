@@ -223,3 +223,5 @@ def test_what_a_schema_says_in_vain_comes_back(tiny: Engine) -> None:
     assert tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3).ignored == ("#/x-unit",)
     with pytest.raises(OptionError, match="x-unit"):
         tiny.generate("hi", json_schema=schema, max_new_tokens=16, strict_schema=True)
+    with pytest.raises(OptionError, match="needs json_schema"):
+        tiny.generate("hi", regex="a", strict_schema=True)

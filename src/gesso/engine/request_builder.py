@@ -123,6 +123,8 @@ class RequestBuilder:
         config = self._defaults.override(**generation)
         inputs = self._tokenise(prompt, asked, context)
         check_settings(config, shape, self._tokenizer.special)
+        if asked.strict_schema and config.json_schema is None:
+            raise OptionError("strict_schema needs json_schema", option="strict_schema")
         width = config.canvas_length or shape.canvas_length
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)

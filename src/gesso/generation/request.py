@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, CONSTRAINT, HOLDERS, MOST_LOGPROBS, generation_options
+from gesso.generation.config import ANSWER, HOLDERS, MOST_LOGPROBS, generation_options
 from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
 
 
@@ -48,9 +48,9 @@ class RequestOptions:
     )
     strict_schema: bool = option(
         False,
-        "Refuse keywords and formats of a JSON Schema that are not known, which are ignored else.",
+        "Refuse keywords and formats of json_schema that are not known, which are ignored else.",
         field="response_format.json_schema.strict",
-        group=CONSTRAINT,
+        group=ANSWER,
     )
     tools: tuple[Mapping[str, Any], ...] = option(
         (),

@@ -18,6 +18,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from gesso.server.errors import ApiError
 
 GRACE = 0.05
+LINGER = 1.0
+"""Seconds for which what comes after an error is read and dropped."""
 _PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 """A silent peer is asked after a minute, and given up after another one."""
 
@@ -50,6 +52,8 @@ class Connection(HttpToolsProtocol):
         self._body_ends = 0.0
         self._in_head = True
         self._head_bytes = 0
+        self._ended = False
+        """Nothing that comes is looked at any more."""
 
     @classmethod
     def within(cls, limits: ConnectionLimits) -> Any:
@@ -70,11 +74,11 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
             return
         in_head = self._in_head
         super().data_received(data)
-        if self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
             return
         if in_head and self._in_head:
             self._head_bytes += len(data)
@@ -109,7 +113,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.transport.is_closing():
+        if not self._ended and not self.transport.is_closing():
             self._wait_for_head()
 
     def pause_writing(self) -> None:
@@ -119,6 +123,12 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         self._disarm()
         super().resume_writing()
+
+    def shutdown(self) -> None:
+        if self._ended:
+            self.transport.close()
+        else:
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP, or what a limit refused while it was parsed."""
@@ -174,7 +184,13 @@ class Connection(HttpToolsProtocol):
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
-        self.transport.close()
+        self._ended = True
+        if self.transport.can_write_eof():
+            # What is still coming is read for a while: closing on it would take the answer from the client.
+            self.transport.write_eof()
+            self._arm(LINGER, self.transport.close)
+        else:
+            self.transport.close()
 
     def _arm(self, seconds: float, then: Any) -> None:
         self._disarm()
