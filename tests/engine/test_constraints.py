@@ -189,7 +189,6 @@ def test_a_strict_function_binds_calls_made_unasked(tiny: Engine) -> None:
         ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice names 'other'"),
         ({"tool_choice": "required", "regex": "a"}, "tools and regex contradict"),
         ({"tool_choice": "required", "max_new_tokens": 2}, "tool_choice: the shortest answer has"),
-        ({"tool_choice": "required", "begin": "a"}, "begin does not go with tool_choice"),
         ({"tool_choice": "required", "tools": []}, "tool_choice needs tools"),
         ({"tool_choice": "required", "tools": [{"type": "function"}]}, "tools: a tool needs a function"),
     ],
