@@ -1,4 +1,4 @@
-"""Prompts: a string, chat messages or token ids, to the ids that are encoded."""
+"""Turns a prompt (a string, chat messages or token ids) into the ids that are encoded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def prompt_ids(
     tools: Sequence[Mapping[str, Any]] = (),
     max_tokens: int | None = None,
 ) -> list[int]:
-    """Return the token ids of a prompt.
+    """Returns the token ids of a prompt.
 
     A string is a user message (as it stands with `raw`); a list of mappings is a conversation; a list of ints is
     taken as it is.
@@ -62,7 +62,7 @@ def _text(
     thinking: bool,
     tools: Sequence[Mapping[str, Any]],
 ) -> str | None:
-    """The text that a prompt stands for; None where it is token ids."""
+    """Returns the text that a prompt stands for; None where it is token ids."""
     if isinstance(prompt, str):
         if not prompt:
             raise TextError("the prompt is empty")
@@ -85,7 +85,7 @@ def _text(
 def encode_text(
     tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None, *, option: str | None = None
 ) -> list[int]:
-    """Tokenize a text, unless its characters alone say that it has more than `max_tokens`.
+    """Tokenizes a text, unless its characters alone say that it has more than `max_tokens`.
 
     Args:
         name: what an error calls the text.

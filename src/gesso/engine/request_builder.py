@@ -1,4 +1,4 @@
-"""A request on its way to a `RequestState`: parse, tokenise, constrain, choose the mode, build.
+"""Builds a `RequestState` from a prompt and options: parse, tokenise, constrain, choose the mode, build.
 
 Whatever can be wrong with a request is found here, before the first pass of the model. `prepare` does all but what has
 to wait for a constraint that is being compiled; `PreparedRequest.finish` does the rest.
@@ -14,7 +14,7 @@ from gesso.constraints.expression import Expression
 from gesso.engine.constraint import (
     OutputConstraint,
     constraint_language,
-    lattice_of,
+    get_lattice,
     tool_language,
     with_constraint,
 )
@@ -30,19 +30,19 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 
 END_OF_TURN = "<turn|>"
-"""As the Gemma chat format writes it."""
+"""The end-of-turn token of the Gemma chat format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The positions that a request has room for, and whose bound that is."""
+    """Bounds the positions of a request: `limit` of them, which is the bound of `holder`."""
 
     limit: int
     holder: str
 
     @classmethod
     def of(cls, runner: Runner, max_length: int | None) -> "Context":
-        """The model's limit, or a server's where that is less."""
+        """Returns the model's limit, or a server's where that is less."""
         if max_length is not None and max_length < runner.max_model_len:
             return cls(max_length, "this server's")
         return cls(runner.max_model_len, "the model's")
@@ -50,7 +50,7 @@ class Context:
 
 @dataclass(slots=True)
 class PreparedRequest:
-    """A request that is checked and tokenised, while its constraint is compiled. It is finished or cancelled, once."""
+    """Holds a checked and tokenised request while its constraint is compiled; it is finished or cancelled, once."""
 
     compilation: Compilation | None
     """Joined; None where there is no constraint."""
@@ -62,14 +62,14 @@ class PreparedRequest:
         return self.compilation is None or self.compilation.ready
 
     def on_ready(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when it is: here, or in the thread that compiles."""
+        """Calls `listener` when it is: here, or in the thread that compiles."""
         if self.compilation is None:
             listener()
         else:
             self.compilation.on_ready(listener)
 
     def finish(self) -> RequestState:
-        """Return the state, after the constraint is compiled.
+        """Returns the state, after the constraint is compiled.
 
         Raises:
             OptionError: the constraint cannot be used, or its shortest answer is too long.
@@ -77,13 +77,13 @@ class PreparedRequest:
         return self._build()
 
     def cancel(self) -> None:
-        """Stop compiling, unless others wait for the same constraint."""
+        """Stops compiling, unless others wait for the same constraint."""
         if self.compilation is not None:
             self.compilation.leave()
 
 
 class RequestBuilder:
-    """Makes the state of a request, by the model and the checkpoint's text side."""
+    """Builds request states for one runner, tokenizer and chat template."""
 
     def __init__(
         self, runner: Runner, tokenizer: Tokenizer, template: ChatTemplate | None, defaults: GenerationConfig
@@ -105,7 +105,7 @@ class RequestBuilder:
         adapter: str | None,
         frames: bool,
     ) -> PreparedRequest:
-        """Check a request, tokenise it, and begin to compile its constraint.
+        """Checks a request, tokenises it, and begins to compile its constraint.
 
         Args:
             chunk: prompt tokens encoded at a time.
@@ -162,18 +162,19 @@ class RequestBuilder:
 
     @property
     def end_of_turn(self) -> int:
-        """The token that a finished answer ends with."""
+        """Returns the token that a finished answer ends with."""
         ends = self._defaults.eos_token_ids
         named = self._tokenizer.special.get(END_OF_TURN)
         return named if named in ends else ends[0]
 
     def pad_fill(self, config: GenerationConfig) -> int:
-        """The token that the rest of a canvas holds after the end of an answer."""
+        """Returns the token that fills a canvas after the end of an answer."""
         eos = self._runner.config.eos_token_id
         return eos if eos in config.eos_token_ids else config.eos_token_ids[0]
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
-        """The canvases of `width` that an answer of these tokens fills, its end and the pad fill behind it included."""
+        """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad
+        fill."""
         answer = [*tokens, self.end_of_turn]
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
@@ -181,7 +182,7 @@ class RequestBuilder:
         return encode_text(self._tokenizer, text, f"{name}: the text", context.limit, option=name)
 
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
-        """The options of a request whose canvases start from a predicted answer."""
+        """Returns the options of a request whose canvases start from a predicted answer."""
         others = {
             "thinking": asked.thinking,
             "begin": asked.begin,
@@ -209,7 +210,7 @@ class RequestBuilder:
     def _constrain(
         self, config: GenerationConfig, calls: Language | None, asked: RequestOptions
     ) -> "_ConstraintJob | None":
-        """Begin to compile a request's constraint, or find where the same was compiled before."""
+        """Begins to compile a request's constraint, or finds where the same was compiled before."""
         name = config.constraint
         if name is None and calls is None:
             return None
@@ -248,7 +249,7 @@ class _ConstraintJob:
                 f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
                 option=self.name,
             )
-        return OutputConstraint(lattice_of(automaton, runner.device))
+        return OutputConstraint(get_lattice(automaton, runner.device))
 
 
 def _after_reasoning(language: Language, first_mark: int) -> Language:
@@ -265,8 +266,7 @@ def _unusable(name: str, error: UserError) -> UserError:
 
 
 def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:
-    """The settings with `max_new_tokens` settled: where nobody asked for so many, as many canvases as there is room
-    for in `space` positions."""
+    """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions."""
     pinned = len(config.canvas or ())
     if not given:
         room = space // width * width
@@ -280,7 +280,7 @@ def _with_length(config: GenerationConfig, width: int, space: int, *, given: boo
 def _choose_mode(
     config: GenerationConfig, width: int, constraint: OutputConstraint | None, costs: CostModel, *, measure: bool
 ) -> tuple[GenerationConfig, str]:
-    """The settings with `mode: auto` settled, and why."""
+    """Settles `mode: auto`; returns the settings and the reason."""
     if config.mode != "auto":
         return config, ""
     if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):

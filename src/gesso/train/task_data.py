@@ -1,4 +1,4 @@
-"""Training conversations drawn from task generators."""
+"""Draws training conversations from task generators."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from gesso.train.batch import Conversation
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Which tasks are drawn from step `start` on, until the next stage."""
+    """Says which tasks are drawn from step `start` on, until the next stage."""
 
     start: int
     mixtures: Mapping[int, Mapping[str, float]]
@@ -23,7 +23,7 @@ class Stage:
 
 
 class TaskData:
-    """Tasks mixed by weight; a step's examples depend on the seed and the step alone."""
+    """Mixes tasks by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
         self, stages: Sequence[Stage], tokenizer: Tokenizer, template: ChatTemplate, end_of_turn: int, seed: int
@@ -37,7 +37,7 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """Names, weights and seed: the examples follow from them."""
+        """Returns names, weights and seed: the examples follow from them."""
         return f"{self._seed}/" + json.dumps([dataclasses.asdict(stage) for stage in self._stages], sort_keys=True)
 
     def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
@@ -48,7 +48,7 @@ class TaskData:
         return [self._draw(TRAINING_TASKS[name], rng) for name in names]
 
     def evaluation(self, limit: int) -> list[Conversation]:
-        """`limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
+        """Returns `limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
         rng = random.Random(f"{self._seed}/evaluation")
         mixtures = self._stages[-1].mixtures
         mixture = mixtures[max(mixtures)]
