@@ -155,14 +155,3 @@ class MessagesRequest(Strict):
         if self.tool_choice is not None and not self.tools:
             raise contradiction("tool_choice", "needs tools")
         return self
-
-
-class CountRequest(Strict):
-    """Messages whose tokens are to be counted."""
-
-    model: str
-    messages: Annotated[list[Turn], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
-    system: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] | None = None
-    tools: Annotated[list[CustomTool], FirstError, Field(max_length=128)] | None = None
-    tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
