@@ -48,7 +48,7 @@ LONG = {
         (["--diffusion-config", '{"steps": 3}'], "steps has no meaning here"),
         (["--diffusion-config", '{"canvas_length": "wide"}'], "canvas_length"),
         (["--diffusion-config", '{"canvas_length": 4096}'], "at most the model's 32"),
-        (["--hf-overrides", '{"diffusion_sampler": "random"}'], "diffusion_sampler must be 'entropy_bound'"),
+        (["--hf-overrides", '{"diffusion_sampler": "random"}'], "diffusion_sampler must be one of 'entropy_bound'"),
         (["--hf-overrides", '{"entropy_bound": 0.1}'], "entropy_bound has no meaning here"),
         (["--hf-overrides", '{"rope_theta": 1}'], "rope_theta has no meaning here"),
         (["--hf-overrides", '{"diffusion_entropy_bound": -1}'], "entropy_bound must be"),

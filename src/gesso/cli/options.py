@@ -46,7 +46,9 @@ def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
     owner = f" ({row.owner})" if _is_choice(row) else ""
     default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
     metavar = None if isinstance(row.kind, Switch) else _metavar(row)
-    words = f" One of {', '.join(row.kind.words)}." if metavar == "NAME" else ""
+    words = ""
+    if metavar == "NAME" and isinstance(row.kind, Choice | StrategyName):
+        words = f" One of {', '.join(row.kind.words)}."
     return typer.Option(
         *row.flag.split(),
         help=f"{text}{words}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
