@@ -19,7 +19,7 @@ NOUNS = re.compile(
     "Logits|Models|Options|Parameters|Pixels|Positions|Prompts|Rows|Seconds|Settings|Shapes|Strings|Texts|Tokens|Words"
 )
 """Words in the plural that a noun phrase begins with, and no sentence."""
-LATER = frozenset({"cli", "constraints", "diffusion", "engine", "models", "options", "runner", "server", "studio"})
+LATER = frozenset({"cli", "constraints", "engine", "models", "options", "runner", "server", "studio"})
 """Packages that are not held to it yet."""
 
 

@@ -63,7 +63,7 @@ class DenoisingRules:
 
     @property
     def reads_log_probs(self) -> bool:
-        """Whether the sampler or the stopping rule needs `Prediction.log_probs`."""
+        """Says whether the sampler or the stopping rule needs `Prediction.log_probs`."""
         return self.sampler.reads_log_probs or self.stopping.reads_log_probs
 
     def temperature(self, step: int) -> float:

@@ -1,4 +1,4 @@
-"""Noise levels: how much of a canvas is still clean at a time of the uniform corruption, as samplers' options.
+"""Defines noise levels, as samplers' options: how much of a canvas is still clean at a time of the uniform corruption.
 
 Time runs from 1, where all is noise, to 0. A canvas at time t holds its clean token with probability alpha(t), and a
 uniformly random one otherwise (D3PM, arXiv 2107.03006).

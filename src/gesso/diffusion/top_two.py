@@ -1,4 +1,4 @@
-"""The two likeliest tokens of every position, for who weighs the first against the second."""
+"""Finds the two likeliest tokens of every position, for who weighs the first against the second."""
 
 from typing import TYPE_CHECKING
 

@@ -1,5 +1,7 @@
 """Early commit by the gap of the two highest logits."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -46,3 +48,11 @@ def test_an_impossible_pair_is_refused() -> None:
     with pytest.raises(OptionError, match="gap_late must be at most gap_early") as refusal:
         ProphetRule(gap_early=1.0, gap_late=2.0)
     assert refusal.value.option == "gap_late"
+
+
+def test_for_every_step_no_gap_is_enough() -> None:
+    rule = ProphetRule()
+    held_off = replace(rule, **rule.for_every_step())
+    info = StepInfo(CanvasInfo(WIDTH, VOCAB, STEPS, STEPS), STEPS, 1.0)
+    assert rule.should_stop(info, prediction(gapped(1e6)), None)[0]
+    assert not held_off.should_stop(info, prediction(gapped(1e6)), None)[0]

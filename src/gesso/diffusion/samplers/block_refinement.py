@@ -1,4 +1,4 @@
-"""Commit tokens for good, a quota of them at least; edit a committed one only where another is sure."""
+"""Commits tokens for good, a quota of them at least; edits a committed one only where another is sure."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar

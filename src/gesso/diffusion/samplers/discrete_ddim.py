@@ -1,4 +1,4 @@
-"""Ancestral sampling of the uniform corruption: each position becomes clean, stays or becomes noise."""
+"""Samples the uniform corruption ancestrally: each position becomes clean, stays or becomes noise."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

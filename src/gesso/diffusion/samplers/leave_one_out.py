@@ -1,4 +1,4 @@
-"""Ancestral sampling with a corrector: unsure positions are drawn again, each given all the others."""
+"""Samples ancestrally with a corrector: unsure positions are drawn again, each given all the others."""
 
 import math
 from dataclasses import dataclass

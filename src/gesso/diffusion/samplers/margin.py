@@ -1,4 +1,4 @@
-"""Accept where the first choice is well ahead of the second."""
+"""Accepts where the first choice is well ahead of the second."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar

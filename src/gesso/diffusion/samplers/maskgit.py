@@ -1,4 +1,4 @@
-"""Accept a scheduled number of the surest positions."""
+"""Accepts a scheduled number of the surest positions."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Choose the positions first, and then what becomes of them: clean, stay or noise."""
+"""Chooses the positions first, and then what becomes of them: clean, stay or noise."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Decode positions at random, and take some decoded ones back."""
+"""Decodes positions at random, and re-noises some decoded ones."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal

@@ -1,4 +1,4 @@
-"""A schedule that cools slowly at the end."""
+"""Implements a schedule that cools slowly at the end."""
 
 import math
 from dataclasses import dataclass

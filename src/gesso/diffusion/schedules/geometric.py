@@ -1,4 +1,4 @@
-"""A schedule that cools by the same factor in every step."""
+"""Implements a schedule that cools by the same factor in every step."""
 
 from dataclasses import dataclass
 

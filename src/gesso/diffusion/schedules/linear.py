@@ -1,4 +1,4 @@
-"""The published schedule."""
+"""Implements the published schedule."""
 
 from dataclasses import dataclass
 

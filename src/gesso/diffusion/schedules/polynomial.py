@@ -1,4 +1,4 @@
-"""A schedule that cools along a power of the time."""
+"""Implements a schedule that cools along a power of the time."""
 
 from dataclasses import dataclass
 

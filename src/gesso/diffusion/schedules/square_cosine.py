@@ -1,4 +1,4 @@
-"""A schedule that cools slowly at both ends."""
+"""Implements a schedule that cools slowly at both ends."""
 
 import math
 from dataclasses import dataclass

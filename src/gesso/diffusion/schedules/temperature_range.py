@@ -1,4 +1,4 @@
-"""What schedules between two temperatures have in common."""
+"""Declares what schedules between two temperatures have in common."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,7 @@
-"""Give every canvas so much time, and no more."""
+"""Gives every canvas so much time, and no more."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from gesso.options import option
 if TYPE_CHECKING:
     from gesso.diffusion.prediction import Prediction
     from gesso.diffusion.step import CanvasInfo, StepInfo
+
+FOR_EVER = 1e9
+"""Seconds that no canvas takes."""
 
 
 @STOPPING_RULES.register("deadline")
@@ -28,3 +32,6 @@ class DeadlineRule(StableAndConfident):
         end, settled = state
         stops, settled = super().should_stop(info, prediction, settled)
         return stops or time.monotonic() >= end, (end, settled)
+
+    def for_every_step(self) -> Mapping[str, Any]:
+        return {**super().for_every_step(), "canvas_seconds": FOR_EVER}

@@ -1,5 +1,6 @@
-"""Commit early where every first choice is far ahead of its second."""
+"""Commits early where every first choice is far ahead of its second."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +12,9 @@ from gesso.options import option
 if TYPE_CHECKING:
     from gesso.diffusion.prediction import Prediction
     from gesso.diffusion.step import CanvasInfo, StepInfo
+
+OUT_OF_REACH = 1e9
+"""A gap that no logits have: scores are soft-capped, and biases bounded far below it."""
 
 
 @STOPPING_RULES.register("prophet")
@@ -43,6 +47,9 @@ class ProphetRule(StoppingRule):
         if info.held_C is not None:
             gap_C = gap_C[~info.held_C]
         return len(gap_C) == 0 or gap_C.mean().item() >= self.enough(info.time), None
+
+    def for_every_step(self) -> Mapping[str, Any]:
+        return {"gap_early": OUT_OF_REACH, "gap_late": OUT_OF_REACH}
 
     def enough(self, time: float) -> float:
         """Returns the gap that ends a canvas at a noise level, in logits."""
