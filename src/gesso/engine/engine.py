@@ -193,7 +193,7 @@ class Engine:
     def prepare(
         self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
     ) -> PreparedRequest:
-        """Checks and tokenises a request and begins to compile its constraint, for which `finish` waits; see `start`."""
+        """Checks and tokenises a request and begins to compile its constraint; `finish` waits for that. See `start`."""
         return self._builder.prepare(
             request.prompt,
             request.options,

@@ -1,4 +1,4 @@
-"""`POST /v1/messages`, as Anthropic's clients ask and read it: a conversation that becomes a chat completion's."""
+"""Serves `POST /v1/messages`, as Anthropic's clients read it: a conversation that becomes a chat completion's."""
 
 import json
 import secrets

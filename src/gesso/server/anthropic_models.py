@@ -1,4 +1,4 @@
-"""The bodies of `/v1/messages`: what Anthropic's clients send."""
+"""Declares the bodies of `/v1/messages`: what Anthropic's clients send."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""The application: endpoints, and the layers around them."""
+"""Builds the application: endpoints, and the layers around them."""
 
 from typing import Any
 

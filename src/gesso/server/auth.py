@@ -1,4 +1,4 @@
-"""API keys."""
+"""Asks for API keys."""
 
 import hmac
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Request bodies: JSON and nothing else, bounded in size and depth."""
+"""Reads request bodies: JSON and nothing else, bounded in size and depth."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar

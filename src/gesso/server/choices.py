@@ -1,4 +1,4 @@
-"""The choices of one HTTP request, from the engine's thread to the event loop.
+"""Carries the choices of one HTTP request from the engine's thread to the event loop.
 
 A request for n choices is n requests of the engine: submitted together, cancelled together. Nothing waits in a thread
 while their constraint is compiled, and when the client leaves meanwhile it is given up. Their events arrive in the

@@ -1,4 +1,4 @@
-"""`POST /v1/completions`."""
+"""Serves `POST /v1/completions`."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

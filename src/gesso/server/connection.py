@@ -1,4 +1,4 @@
-"""One client's connection: what bounds it before there is a request, and HTTP errors in OpenAI's shape.
+"""Bounds one client's connection before there is a request, and tells HTTP errors in OpenAI's shape.
 
 Life cycle: a head has to be here `head_seconds` after the connection was opened or its last answer was written; then
 its body within `body_seconds`, with no pause longer than `pause_seconds`; while an answer is on its way the client may

@@ -1,4 +1,4 @@
-"""What the endpoints of one application share."""
+"""Holds what the endpoints of one application share."""
 
 import hashlib
 import secrets
@@ -46,7 +46,7 @@ class Context:
 
     @property
     def models(self) -> dict[str, str | None]:
-        """Ids of what can be asked for, with the adapter that each means."""
+        """Lists the ids of what can be asked for, with the adapter that each means."""
         name = self.settings.served_model_name
         return {name: None, **{f"{name}:{adapter}": adapter for adapter in self.service.adapters}}
 

@@ -1,4 +1,4 @@
-"""`POST /v1/edit`."""
+"""Serves `POST /v1/edit`."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Every error in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, and what it says."""
+"""Puts errors into OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`POST /v1/fill`, `POST /infill` as llama.cpp has it, and completions with a suffix."""
+"""Serves `POST /v1/fill`, `POST /infill` as llama.cpp has it, and completions with a suffix."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""The bodies of `/v1/fill` and `/infill`, and what they answer."""
+"""Declares the bodies of `/v1/fill` and `/infill`, and what they answer."""
 
 from typing import Annotated, Any, Literal
 

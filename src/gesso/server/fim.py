@@ -1,4 +1,4 @@
-"""`POST /v1/fim/completions`: what belongs between two texts, as Mistral's clients ask for it."""
+"""Serves `POST /v1/fim/completions`: what belongs between two texts, as Mistral's clients ask."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`GET /health`, `/ready` and `/metrics`, for what watches the server."""
+"""Serves `GET /health`, `/ready` and `/metrics`, for what watches the server."""
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST

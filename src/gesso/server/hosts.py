@@ -1,4 +1,4 @@
-"""The `Host` header: which names a request may call the server by.
+"""Checks the `Host` header: which names a request may call the server by.
 
 A page of a stranger can have its own name resolve to the loopback and then talk to a server there as to itself. Such a
 request still says the stranger's name.

@@ -1,4 +1,4 @@
-"""The messages and tools that clients send, as parts of their bodies."""
+"""Declares the messages and tools that clients send, as parts of their bodies."""
 
 from typing import Annotated, Any, Literal
 

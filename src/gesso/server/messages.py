@@ -1,4 +1,4 @@
-"""OpenAI's messages and fields to the prompt and the options of the engine."""
+"""Translates OpenAI's messages and fields to the prompt and the options of the engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

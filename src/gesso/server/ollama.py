@@ -1,4 +1,4 @@
-"""`/api/chat`, `/api/generate`, `/api/tags` and `/api/version`, as Ollama's clients ask and read them."""
+"""Serves `/api/chat`, `/api/generate`, `/api/tags` and `/api/version`, as Ollama's clients read them."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
+"""Declares the bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,4 +1,4 @@
-"""The HTTP side of the table of options: fields of bodies are made from it, and errors find their fields by it."""
+"""Makes fields of bodies from the table of options, by which errors find their fields too."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar

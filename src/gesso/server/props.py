@@ -1,4 +1,4 @@
-"""`GET /version` and `/props`: what the server is, as vLLM and llama.cpp tell it."""
+"""Serves `GET /version` and `/props`: what the server is, as vLLM and llama.cpp tell it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The bodies that clients send. Whatever is declared here is honoured; whatever is not is refused by name."""
+"""Declares the bodies that clients send. Whatever is declared here is honoured; whatever is not is refused by name."""
 
 from typing import Annotated, Any, Literal
 
@@ -116,7 +116,7 @@ class ObjectFormat(Strict):
 
 
 class SchemaOfFormat(Strict):
-    """OpenAI's wrapping of a schema; `strict` refuses keywords and formats that are not known, which else are ignored
+    """Wraps a schema as OpenAI does; `strict` refuses keywords and formats that are not known, which else are ignored
     and told of in the answer's `diffusion.ignored`. What is written always validates."""
 
     name: FunctionName

@@ -1,4 +1,4 @@
-"""The bodies that clients get, in OpenAI's shapes. What is not set is left out."""
+"""Declares the bodies that clients get, in OpenAI's shapes. What is not set is left out."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, and what is kept of its answers."""
+"""Serves `POST /v1/responses`, and what is kept of its answers."""
 
 from typing import Any
 

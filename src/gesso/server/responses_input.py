@@ -1,4 +1,4 @@
-"""What a request to `/v1/responses` says, as a chat completion's body."""
+"""Translates a request to `/v1/responses` to a chat completion's body."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The bodies of `/v1/responses`: OpenAI's newer interface, whose input and output are lists of items."""
+"""Declares the bodies of `/v1/responses`: OpenAI's newer interface, whose input and output are lists of items."""
 
 from typing import Annotated, Any, Literal
 

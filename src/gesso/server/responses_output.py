@@ -1,4 +1,4 @@
-"""What `/v1/responses` answers: items, and the events of a stream of them."""
+"""Writes what `/v1/responses` answers: items, and the events of a stream of them."""
 
 import secrets
 import time

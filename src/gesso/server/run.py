@@ -1,4 +1,4 @@
-"""The server as a process: a socket, uvicorn, and an end without broken answers.
+"""Runs the server as a process: a socket, uvicorn, and an end without broken answers.
 
 The first SIGINT or SIGTERM closes the service: `/ready` and new requests get 503 at once while running requests go on,
 for `drain_seconds` at most, and then uvicorn ends. A second signal ends everything where it stands.

@@ -1,4 +1,4 @@
-"""What request schemas are made of: strict models, and fields that refuse by name."""
+"""Provides what request schemas are made of: strict models, and fields that refuse by name."""
 
 import math
 from dataclasses import dataclass

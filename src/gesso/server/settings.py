@@ -1,4 +1,4 @@
-"""Settings that a server is started with."""
+"""Holds the settings that a server is started with."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Server-sent events."""
+"""Streams server-sent events."""
 
 import asyncio
 import json

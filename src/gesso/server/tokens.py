@@ -1,4 +1,4 @@
-"""`POST /v1/tokenize` and `/v1/detokenize`."""
+"""Serves `POST /v1/tokenize` and `/v1/detokenize`."""
 
 from anyio import to_thread
 from fastapi import APIRouter
