@@ -212,7 +212,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--choices", ""], "choices must be a sequence of strings that are not empty"),
     (["generate", "x", "--regex", "(?<=a)b"], "look-behind"),
     (["generate", "x", "--json-object", "--regex", "a"], "regex and json_object contradict"),
-    (["generate", "x", "--begin", "a", "--regex", "a"], "begin does not go with regex"),
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
     (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
     (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),

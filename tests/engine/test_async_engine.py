@@ -343,3 +343,18 @@ def test_adapters_run_beside_each_other(tiny_folder: Path, tmp_path: Path, start
 def test_an_adapter_that_is_none_is_refused_at_start(tiny: Engine, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="adapter_config"):
         AsyncEngine(tiny, adapters={"x": tmp_path})
+
+
+def test_a_thread_that_hangs_in_a_pass_is_found(tiny: Engine, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hangs while a pass takes longer than any does, and no longer than that."""
+    gate = hold(monkeypatch)
+    service, listener = start(tiny, hang_seconds=0.05), Listener()
+    assert not service.hung
+    service.submit(Request("hi", {"max_new_tokens": 4}), listener)
+    until(lambda: service.hung)
+    assert service.failure is None
+    gate.set()
+    assert listener.result.token_ids
+    until(lambda: service.busy_seconds == 0.0)
+    with pytest.raises(OptionError, match="hang_seconds"):
+        Limits(hang_seconds=0)

@@ -125,7 +125,6 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
     [
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
-        ({"regex": "a", "begin": "x"}, "begin does not go with regex"),
         ({"json_schema": {"properties": {"a": {"uniqueItems": True, "minItems": 3}}}}, "#/properties/a/uniqueItems"),
         ({"json_schema": False}, "json_schema false allows nothing"),
         ({"regex": "(?<=a)b"}, "(?i)look"),
@@ -191,7 +190,6 @@ def test_a_strict_function_binds_calls_made_unasked(tiny: Engine) -> None:
         ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice names 'other'"),
         ({"tool_choice": "required", "regex": "a"}, "tools and regex contradict"),
         ({"tool_choice": "required", "max_new_tokens": 2}, "tool_choice: the shortest answer has"),
-        ({"tool_choice": "required", "begin": "a"}, "begin does not go with tool_choice"),
         ({"tool_choice": "required", "tools": []}, "tool_choice needs tools"),
         ({"tool_choice": "required", "tools": [{"type": "function"}]}, "tools: a tool needs a function"),
     ],
@@ -222,3 +220,21 @@ def test_frames_tell_what_the_constraint_leaves_no_choice_about(tiny: Engine) ->
     assert held[0].forced[:3] == (False, False, False)  # type: ignore[union-attr]
     free = next(iter(tiny.stream("hi", seed=1, max_new_tokens=CANVAS)))
     assert free.forced == ()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_a_constrained_answer_follows_what_it_begins_with(tiny: Engine, mode: str) -> None:
+    """The constraint is on what is written, behind what was given."""
+    result = tiny.generate("hi", begin="ab", regex="[0-9]{3}", max_new_tokens=16, seed=3, mode=mode)
+    assert re.fullmatch("ab[0-9]{3}", result.text)
+
+
+def test_what_a_schema_says_in_vain_comes_back(tiny: Engine) -> None:
+    schema = {"type": "integer", "maximum": 9, "minimum": 0, "x-unit": "m"}
+    result = tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3)
+    assert result.ignored == ("#/x-unit",)
+    assert tiny.generate("hi", json_schema=schema, max_new_tokens=16, seed=3).ignored == ("#/x-unit",)
+    with pytest.raises(OptionError, match="x-unit"):
+        tiny.generate("hi", json_schema=schema, max_new_tokens=16, strict_schema=True)
+    with pytest.raises(OptionError, match="needs json_schema"):
+        tiny.generate("hi", regex="a", strict_schema=True)

@@ -96,6 +96,27 @@ class FakeTicket:
             self.send(Finished(result(finish_reason="cancelled")))
 
 
+class FakePrepared:
+    """A request whose constraint is ready when the test says so."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.ready = False
+        self.cancelled = threading.Event()
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_ready(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def release(self) -> None:
+        self.ready = True
+        for listener in self._listeners:
+            listener()
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
 class FakeService:
     """Plays `events` to every request as it is submitted, or `error` to refuse it."""
 
@@ -117,20 +138,32 @@ class FakeService:
         self.adapters = adapters
         self.ready = True
         self.failure: str | None = None
+        self.hung, self.busy_seconds = False, 0.0
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
         self.requests: list[Request] = []
         self.tickets: list[FakeTicket] = []
+        self.prepared: list[FakePrepared] = []
+        self.compiles = False
+        """Whether requests have a constraint that is compiled until it is told to be ready."""
         self.submitted = threading.Event()
 
     def start(self) -> None:
         self.ready = True
 
-    def submit(self, request: Request, listener: Callable[[Event], None]) -> FakeTicket:
+    def prepare(self, request: Request) -> "FakePrepared":
         if not self.ready:
             raise ClosingError("the server is shutting down")
         if self.error is not None:
             raise self.error
+        made = FakePrepared(request)
+        if not self.compiles:
+            made.release()
+        self.prepared.append(made)
+        return made
+
+    def submit(self, prepared: "FakePrepared", listener: Callable[[Event], None]) -> FakeTicket:
+        request = prepared.request
         ticket = FakeTicket(self, listener)
         self.requests.append(request)
         self.tickets.append(ticket)

@@ -48,7 +48,7 @@ LONG = {
         (["--diffusion-config", '{"steps": 3}'], "steps has no meaning here"),
         (["--diffusion-config", '{"canvas_length": "wide"}'], "canvas_length"),
         (["--diffusion-config", '{"canvas_length": 4096}'], "at most the model's 32"),
-        (["--hf-overrides", '{"diffusion_sampler": "random"}'], "diffusion_sampler must be 'entropy_bound'"),
+        (["--hf-overrides", '{"diffusion_sampler": "random"}'], "diffusion_sampler must be one of 'entropy_bound'"),
         (["--hf-overrides", '{"entropy_bound": 0.1}'], "entropy_bound has no meaning here"),
         (["--hf-overrides", '{"rope_theta": 1}'], "rope_theta has no meaning here"),
         (["--hf-overrides", '{"diffusion_entropy_bound": -1}'], "entropy_bound must be"),
@@ -58,6 +58,8 @@ LONG = {
         (["--drain-seconds", "-1"], "drain seconds must be"),
         (["--drain-seconds", "nan"], "drain seconds must be"),
         (["--api-key", ""], "API key"),
+        (["--allowed-hosts", "http://a.example"], "an allowed host must be a name"),
+        (["--hang-seconds", "0"], "hang_seconds must be above 0"),
         (["--served-model-name", ""], "served model name"),
         (["--host", "192.0.2.1"], "cannot listen at 192.0.2.1"),
         (["--host", "not a host"], "cannot listen at not a host"),
@@ -142,16 +144,18 @@ def test_the_published_recipe_runs_and_ends_cleanly() -> None:
         card = httpx.get(f"{url}/v1/models", headers={"Authorization": "Bearer two"}).json()["data"][0]
         assert (card["id"], card["max_model_len"]) == ("small", 2048)
         assert ask(url, model="small").status_code == 401
+        stranger = httpx.get(f"{url}/v1/models", headers={"Host": "stranger.example"})
+        assert (stranger.status_code, stranger.json()["error"]["code"]) == (403, "host_not_allowed")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
         assert process.returncode == 0
         note, *lines = err.splitlines()
         assert note == "chunked prefill is always on"
-        assert [json.loads(line)["status"] for line in lines] == [200, 401]
+        assert [json.loads(line)["status"] for line in lines] == [200, 401, 403]
 
 
 def test_running_requests_finish_and_new_ones_are_sent_away() -> None:
-    with serving("--drain-seconds", "30") as (process, url):
+    with serving("--drain-seconds", "300") as (process, url):
         answers: list[httpx.Response] = []
         body = {"max_tokens": 320, "diffusion": LONG["diffusion"]}
         thread = threading.Thread(target=lambda: answers.append(ask(url, **body)))

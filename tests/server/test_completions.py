@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -61,7 +62,7 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"echo": True}, "echo"),
+        ({"echo": True, "stream": True}, "echo"),
         ({"best_of": 2}, "best_of"),
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a", 5]}, "prompt[1]"),
@@ -132,3 +133,41 @@ def test_frames(client: TestClient, service: FakeService) -> None:
     assert events[1][1]["block"]["text"] == "x"
     assert events[0][1]["choices"] == [{"index": 0, "text": "", "logprobs": None, "finish_reason": None}]
     assert events[0][1]["draft"]["tokens"] == [5, 6]
+
+
+# The prompt as part of the answer.
+
+
+def test_the_prompt_comes_back(client: TestClient, service: FakeService) -> None:
+    ids = service.engine.tokenizer.encode("Ab c")
+    for prompt in ("Ab c", ids):
+        (choice,) = complete(client, prompt=prompt, echo=True)["choices"]
+        assert (choice["text"], choice["logprobs"]) == ("Ab cHello there", None)
+    assert "prompt_logprobs" not in service.requests[0].options
+
+
+def test_log_probabilities_of_the_prompt(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="Hé", prompt_logprobs=(logprob("b"), logprob("c")), logprobs=(logprob(),)))]
+    answer = complete(client, prompt=["abc", "bcd"], echo=True, logprobs=1, max_tokens=1)
+    assert service.requests[0].options["prompt_logprobs"] == service.requests[0].options["logprobs"] == 1
+    assert service.requests[0].options["mode"] == "ar"
+    for choice in answer["choices"]:
+        told = choice["logprobs"]
+        assert told["token_logprobs"] == [None, -0.5, -0.5, -0.5]
+        assert told["tokens"][1:] == ["b", "c", "Hé"]
+        assert told["top_logprobs"][0] is None
+        first = len(told["tokens"][0])
+        assert told["text_offset"] == [0, first, first + 1, first + 2]
+
+
+def test_the_likelihood_of_a_text(mini_url: str) -> None:
+    """As lm-eval asks: texts and their continuations as token ids, one token that is not looked at, and sums."""
+    body = {"model": "mini", "max_tokens": 1, "temperature": 0, "logprobs": 1, "seed": 1234, "echo": True}
+    prompts = [[2, 300, 301, 302, 303], [2, 300, 301]]
+    answer = httpx.post(f"{mini_url}/v1/completions", json={**body, "prompt": prompts}, timeout=120).json()
+    for prompt, choice in zip(prompts, answer["choices"], strict=True):
+        told = choice["logprobs"]
+        assert len(told["token_logprobs"]) == len(prompt) + 1
+        assert all(value <= 0 for value in told["token_logprobs"][1:])
+    longer, shorter = (choice["logprobs"]["token_logprobs"] for choice in answer["choices"])
+    assert longer[1:3] == pytest.approx(shorter[1:3], abs=1e-5)

@@ -86,3 +86,15 @@ def test_a_client_that_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyP
         assert len(seen[0]._queue) == choices_module.MAX_FRAMES
         connection.close()
         assert eventually(service.tickets[0].cancelled.is_set)
+
+
+def test_a_client_that_leaves_while_its_constraint_is_compiled() -> None:
+    service = FakeService()
+    service.compiles = True
+    with running(service) as url:
+        connections = [send(url, stream=stream, n=2) for stream in (False, True)]
+        assert eventually(lambda: len(service.prepared) == 4)
+        for connection in connections:
+            connection.close()
+        assert eventually(lambda: all(prepared.cancelled.is_set() for prepared in service.prepared))
+        assert service.requests == []

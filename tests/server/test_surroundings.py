@@ -107,6 +107,17 @@ def test_a_failed_engine_is_not_healthy(client: TestClient, service: FakeService
     assert refusal(client, status=503)["code"] == "engine_failed"
 
 
+def test_an_engine_that_hangs_is_not_healthy(client: TestClient, service: FakeService) -> None:
+    service.hung, service.busy_seconds = True, 400.0
+    for path in ("/health", "/ready"):
+        response = client.get(path)
+        assert response.status_code == 503
+        assert response.json()["error"]["code"] == "engine_hangs"
+        assert "400 seconds" in response.json()["error"]["message"]
+    service.hung = False
+    assert client.get("/health").status_code == 200
+
+
 def test_metrics(client: TestClient, service: FakeService) -> None:
     service.events = [block("a"), block("b"), *service.events[2:]]
     ask(client)
@@ -162,6 +173,16 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/v1/completions",
         "/v1/choose",
         "/v1/edit",
+        "/v1/fim/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/v1/responses/{identity}",
+        "/api/chat",
+        "/api/generate",
+        "/api/tags",
+        "/api/version",
+        "/version",
+        "/props",
         "/v1/fill",
         "/infill",
         "/v1/models",

@@ -19,7 +19,8 @@ HELP = "/clear forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a
 
 
 _NOT_HERE = (
-    *("raw", "begin", "ignore_eos", "start_canvas", "canvas", "verify", "verify_threshold"), *CONSTRAINTS
+    *("raw", "begin", "ignore_eos", "start_canvas", "canvas", "verify", "verify_threshold", "strict_schema"),
+    *CONSTRAINTS,
 )  # fmt: skip
 """Options of a request that make no conversation."""
 

@@ -40,6 +40,16 @@ Origins = Annotated[
         "--cors-origin", metavar="URL", help="Let pages of this origin call, * for all. May be repeated.", **_SERVER
     ),
 ]
+AllowedHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allowed-hosts",
+        metavar="NAME",
+        help="Take requests for this Host, * for any. May be repeated or separated by commas; the loopback's names "
+        "where it listens there, any elsewhere.",
+        **_SERVER,
+    ),
+]
 Drain = Annotated[float, typer.Option(metavar="X", help="Seconds for running requests after Ctrl-C.", **_SERVER)]
 Open = Annotated[bool, typer.Option("--open", help="Open the studio in the browser.", **_SERVER)]
 LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.", **_SERVER)]
@@ -72,6 +82,9 @@ Chunked = Annotated[
 Timeout = Annotated[
     float | None, typer.Option(metavar="X", help="Seconds a request may take; for ever without it.", **_LIMITS)
 ]
+Hang = Annotated[
+    float, typer.Option(metavar="X", help="Seconds in one pass after which /health says the engine hangs.", **_LIMITS)
+]
 DiffusionConfig = Annotated[
     str | None,
     typer.Option(metavar="JSON", help='{"canvas_length": N} for requests that name none.', **_DEFAULTS),
@@ -103,6 +116,7 @@ def serve(
     served_model_name: ServedName = None,
     api_key: ApiKeys = None,
     cors_origin: Origins = None,
+    allowed_hosts: AllowedHosts = None,
     drain_seconds: Drain = 10.0,
     log_prompts: LogPrompts = False,
     open_browser: Open = False,
@@ -114,6 +128,7 @@ def serve(
     prefill_chunk: PrefillChunk = None,
     enable_chunked_prefill: Chunked = None,
     request_timeout: Timeout = None,
+    hang_seconds: Hang = 300.0,
     diffusion_config: DiffusionConfig = None,
     hf_overrides: HfOverrides = None,
     adapter: Adapters = None,
@@ -148,6 +163,7 @@ def serve(
         served_model_name=served_model_name if served_model_name is not None else load.model,
         api_keys=tuple(api_key or ()),
         cors_origins=tuple(cors_origin or ()),
+        allowed_hosts=host_names(allowed_hosts or [], host),
         drain_seconds=drain_seconds,
         log_prompts=log_prompts,
     )
@@ -158,6 +174,7 @@ def serve(
         max_model_len=max_model_len,
         prefill_chunk=prefill_chunk,
         request_timeout=request_timeout,
+        hang_seconds=hang_seconds,
     )
     with listen(host, port) as listener:
         engine = opt.load_engine(load)
@@ -204,6 +221,20 @@ def _open(url: str) -> None:
 
 def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def host_names(given: list[str], listening: str) -> tuple[str, ...]:
+    """The names that `Host` may hold; none where any may.
+
+    Args:
+        listening: the address that the server listens at.
+    """
+    from gesso.server.hosts import ANY, LOOPBACK
+
+    names = [name.strip() for text in given for name in text.split(",")]
+    if ANY in names or (not names and not _is_loopback(listening)):
+        return ()
+    return (*(names or LOOPBACK), listening) if _is_loopback(listening) else tuple(names)
 
 
 def size_in_bytes(text: str) -> int:

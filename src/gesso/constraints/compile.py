@@ -4,14 +4,19 @@ Life cycle: `submit` finds a compiled automaton, or the compilation of the same 
 a thread of its own; whoever asked waits on the `Compilation` it returns, and on nothing else. When the last one has
 left, the thread stops at its next look at the budget. `compile_constraint` is `submit` and the wait.
 
-A few compilations run at once; one that has taken longer than `SHORT_SECONDS` of CPU goes on in a lane where there is
-one at a time, so that however many large constraints come, a small one has hardly to wait. Threads are enough, and no
-process pool is needed: every stage asks its budget (states, bytes, CPU seconds) inside its loops and is made of array
-operations of milliseconds, so a compilation can neither run on nor be stuck where it cannot be stopped.
+A few compilations are under way at once; one that has taken longer than `SHORT_SECONDS` of CPU goes on in a lane where
+there is one at a time, so that however many large constraints come, a small one has hardly to wait. Of all of them one
+has its turn for `TURN_SECONDS`, and between two turns the interpreter's lock is free: a thread that runs a model gives
+that lock away hundreds of times a pass, and would stand in line behind every compilation each time. Threads are enough,
+and no process pool is needed: every stage asks its budget (states, bytes, CPU seconds) inside its loops and is made of
+array operations of milliseconds, so a compilation can neither run on nor be stuck where it cannot be stopped.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+import time
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Condition, Lock, Semaphore, Thread
 from weakref import WeakKeyDictionary
 
@@ -36,30 +41,65 @@ SHORT_SECONDS = 0.1
 _short_lane, _long_lane = Semaphore(4), Semaphore(1)
 _POLL_SECONDS = 0.05
 """Between two looks at whether anybody waits still, while a compilation waits for a lane."""
+TURN_SECONDS = 0.005
+"""Of wall clock, after which a compilation lets another one go on, and whoever else wants the interpreter."""
+_turn = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A constraint that is still to be read, which may take as long as compiling it: what reads it, and its key."""
+
+    key: Hashable
+    """Two of the same key are the same language."""
+    read: Callable[[], tuple[Expression, tuple[str, ...]]]
+    """Returns the texts, and what it ignored on the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What is kept of a constraint."""
+
+    automaton: TokenAutomaton
+    ignored: tuple[str, ...]
 
 
 class Compilation:
     """Holds one constraint while it is compiled and after; several may wait for it."""
 
-    def __init__(self, make: Callable[[], TokenAutomaton], limits: Budget, done: Callable[[], None]) -> None:
+    def __init__(self, make: Callable[[], _Compiled], limits: Budget, done: Callable[[], None]) -> None:
         self._make, self._limits, self._done = make, limits, done
         self._changed = Condition()
         self._waiting = 0
-        self._automaton: TokenAutomaton | None = None
+        self._compiled: _Compiled | None = None
         self._error: Exception | None = None
         self._started = False
+        self._listeners: list[Callable[[], None]] = []
 
     @classmethod
-    def finished(cls, automaton: TokenAutomaton) -> "Compilation":
+    def finished(cls, compiled: _Compiled) -> "Compilation":
         """Makes one that is there already."""
-        made = cls(lambda: automaton, Budget(), lambda: None)
-        made._automaton = automaton
+        made = cls(lambda: compiled, Budget(), lambda: None)
+        made._compiled = compiled
         return made
 
     @property
     def ready(self) -> bool:
         """Tells whether `result` answers at once."""
-        return self._automaton is not None or self._error is not None
+        return self._compiled is not None or self._error is not None
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Lists what reading the constraint ignored: pointers to a schema's annotations. Empty until it is ready."""
+        return self._compiled.ignored if self._compiled is not None else ()
+
+    def on_ready(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once `result` answers at once: in the compiling thread, or here and now."""
+        with self._changed:
+            if not self.ready:
+                self._listeners.append(listener)
+                return
+        listener()
 
     def join(self) -> bool:
         """Waits for it from now on, until `leave` or `result`; false where it was given up meanwhile."""
@@ -92,21 +132,23 @@ class Compilation:
             self.leave()
         if self._error is not None:
             # A copy: one exception raised in several threads would gather all their tracebacks.
-            raise type(self._error)(*self._error.args)
-        assert self._automaton is not None
-        return self._automaton
+            raise copy.copy(self._error)
+        assert self._compiled is not None
+        return self._compiled.automaton
 
     def _run(self) -> None:
-        automaton: TokenAutomaton | None = None
+        compiled: _Compiled | None = None
         error: Exception | None = None
         lane = _Lane(lambda: self._waiting <= 0)
         try:
             lane.enter()
             limits = self._limits
             with budget.within(Budget(limits.max_states, limits.max_bytes, limits.max_seconds, lane.asked)):
-                automaton = self._make()
+                compiled = self._make()
         except RecursionError:
             error = OptionError("the constraint is too large: its parts are nested too deeply")
+        except OverflowError:
+            error = OptionError("the constraint is too large: a number of it is past what can be reckoned with")
         except MemoryError:
             error = OptionError("the constraint is too large for the memory that is left")
         except Exception as raised:  # noqa: BLE001 - whoever waits gets it
@@ -114,18 +156,23 @@ class Compilation:
         lane.leave()
         # Kept before it is told, and no longer found where it failed or was given up.
         with self._changed:
-            self._automaton, self._error = automaton, error
+            self._compiled, self._error = compiled, error
             self._done()
             self._changed.notify_all()
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()
 
 
 class _Lane:
-    """Where a compilation runs: first among the short ones, later alone among the long ones."""
+    """Where a compilation runs: first among the short ones, later alone among the long ones; and its turns."""
 
     def __init__(self, given_up: Callable[[], bool]) -> None:
         self._given_up = given_up
         self._lane: Semaphore | None = None
         self._clock = Budget(max_seconds=SHORT_SECONDS)
+        self._turn_ends = 0.0
+        """0 while it is not its turn, as before the first question: nothing is waited for while it has its turn."""
 
     def enter(self) -> None:
         self._take(_short_lane)
@@ -136,12 +183,28 @@ class _Lane:
         if self._lane is _short_lane and self._clock.spent() > SHORT_SECONDS:
             self.leave()
             self._take(_long_lane)
+            self._take_turn()
+        elif time.monotonic() > self._turn_ends:
+            if self._turn_ends:
+                self._end_turn()
+                time.sleep(TURN_SECONDS / 10)  # a lock is not handed on: who lets it go may have it back at once
+            self._take_turn()
         return self._given_up()
 
     def leave(self) -> None:
+        self._end_turn()
         if self._lane is not None:
             self._lane.release()
         self._lane = None
+
+    def _take_turn(self) -> None:
+        _turn.acquire()
+        self._turn_ends = time.monotonic() + TURN_SECONDS
+
+    def _end_turn(self) -> None:
+        if self._turn_ends:
+            self._turn_ends = 0.0
+            _turn.release()
 
     def _take(self, lane: Semaphore) -> None:
         while not lane.acquire(timeout=_POLL_SECONDS):
@@ -156,7 +219,7 @@ class _Compiler:
     def __init__(self, texts: Sequence[bytes | None]) -> None:
         self.texts = texts
         self.trees: SizedCache[tuple[int, tuple[int, ...]], VocabularyTree] = SizedCache(CACHE_BYTES // 4)
-        self.automata: SizedCache[object, TokenAutomaton] = SizedCache(CACHE_BYTES - self.trees.max_bytes)
+        self.automata: SizedCache[object, _Compiled] = SizedCache(CACHE_BYTES - self.trees.max_bytes)
         self.lock = Lock()
         """Held for a look at `under_way` only."""
         self.under_way: dict[object, Compilation] = {}
@@ -204,7 +267,7 @@ def _compiler_of(tokenizer: Tokenizer) -> _Compiler:
 
 
 def submit(
-    constraint: str | Expression,
+    constraint: str | Expression | Language,
     tokenizer: Tokenizer,
     end_tokens: Sequence[int],
     fill_token: int | None = None,
@@ -216,7 +279,8 @@ def submit(
     already.
 
     Args:
-        constraint: a regular expression (see `regex`) that the whole text matches, or an expression.
+        constraint: a regular expression (see `regex`) that the whole text matches, an expression, or what reads one;
+            it is read within the limits too.
         tokenizer: whose tokens spell the text. Other special tokens are never part of it.
         end_tokens: any of them ends the text.
         fill_token: what fills a canvas behind the end; without it the first end token.
@@ -228,15 +292,16 @@ def submit(
         TextError: the tokenizer's decoder does more than join pieces.
     """
     placeholders = tuple(tokenizer.special[name] for name in special)
-    key = (constraint, tuple(end_tokens), fill_token, vocab_size, placeholders)
+    named = constraint.key if isinstance(constraint, Language) else constraint
+    key = (named, tuple(end_tokens), fill_token, vocab_size, placeholders)
     compiler = _compiler_of(tokenizer)
 
-    def make() -> TokenAutomaton:
+    def make() -> _Compiled:
         tree = compiler.tree(len(compiler.texts) if vocab_size is None else vocab_size, placeholders)
-        expression = parse(constraint) if isinstance(constraint, str) else constraint
-        automaton = token_automaton(compile_bytes(expression), tree, end_tokens, fill_token)
-        compiler.automata.put(key, automaton, held_bytes(automaton))
-        return automaton
+        expression, ignored = _read(constraint)
+        compiled = _Compiled(token_automaton(compile_bytes(expression), tree, end_tokens, fill_token), ignored)
+        compiler.automata.put(key, compiled, held_bytes(compiled))
+        return compiled
 
     def done() -> None:
         with compiler.lock, suppress(KeyError):
@@ -262,8 +327,14 @@ def submit(
         return made
 
 
+def _read(constraint: str | Expression | Language) -> tuple[Expression, tuple[str, ...]]:
+    if isinstance(constraint, Language):
+        return constraint.read()
+    return parse(constraint) if isinstance(constraint, str) else constraint, ()
+
+
 def compile_constraint(
-    constraint: str | Expression,
+    constraint: str | Expression | Language,
     tokenizer: Tokenizer,
     end_tokens: Sequence[int],
     fill_token: int | None = None,

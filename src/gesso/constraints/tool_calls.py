@@ -6,7 +6,7 @@ member at most, because keys could come twice.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,12 @@ class CallForm(JsonForm):
 
 
 def tool_calls(
-    functions: Mapping[str, Schema | None], *, calls: tuple[int, int | None] = (1, None), text_first: bool = False
+    functions: Mapping[str, Schema | None],
+    *,
+    calls: tuple[int, int | None] = (1, None),
+    text_first: bool = False,
+    strict: Collection[str] = (),
+    ignored: list[str] | None = None,
 ) -> Expression:
     """Returns calls of some functions.
 
@@ -75,17 +80,23 @@ def tool_calls(
         functions: the schema of each one's arguments by its name; None takes no arguments.
         calls: how many there are at least and at most.
         text_first: whether any text may come before them.
+        strict: functions in whose schemas keywords and formats that are not known are refused.
+        ignored: gets the JSON pointers of those in the others' schemas, behind the function's name.
 
     Raises:
         OptionError: a schema has a part that is not supported, or is none of an object.
     """
     options = []
     for name, schema in functions.items():
+        unknown: list[str] = []
         try:
-            arguments = schema_expression({"type": "object", **_object(schema)}, CallForm())
+            whole = {"type": "object", **_object(schema)}
+            arguments = schema_expression(whole, CallForm(), strict=name in strict, ignored=unknown)
         except OptionError as error:
             raise OptionError(f"tools: the parameters of {name}: {error}", option="tools") from None
         options.append(sequence(Text(f"call:{name}"), arguments))
+        if ignored is not None:
+            ignored += [f"{name}{pointer}" for pointer in unknown]
     made = repeat(sequence(_CALL, union(options), _CALL_END), *calls)
     return sequence(_INSIDE, made) if text_first else made
 

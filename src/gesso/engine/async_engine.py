@@ -1,7 +1,8 @@
 """Runs an engine for as long as a process lives: any thread submits requests, one thread runs the model.
 
 `submit` checks a request in the caller's thread and puts it into the queue; the engine's thread runs the step loop and
-calls each request's listener with its events. Cancelling, deadlines and closing take effect between two passes. When
+calls each request's listener with its events. Who must not wait while a constraint is compiled calls `prepare`, and
+`submit` with what that gave when it is ready. Cancelling, deadlines and closing take effect between two passes. When
 there is nothing to do, the thread measures what `mode: auto` wants to know, pass by pass.
 
 An error that concerns one request ends that request. Any other is the end of the engine: `failure` says why, all that
@@ -23,6 +24,7 @@ from gesso.engine.events import BlockCommitted, Event, Failed, Finished
 from gesso.engine.limits import Limits, Stats
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.progress import fail
+from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.request_state import RequestState
 from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
 
@@ -95,8 +97,9 @@ class AsyncEngine:
         self._closing = self._stopped = False
         self._failure: str | None = None
         self._outcomes: Counter[str] = Counter()
-        self._canvases = self._completion_tokens = 0
+        self._canvases = self._completion_tokens = self._compiling = 0
         self._mean_seconds = 1.0
+        self._busy_since: float | None = None
 
     @property
     def ready(self) -> bool:
@@ -110,13 +113,51 @@ class AsyncEngine:
             return "the engine's thread is gone"
         return self._failure
 
+    @property
+    def busy_seconds(self) -> float:
+        """Counts the seconds since the iteration that is under way began, of one pass or a few; 0 where none is."""
+        since = self._busy_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    @property
+    def hung(self) -> bool:
+        """Whether an iteration is under way for longer than any takes: the thread hangs inside a pass."""
+        return self.busy_seconds > self.limits.hang_seconds
+
     def start(self) -> None:
         """Starts the engine's thread."""
         thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
         thread.start()
         self._thread = thread
 
-    def submit(self, request: Request, listener: Listener) -> RequestHandle:
+    def prepare(self, request: Request) -> PreparedRequest:
+        """Checks and tokenises a request that is to be submitted, and begins to compile its constraint.
+
+        The bound of the queue is looked at first. Requests whose constraints are compiled are counted by themselves,
+        with the same bound: however many come, they take nobody's place in the queue.
+
+        Raises:
+            as `submit`, but for what is wrong with the constraint.
+        """
+        self._check_alive()
+        if request.adapter is not None and request.adapter not in self.adapters:
+            known = ", ".join(self.adapters) or "none"
+            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
+        with self._changed:
+            self._check_room()
+        prepared = self.engine.prepare(request, self._chunk, self.limits.max_model_len, measure=False)
+        if not prepared.ready:
+            with self._changed:
+                compiled = self._compiling
+                full = compiled >= self.limits.max_waiting + self.limits.max_num_seqs
+                self._compiling += not full
+            if full:
+                prepared.cancel()
+                raise QueueFullError(f"{compiled} requests wait for their constraints already", 1.0)
+            prepared.on_ready(self._compiled)
+        return prepared
+
+    def submit(self, request: Request | PreparedRequest, listener: Listener) -> RequestHandle:
         """Checks, tokenizes and queues a request.
 
         `listener` gets its events in the engine's thread and must not block.
@@ -127,11 +168,8 @@ class AsyncEngine:
             ClosingError: the service takes no more requests.
             EngineDeadError: it has failed for good.
         """
-        self._check_alive()
-        if request.adapter is not None and request.adapter not in self.adapters:
-            known = ", ".join(self.adapters) or "none"
-            raise OptionError(f"no adapter {request.adapter!r}; known: {known}", option="adapter")
-        state = self.engine.start(request, self._chunk, self.limits.max_model_len, measure=False)
+        prepared = self.prepare(request) if isinstance(request, Request) else request
+        state = prepared.finish()
         if (need := self._core.need(state)) > self._kv_memory:
             raise OptionError(
                 f"the request needs {need:,} bytes of cache, the server has {self._kv_memory:,}: shorten the prompt "
@@ -139,17 +177,25 @@ class AsyncEngine:
                 option="max_new_tokens",
             )
         with self._changed:
-            self._check_alive()
-            if not self.ready:
-                raise ClosingError("the server is shutting down")
-            waiting = len(self._core.scheduler.waiting) + len(self._new)
-            free = self.limits.max_num_seqs - len(self._core.scheduler.running)
-            if waiting >= self.limits.max_waiting + free:
-                raise QueueFullError(f"{waiting} requests wait already", max(1.0, self._expected(waiting)))
+            self._check_room()
             self._entries[state] = _Entry(listener, time.monotonic())
             self._new.append(state)
             self._changed.notify()
         return RequestHandle(self, state)
+
+    def _check_room(self) -> None:
+        """Refuses a request for which there is no room now."""
+        self._check_alive()
+        if not self.ready:
+            raise ClosingError("the server is shutting down")
+        waiting = len(self._core.scheduler.waiting) + len(self._new)
+        free = self.limits.max_num_seqs - len(self._core.scheduler.running)
+        if waiting >= self.limits.max_waiting + free:
+            raise QueueFullError(f"{waiting} requests wait already", max(1.0, self._expected(waiting)))
+
+    def _compiled(self) -> None:
+        with self._changed:
+            self._compiling -= 1
 
     def stats(self) -> Stats:
         """Returns the counters and gauges of the engine as they are now."""
@@ -224,6 +270,7 @@ class AsyncEngine:
         """Runs iterations as long as there is work; measures costs when idle."""
         while True:
             costs = self.engine.costs
+            self._busy_since = None
             with self._changed:
                 while not (self._new or not self._core.idle or self._stopped or costs.wanted):
                     self._changed.wait()
@@ -234,6 +281,7 @@ class AsyncEngine:
                 timed_out = self._timed_out()
                 for state in timed_out:
                     self._core.remove(state)
+            self._busy_since = time.monotonic()
             for state in timed_out:
                 seconds = self.limits.request_timeout
                 self._dispatch(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))

@@ -1,6 +1,7 @@
 """Applies a constraint to a request's output, canvas by canvas."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import ClassPass
+from gesso.constraints.compile import Language
 from gesso.constraints.constraint import Constraint
 from gesso.constraints.emissions import Emissions
 from gesso.constraints.expression import Expression, choices
@@ -25,21 +27,44 @@ from gesso.generation import GenerationConfig
 from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 
-def constraint_expression(config: GenerationConfig) -> Expression:
-    """Returns the language of a request's constraint; the request must have one.
+def constraint_language(config: GenerationConfig, strict: bool) -> Language:
+    """Returns the language of a request's constraint, still to be read; the request must have one.
 
-    Raises:
-        OptionError: the constraint cannot be parsed, or has a part that is not supported.
+    Args:
+        strict: refuses what is not known of a schema, which is ignored else.
     """
-    if config.regex is not None:
-        return parse(config.regex)
-    if config.json_schema is not None:
-        return schema_expression(config.json_schema)
-    if config.choices is not None:
-        return choices(config.choices)
-    if config.grammar is not None:
-        return parse_grammar(config.grammar)
-    return json_object()
+    if (schema := config.json_schema) is not None:
+        return _language("json_schema", (schema, strict), lambda: _schema(schema, strict))
+    if (pattern := config.regex) is not None:
+        return _language("regex", pattern, lambda: (parse(pattern), ()))
+    if (texts := config.choices) is not None:
+        return _language("choices", texts, lambda: (choices(texts), ()))
+    if (grammar := config.grammar) is not None:
+        return _language("grammar", grammar, lambda: (parse_grammar(grammar), ()))
+    return _language("json_object", True, lambda: (json_object(), ()))
+
+
+def _language(kind: str, value: Any, read: Callable[[], tuple[Expression, tuple[str, ...]]]) -> Language:
+    # The key of a schema depends on the order of its members, which is the order in which they are written.
+    try:
+        told = repr(value).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        raise OptionError(f"{kind}: its parts are nested too deeply", option=kind) from None
+    return Language((kind, sha256(told).digest()), read)
+
+
+def _schema(schema: Any, strict: bool) -> tuple[Expression, tuple[str, ...]]:
+    ignored: list[str] = []
+    expression = schema_expression(schema, strict=strict, ignored=ignored)
+    return expression, tuple(ignored)
+
+
+def _tools(
+    schemas: Mapping[str, Any], strict: Collection[str], calls: tuple[int, int | None], text_first: bool
+) -> tuple[Expression, tuple[str, ...]]:
+    ignored: list[str] = []
+    expression = tool_calls(schemas, calls=calls, text_first=text_first, strict=strict, ignored=ignored)
+    return expression, tuple(ignored)
 
 
 def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,9 +85,9 @@ def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**others, given.option: given.value}
 
 
-def tool_expression(
+def tool_language(
     tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool
-) -> Expression | None:
+) -> Language | None:
     """Returns the language of an answer that may or must call `tools`; None where tools put no constraint on it.
 
     Args:
@@ -72,7 +97,8 @@ def tool_expression(
         parallel: whether there may be more than one call.
 
     Raises:
-        OptionError: an impossible choice, a tool that is no function, or a schema that is not supported.
+        OptionError: an impossible choice, or a tool that is no function. A schema that is not supported is found when
+            the language is read.
     """
     if choice == "none" or (choice == "auto" and parallel and not any(_function(tool).get("strict") for tool in tools)):
         return None
@@ -95,7 +121,9 @@ def tool_expression(
         name: function.get("parameters") if not free or function.get("strict") else loose
         for name, function in functions.items()
     }
-    return tool_calls(schemas, calls=(0 if free else 1, None if parallel else 1), text_first=free)
+    strict = frozenset(name for name, function in functions.items() if function.get("strict"))
+    calls = (0 if free else 1, None if parallel else 1)
+    return _language("tools", (schemas, sorted(strict), calls), lambda: _tools(schemas, strict, calls, free))
 
 
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:

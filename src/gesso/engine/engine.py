@@ -15,7 +15,7 @@ from gesso.engine.cost import CostModel
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
 from gesso.engine.prompt import Prompt
-from gesso.engine.request_builder import RequestBuilder
+from gesso.engine.request_builder import PreparedRequest, RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
@@ -188,7 +188,13 @@ class Engine:
         Raises:
             OptionError, TextError: as for `generate`.
         """
-        return self._builder.build(
+        return self.prepare(request, chunk, max_length, measure=measure).finish()
+
+    def prepare(
+        self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
+    ) -> PreparedRequest:
+        """Checks and tokenises a request and begins to compile its constraint; `finish` waits for that. See `start`."""
+        return self._builder.prepare(
             request.prompt,
             request.options,
             chunk=chunk or self.chunk,

@@ -169,7 +169,7 @@ class EngineCore:
         """Fills the cache with the stored prefix of the prompt and returns its tokens; where that fails, takes a fresh
         cache."""
         assert request.cache is not None
-        if self.prefixes is None:
+        if self.prefixes is None or request.prompt_logprobs is not None:
             return 0
         try:
             return self.prefixes.restore(request.chunks, request.adapter, request.cache)

@@ -26,6 +26,8 @@ class Limits:
     """Prompt tokens encoded at a time, and the length of stored prefixes' parts; None: by the device."""
     request_timeout: float | None = None
     """Seconds from submission; None: no timeout."""
+    hang_seconds: float = 300.0
+    """Seconds after which an iteration that is not over is taken to hang: its device answers no more."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
@@ -34,6 +36,8 @@ class Limits:
                 raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
         if self.prefill_chunk is not None and self.prefill_chunk < 16:
             raise OptionError(f"prefill_chunk must be at least 16, got {self.prefill_chunk}", option="prefill_chunk")
+        if not self.hang_seconds > 0:
+            raise OptionError(f"hang_seconds must be above 0, got {self.hang_seconds}", option="hang_seconds")
         if self.request_timeout is not None and not self.request_timeout > 0:
             raise OptionError(f"request_timeout must be above 0, got {self.request_timeout}", option="request_timeout")
 

@@ -138,6 +138,8 @@ class OutputAssembler:
         cached_tokens: int,
         seed: int,
         decision: str,
+        ignored: tuple[str, ...],
+        prompt_logprobs: Sequence[TokenLogprob],
         probe: Probe | None,
         verifier: Verifier,
     ) -> GenerationResult:
@@ -161,6 +163,8 @@ class OutputAssembler:
             cached_tokens=cached_tokens,
             mode="ar" if self._config.mode == "ar" else "canvas",
             decision=decision,
+            ignored=ignored,
+            prompt_logprobs=tuple(prompt_logprobs),
             probe_logprobs=probe.logprobs if probe else (),
             reasoning_tokens=self._parser.reasoning_tokens,
             verify_rounds=verifier.reported_rounds,

@@ -22,6 +22,9 @@ def after_prefill(request: RequestState, item: PrefillItem, runner: Runner) -> l
     request.length += len(item.tokens)
     if request.reads_prompt:
         request.next_chunk += 1
+        if request.prompt_logprobs is not None:
+            scored = item.tokens if request.length > len(item.tokens) else item.tokens[1:]
+            request.prompt_scores += _logprobs(request, runner, scored, request.prompt_logprobs, encoded=True)
     else:
         request.block = ()
     if request.pending:
@@ -134,6 +137,8 @@ def _logprobs(
     request: RequestState, runner: Runner, tokens: tuple[int, ...], top: int, *, encoded: bool
 ) -> list[TokenLogprob]:
     assert request.cache is not None
+    if not tokens:
+        return []
     piece = request.tokenizer.piece
     return [
         TokenLogprob(

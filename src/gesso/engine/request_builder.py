@@ -1,20 +1,21 @@
 """Builds a `RequestState` from a prompt and options: parse, tokenise, constrain, choose the mode, build.
 
-Whatever can be wrong with a request is found here, before the first pass of the model.
+Whatever can be wrong with a request is found here, before the first pass of the model. `prepare` does all but what has
+to wait for a constraint that is being compiled; `PreparedRequest.finish` does the rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gesso.constraints import reasoning, tool_calls
-from gesso.constraints.compile import compile_constraint
+from gesso.constraints.compile import Compilation, Language, submit
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import (
     OutputConstraint,
-    constraint_expression,
+    constraint_language,
     get_lattice,
-    tool_expression,
+    tool_language,
     with_constraint,
 )
 from gesso.engine.cost import CostModel
@@ -47,6 +48,40 @@ class Context:
         return cls(runner.max_model_len, "the model's")
 
 
+@dataclass(slots=True)
+class PreparedRequest:
+    """Holds a checked and tokenised request while its constraint is compiled; it is finished or cancelled, once."""
+
+    compilation: Compilation | None
+    """Joined; None where there is no constraint."""
+    _build: Callable[[], RequestState]
+
+    @property
+    def ready(self) -> bool:
+        """Whether `finish` has nothing to wait for."""
+        return self.compilation is None or self.compilation.ready
+
+    def on_ready(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when it is: here, or in the thread that compiles."""
+        if self.compilation is None:
+            listener()
+        else:
+            self.compilation.on_ready(listener)
+
+    def finish(self) -> RequestState:
+        """Returns the state, after the constraint is compiled.
+
+        Raises:
+            OptionError: the constraint cannot be used, or its shortest answer is too long.
+        """
+        return self._build()
+
+    def cancel(self) -> None:
+        """Stops compiling, unless others wait for the same constraint."""
+        if self.compilation is not None:
+            self.compilation.leave()
+
+
 class RequestBuilder:
     """Builds request states for one runner, tokenizer and chat template."""
 
@@ -58,7 +93,7 @@ class RequestBuilder:
         self._template = template
         self._defaults = defaults
 
-    def build(
+    def prepare(
         self,
         prompt: Prompt,
         options: Mapping[str, Any],
@@ -69,8 +104,8 @@ class RequestBuilder:
         measure: bool,
         adapter: str | None,
         frames: bool,
-    ) -> RequestState:
-        """Checks a request and builds its state.
+    ) -> PreparedRequest:
+        """Checks a request, tokenises it, and begins to compile its constraint.
 
         Args:
             chunk: prompt tokens encoded at a time.
@@ -83,38 +118,47 @@ class RequestBuilder:
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
         asked, given = split_options(with_constraint(options))
-        calls = tool_expression(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
+        calls = tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
         inputs = self._tokenise(prompt, asked, context)
         check_settings(config, shape, self._tokenizer.special)
+        if asked.strict_schema and config.json_schema is None:
+            raise OptionError("strict_schema needs json_schema", option="strict_schema")
         width = config.canvas_length or shape.canvas_length
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
-        constraint = self._constrain(config, calls, asked)
-        config, decision = _choose_mode(config, width, constraint, costs, measure=measure)
-        if whole + answer_positions(config, width) > context.limit:
-            raise OptionError(
-                f"{len(inputs)} prompt tokens and max_new_tokens {config.max_new_tokens} (in canvases of {width}) are "
-                f"past {context.holder} {context.limit}",
-                option="max_new_tokens",
+        job = self._constrain(config, calls, asked)
+
+        def build() -> RequestState:
+            constraint = None if job is None else job.finish(config, self._runner)
+            settled, decision = _choose_mode(config, width, constraint, costs, measure=measure)
+            if whole + answer_positions(settled, width) > context.limit:
+                raise OptionError(
+                    f"{len(inputs)} prompt tokens and max_new_tokens {settled.max_new_tokens} (in canvases of {width}) "
+                    f"are past {context.holder} {context.limit}",
+                    option="max_new_tokens",
+                )
+            return new_request(
+                inputs,
+                settled,
+                self._tokenizer,
+                shape.vocab_size,
+                width,
+                limit=context.limit,
+                response_prefix=prefix,
+                prefill_chunk=chunk,
+                adapter=adapter,
+                frames=frames,
+                constraint=constraint,
+                ignored=() if job is None else job.compilation.ignored,
+                prompt_logprobs=asked.prompt_logprobs,
+                decision=decision,
+                costs=costs,
             )
-        return new_request(
-            inputs,
-            config,
-            self._tokenizer,
-            shape.vocab_size,
-            width,
-            limit=context.limit,
-            response_prefix=prefix,
-            prefill_chunk=chunk,
-            adapter=adapter,
-            frames=frames,
-            constraint=constraint,
-            decision=decision,
-            costs=costs,
-        )
+
+        return PreparedRequest(None if job is None else job.compilation, build)
 
     @property
     def end_of_turn(self) -> int:
@@ -164,37 +208,61 @@ class RequestBuilder:
         return PromptInput(tuple(ids))
 
     def _constrain(
-        self, config: GenerationConfig, calls: Expression | None, asked: RequestOptions
-    ) -> OutputConstraint | None:
-        """Compiles the constraint of a request, or takes the compiled one from the cache."""
+        self, config: GenerationConfig, calls: Language | None, asked: RequestOptions
+    ) -> "_ConstraintJob | None":
+        """Begins to compile a request's constraint, or finds where the same was compiled before."""
         name = config.constraint
         if name is None and calls is None:
             return None
         if name is not None and calls is not None:
             raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
-        if asked.begin:
-            what = name or "tool_choice"
-            raise OptionError(f"begin does not go with {what}: the whole answer is constrained", option="begin")
         name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
         if missing := [token for token in special if token not in self._tokenizer.special]:
             message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
             raise OptionError(message, option=name)
         ends, fill, vocab = config.eos_token_ids, self.pad_fill(config), self._runner.config.vocab_size
+        language = constraint_language(config, asked.strict_schema) if calls is None else calls
+        if asked.thinking and all(token in self._tokenizer.special for token in reasoning.SPECIAL):
+            language = _after_reasoning(language, len(special))
+            special = (*special, *reasoning.SPECIAL)
         try:
-            expression = constraint_expression(config) if calls is None else calls
-            if asked.thinking and all(token in self._tokenizer.special for token in reasoning.SPECIAL):
-                expression = reasoning.after_reasoning(expression, len(special))
-                special = (*special, *reasoning.SPECIAL)
-            automaton = compile_constraint(expression, self._tokenizer, ends, fill, vocab, special)
+            return _ConstraintJob(name, submit(language, self._tokenizer, ends, fill, vocab, special))
         except UserError as error:
-            raise OptionError(f"{name} cannot be used: {error}", option=name) from None
+            raise _unusable(name, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _ConstraintJob:
+    """A constraint that is being compiled for a request."""
+
+    name: str
+    compilation: Compilation
+
+    def finish(self, config: GenerationConfig, runner: Runner) -> OutputConstraint:
+        try:
+            automaton = self.compilation.result()
+        except UserError as error:
+            raise _unusable(self.name, error) from None
         needed = automaton.shortest - 1
         if needed > config.max_new_tokens:
             raise OptionError(
-                f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
-                option=name,
+                f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
+                option=self.name,
             )
-        return OutputConstraint(get_lattice(automaton, self._runner.device))
+        return OutputConstraint(get_lattice(automaton, runner.device))
+
+
+def _after_reasoning(language: Language, first_mark: int) -> Language:
+    def read() -> tuple[Expression, tuple[str, ...]]:
+        expression, ignored = language.read()
+        return reasoning.after_reasoning(expression, first_mark), ignored
+
+    return Language(("after reasoning", language.key), read)
+
+
+def _unusable(name: str, error: UserError) -> UserError:
+    """The error of a constraint that cannot be used; those of tools say so themselves."""
+    return error if error.option == "tools" else OptionError(f"{name} cannot be used: {error}", option=name)
 
 
 def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:

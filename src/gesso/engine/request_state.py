@@ -13,7 +13,7 @@ from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
 from gesso.engine.output import OutputAssembler
-from gesso.engine.result import GenerationResult
+from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.engine.verifier import Verifier
 from gesso.generation import NARROWEST, GenerationConfig
 from gesso.runner.prompt_input import PromptChunk, PromptInput
@@ -50,6 +50,12 @@ class RequestState:
     adapter: str | None = None
     frames: bool = False
     """Whether the events tell of every denoising step."""
+    prompt_logprobs: int | None = None
+    """How many of the likeliest tokens are told beside each of the prompt; None where nothing is told of them."""
+    prompt_scores: list[TokenLogprob] = field(default_factory=list)
+    """Of the tokens that were read so far, but for the first of all."""
+    ignored: tuple[str, ...] = ()
+    """What the constraint's schema says and means nothing to it."""
     decision: str = ""
     """Why `config.mode` is what it is, where that was left to the engine."""
     costs: CostModel | None = None
@@ -116,6 +122,8 @@ class RequestState:
         chunk = self.chunks[self.next_chunk]
         ends = chunk.end == len(self.prompt)
         keep = 1 if ends and (self.config.mode == "ar" or self.verifier.reads_hidden) else 0
+        if self.prompt_logprobs is not None:
+            keep = len(chunk.key.ids)
         return PrefillItem(self.number, self.cache, chunk.key.ids, chunk.key.spans, keep)
 
     def next_canvas(self) -> CanvasState:
@@ -130,6 +138,8 @@ class RequestState:
             cached_tokens=self.cached_tokens,
             seed=self.seed,
             decision=self.decision,
+            ignored=self.ignored,
+            prompt_logprobs=self.prompt_scores,
             probe=self.canvases.probe,
             verifier=self.verifier,
         )
@@ -148,6 +158,8 @@ def new_request(
     adapter: str | None = None,
     frames: bool = False,
     constraint: OutputConstraint | None = None,
+    ignored: tuple[str, ...] = (),
+    prompt_logprobs: int | None = None,
     decision: str = "",
     costs: CostModel | None = None,
 ) -> RequestState:
@@ -177,6 +189,8 @@ def new_request(
         output=output,
         canvas=canvases.make(0, output.written, limit - len(whole)),
         constraint=constraint,
+        ignored=ignored,
+        prompt_logprobs=prompt_logprobs,
         adapter=adapter,
         frames=frames,
         decision=decision,

@@ -49,6 +49,8 @@ class GenerationResult:
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
     """Log-probabilities of every token generated, where the request asked for them."""
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    """Log-probabilities of every token of the prompt but the first, where the request asked for them."""
     probe_logprobs: tuple[float, ...] = ()
     """Log-probabilities of the sequences in `probe`, nats; empty where no step was made."""
     cached_tokens: int = 0
@@ -57,6 +59,8 @@ class GenerationResult:
     mode: Literal["canvas", "ar"] = "canvas"
     decision: str = ""
     """Why `mode: auto` chose the mode."""
+    ignored: tuple[str, ...] = ()
+    """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: tuple[int, ...] = ()
     """How often each canvas was denoised again, where the request asked for verification."""
     disputed_tokens: int = 0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, generation_options
+from gesso.generation.config import ANSWER, MOST_LOGPROBS, generation_options
 from gesso.generation.strategies import HOLDERS
 from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
 
@@ -28,12 +28,29 @@ class RequestOptions:
     begin: str = option(
         "", "What the answer is made to begin with; it is part of the output.", field=None, group=ANSWER
     )
+    prompt_logprobs: int | None = option(
+        None,
+        "Report the log-probability of every token of the prompt but the first too, by the same causal pass, beside so "
+        "many of the likeliest. The whole prompt is read for it, whatever is stored of it.",
+        unit="tokens",
+        minimum=0,
+        maximum=MOST_LOGPROBS,
+        field="echo",
+        flag=None,
+        group=ANSWER,
+    )
     prediction: str = option(
         "",
         "What the answer will mostly be. Canvases start from it, with noise in the place of a share strength of it "
         "(0.3 without it), and are done as soon as they are confident: a good one saves steps.",
         field="*",
         flag=None,
+        group=ANSWER,
+    )
+    strict_schema: bool = option(
+        False,
+        "Refuse keywords and formats of json_schema that are not known, which are ignored else.",
+        field="response_format.json_schema.strict",
         group=ANSWER,
     )
     tools: tuple[Mapping[str, Any], ...] = option(

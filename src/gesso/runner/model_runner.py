@@ -166,8 +166,10 @@ class ModelRunner:
             row = self._row(read.cache)
             hidden_TD = _kept(row)
             if read.encoded:
-                assert row.before_1D is not None
-                hidden_TD = torch.cat((row.before_1D, hidden_TD[:-1]))
+                hidden_TD = hidden_TD[:-1]
+                if row.before_1D is not None:
+                    hidden_TD = torch.cat((row.before_1D, hidden_TD))
+                assert len(hidden_TD) >= len(read.tokens), "nothing is known of what comes before the first token"
             return token_scores(self.model.vocabulary, hidden_TD[-len(read.tokens) :], read.tokens, read.top)
 
     @torch.inference_mode()

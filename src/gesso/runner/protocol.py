@@ -75,7 +75,8 @@ class LogprobRead:
     cache: CacheHandle
     tokens: tuple[int, ...]
     encoded: bool
-    """Whether the tokens are in the cache: the last that were prefilled, with `keep` as many."""
+    """Whether the tokens are in the cache: the last that were prefilled, with `keep` as many; of a prompt's first chunk
+    all but its first token, which nothing stands before."""
     top: int
     """How many of the likeliest tokens to give at each place."""
 

@@ -1,4 +1,4 @@
-"""One JSON line for each HTTP request, and what every answer gets: an id, and an error's shape where it crashed."""
+"""Logs one JSON line for each HTTP request, and gives every answer an id, and an error's shape after a crash."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The application: endpoints, and the layers around them."""
+"""Builds the application: endpoints, and the layers around them."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from gesso import __version__
 from gesso.engine.async_engine import AsyncEngine
 from gesso.server.access_log import AccessLog
+from gesso.server.anthropic import anthropic_routes
 from gesso.server.auth import ApiKeys
 from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
@@ -17,11 +18,16 @@ from gesso.server.context import Context
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
 from gesso.server.fill import fill_routes
+from gesso.server.fim import fim_routes
 from gesso.server.health import health_routes
+from gesso.server.hosts import AllowedHosts
 from gesso.server.metrics import Metrics
 from gesso.server.models import model_routes
+from gesso.server.ollama import ollama_routes
 from gesso.server.option_table import option_routes
+from gesso.server.props import props_routes
 from gesso.server.responses import ErrorResponse
+from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
 from gesso.server.studio import studio_routes
 from gesso.server.tokens import token_routes
@@ -37,11 +43,13 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
     layers = [Middleware(AccessLog, metrics=metrics)]
+    if settings.allowed_hosts:
+        layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
     if settings.cors_origins:
         cors = Middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
@@ -60,13 +68,18 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
     app.state.context = context
     add_error_handlers(app)
     for routes in (
+        anthropic_routes,
         chat_routes,
         completion_routes,
         choose_routes,
         edit_routes,
         fill_routes,
+        fim_routes,
         model_routes,
         option_routes,
+        ollama_routes,
+        props_routes,
+        responses_routes,
         token_routes,
         health_routes,
     ):

@@ -1,4 +1,4 @@
-"""API keys."""
+"""Asks for API keys."""
 
 import hmac
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ OPEN_PATHS = ("/health", "/ready")
 
 
 class ApiKeys:
-    """Lets a request pass that brings one of the keys as `Authorization: Bearer KEY`."""
+    """Lets a request pass that brings one of the keys as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
     def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
         self._app = app
@@ -29,13 +29,15 @@ class ApiKeys:
             code="invalid_api_key",
             headers={"WWW-Authenticate": "Bearer"},
         )
-        await error.response()(scope, receive, send)
+        await error.response(scope["path"])(scope, receive, send)
 
     def _is_open(self, scope: Scope) -> bool:
         return scope["path"] in OPEN_PATHS or is_studio(scope["method"], scope["path"])
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
+        if not given and (own := headers.get("x-api-key")):  # as Anthropic's clients send it
+            scheme, given = "bearer", own
         key = given.strip().encode("latin-1")
         # All keys are compared, each in constant time: how long it takes says nothing about any of them.
         same = [hmac.compare_digest(key, known) for known in self._keys]

@@ -1,14 +1,19 @@
-"""Request bodies: JSON and nothing else, bounded in size and depth."""
+"""Reads request bodies: JSON and nothing else, bounded in size and depth."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
+from anyio import to_thread
 from fastapi import Request
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from gesso.server.errors import ApiError
+from gesso.server.errors import ApiError, from_validation
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class JsonRequest(Request):
@@ -26,29 +31,60 @@ class JsonRequest(Request):
                 raise ApiError(400, "the body must have the Content-Type application/json", code="wrong_content_type")
             limit = self.app.state.context.settings.max_body_bytes
             parts, size = [], 0
-            async for part in self.stream():
-                size += len(part)
-                if size > limit:
-                    raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
-                parts.append(part)
+            try:
+                async for part in self.stream():
+                    size += len(part)
+                    if size > limit:
+                        raise ApiError(413, f"the body is larger than {limit} bytes", code="body_too_large")
+                    parts.append(part)
+            except ClientDisconnect:
+                self.state.record.outcome = "client_disconnected"
+                raise ApiError(499, "the client hung up") from None
             self._body = b"".join(parts)
             if not self._body:
                 raise ApiError(400, "the body is empty; it must be a JSON object", code="invalid_json")
         return self._body
 
     async def json(self) -> Any:
-        """Parses the body, which is an object.
+        """Parses the body and checks it, in a thread of its own: the event loop goes on meanwhile.
+
+        Returns:
+            The body's model, which FastAPI takes as it is.
 
         Raises:
-            ApiError: it is no JSON, or no object.
+            ApiError: it is no JSON, no object, or does not fit the model.
         """
-        try:
-            parsed = from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as error:
-            raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
-        if not isinstance(parsed, dict):
-            raise ApiError(400, "the body must be a JSON object", code="invalid_json")
-        return parsed
+        data, model = await self.body(), self.scope["gesso.body_model"]
+        return await to_thread.run_sync(parse, data, model)
+
+
+def parse(data: bytes, model: type[BaseModel]) -> BaseModel:
+    """Reads a body: strict JSON of at most 200 levels, and what the model says of it.
+
+    Raises:
+        ApiError: with the field and the reason.
+    """
+    try:
+        parsed = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
+    if not isinstance(parsed, dict):
+        raise ApiError(400, "the body must be a JSON object", code="invalid_json")
+    return checked(model, parsed)
+
+
+def checked(model: type[M], parsed: Mapping[str, Any]) -> M:
+    """Makes the body of these fields.
+
+    Raises:
+        ApiError: with the field and the reason.
+    """
+    try:
+        return model.model_validate(parsed)
+    except ValidationError as error:
+        raise from_validation(error.errors(include_url=False, include_input=False), parsed) from None
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deeply", code="invalid_json") from None
 
 
 class JsonRoute(APIRoute):
@@ -56,8 +92,11 @@ class JsonRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
+        assert self.body_field is not None, f"{self.path}: a route of JSON has a body"
+        model = self.body_field.field_info.annotation
 
         async def handle(request: Request) -> Response:
+            request.scope["gesso.body_model"] = model
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle

@@ -1,9 +1,11 @@
-"""`POST /v1/chat/completions`."""
+"""Serves `POST /v1/chat/completions`."""
 
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -15,7 +17,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.messages import chat_options, template_messages
-from gesso.server.report import block, diffusion_report, draft, usage
+from gesso.server.report import block, diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
     ChatChoice,
@@ -47,33 +49,52 @@ def chat_routes(context: Context) -> APIRouter:
     )
     async def chat_completions(body: ChatRequest, http: HttpRequest) -> Response:
         """Answers messages, whole or as a stream of chunks."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        context.check_length(body.max_completion_tokens, "max_completion_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
-        engine = context.service.engine
-        options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
-        prompt = template_messages(body.messages)
-        predicted = engine.tokenizer.encode(options.get("prediction", ""))
+        choices = await submit_chat(context, body, http)
+        number = len(choices.tickets)
+        predicted = partial(
+            prediction_report,
+            predicted=None if body.prediction is None else body.prediction.text,
+            tokenizer=context.service.engine.tokenizer,
+        )
         drafts = body.diffusion is not None and body.diffusion.draft_frames
-        number = body.n or 1
-        requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(number)]
-        choices = await context.submit(requests, http)
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, wants_usage, predicted, drafts))
+            return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None, drafts))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
             object="chat.completion",
             choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
-            usage=usage(results, number, predicted),
+            usage=usage(results, number, await predicted(results)),
         )
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
+
+
+async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, begin: str = "") -> Choices:
+    """Queues the choices of a chat completion; other interfaces to conversations make such a body of their own.
+
+    Args:
+        begin: what the answer is made to begin with.
+
+    Raises:
+        ApiError, UserError: see `chat_options` and `Choices.submit`.
+    """
+    adapter = context.adapter(body.model)
+    context.check_length(body.max_tokens, "max_tokens")
+    context.check_length(body.max_completion_tokens, "max_completion_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
+    engine = context.service.engine
+    options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+    if begin:
+        options["begin"] = begin
+    prompt = await to_thread.run_sync(template_messages, body.messages)
+    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
+    return await context.submit(requests, http)
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
@@ -130,10 +151,13 @@ def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
 
 
 async def _chunks(
-    choices: Choices, head: dict[str, Any], wants_usage: bool, predicted: Sequence[int], drafts: bool
+    choices: Choices,
+    head: dict[str, Any],
+    predicted: Callable[[Sequence[GenerationResult]], Awaitable[dict[str, int]]] | None,
+    drafts: bool,
 ) -> AsyncIterator[bytes]:
-    """The stream: roles, then what each block adds, then reasons to finish, then usage."""
-    no_usage: dict[str, Any] = {"usage": None} if wants_usage else {}
+    """The stream: roles, then what each block adds, then reasons to finish, then usage where `predicted` is given."""
+    no_usage: dict[str, Any] = {} if predicted is None else {"usage": None}
 
     def chunk(choice: ChunkChoice, event: str | None = None, **fields: Any) -> bytes:
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[choice], **no_usage, **fields)
@@ -149,7 +173,7 @@ async def _chunks(
         number, event = item
         if isinstance(event, DenoisingFrame):
             nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
         elif isinstance(event, BlockCommitted):
             if drafts:
                 nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
@@ -161,9 +185,9 @@ async def _chunks(
                 yield chunk(ChunkChoice(index=number, delta=delta, logprobs=logprobs, finish_reason=None))
         elif isinstance(event, Finished):
             yield chunk(_last(number, event.result))
-    if wants_usage:
+    if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.tickets))]
-        told = usage(results, len(results), predicted)
+        told = usage(results, len(results), await predicted(results))
         whole = ChatChunk(**head, object="chat.completion.chunk", choices=[], usage=told)
         yield data(whole)
 

@@ -1,6 +1,7 @@
-"""The choices of one HTTP request, from the engine's thread to the event loop.
+"""Carries the choices of one HTTP request from the engine's thread to the event loop.
 
-A request for n choices is n requests of the engine: submitted together, cancelled together. Their events arrive in the
+A request for n choices is n requests of the engine: submitted together, cancelled together. Nothing waits in a thread
+while their constraint is compiled, and when the client leaves meanwhile it is given up. Their events arrive in the
 engine's thread, which must never wait for a client, and are read in the loop's. Between the two stands a queue that
 holds every event, but of draft frames only the newest: a client that reads slowly misses some.
 """
@@ -10,6 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 
 from anyio import to_thread
 from starlette.types import Receive
@@ -17,6 +19,7 @@ from starlette.types import Receive
 from gesso.engine.async_engine import AsyncEngine, RequestHandle
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
+from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
@@ -38,13 +41,15 @@ class Choices:
         self._queue: deque[tuple[int, Event]] = deque()
         self._frames = 0
         self._arrived = asyncio.Event()
+        self._gone = asyncio.Event()
+        """The client has."""
         self.tickets: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
         """Of the choices that are finished."""
 
     @classmethod
     async def submit(
-        cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request]
+        cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request], receive: Receive
     ) -> "Choices":
         """Queues all of them, or none.
 
@@ -52,23 +57,56 @@ class Choices:
             UserError: a bad request.
             QueueFullError: they do not all fit the queue now.
             ClosingError: the service takes no more.
-            ApiError: they would never fit.
+            ApiError: they would never fit, or the client has gone meanwhile.
         """
         limits = service.limits
         if len(requests) > limits.max_num_seqs + limits.max_waiting:
             raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param="n")
         choices = cls(metrics, record)
+        prepared: list[PreparedRequest] = []
 
-        def submit() -> None:
-            for number, request in enumerate(requests):
-                choices.tickets.append(service.submit(request, choices._listener(number)))
+        def prepare() -> None:
+            # One by one: those that are prepared are given up where the next one is refused.
+            prepared.extend(service.prepare(request) for request in requests)
 
+        def queue() -> None:
+            for number in range(len(requests)):
+                choices.tickets.append(service.submit(prepared.pop(0), choices._listener(number)))
+
+        callback = asyncio.create_task(choices.watch(receive))
         try:
-            await to_thread.run_sync(submit)
+            await to_thread.run_sync(prepare)
+            for waiting in prepared:
+                await choices._until_ready(waiting)
+            await to_thread.run_sync(queue)
         except BaseException:
             choices.cancel()
             raise
+        finally:
+            callback.cancel()
+            for left in prepared:
+                left.cancel()
         return choices
+
+    async def _until_ready(self, prepared: PreparedRequest) -> None:
+        """Waits for a constraint, or for the client to go."""
+        if prepared.ready:
+            return
+        changed = asyncio.Event()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the server has gone
+                self._loop.call_soon_threadsafe(changed.set)
+
+        prepared.on_ready(tell)
+        waits = [asyncio.create_task(event.wait()) for event in (changed, self._gone)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._gone.is_set():
+            raise self._cancelled()
 
     def _listener(self, choice: int) -> Callable[[Event], None]:
         """What the engine's thread calls."""
@@ -84,10 +122,8 @@ class Choices:
                 else:
                     self._metrics.canvas.observe(now - last)
                 first, last = False, now
-            try:
+            with suppress(RuntimeError):  # the loop is closed: the server has gone
                 self._loop.call_soon_threadsafe(self._put, choice, event)
-            except RuntimeError:  # the loop is closed: the server has gone
-                return
 
         return listen
 
@@ -158,6 +194,7 @@ class Choices:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._record.outcome = "client_disconnected"
+        self._gone.set()
         self.cancel()
 
     def _failure(self, event: Failed) -> ApiError:

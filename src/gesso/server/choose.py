@@ -1,4 +1,4 @@
-"""`POST /v1/choose`."""
+"""Serves `POST /v1/choose`."""
 
 from typing import Annotated, Any, Literal
 

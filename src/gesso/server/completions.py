@@ -1,8 +1,10 @@
-"""`POST /v1/completions`."""
+"""Serves `POST /v1/completions`."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
@@ -16,10 +18,11 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
-from gesso.server.report import block, diffusion_report, draft, usage
+from gesso.server.report import block, diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.text.tokenizer import Tokenizer
 
 
 def completion_routes(context: Context) -> APIRouter:
@@ -35,34 +38,56 @@ def completion_routes(context: Context) -> APIRouter:
     async def completions(body: CompletionRequest, http: HttpRequest) -> Response:
         """Continues a text, or each of several, or fills in what stands between it and `suffix`, without the chat
         template."""
-        adapter = context.adapter(body.model)
-        context.check_length(body.max_tokens, "max_tokens")
-        if context.settings.log_prompts:
-            http.state.record.prompt = body.prompt
         if body.suffix:
-            inserted = await insert(context, body, adapter, http)
+            inserted = await insert(context, body, context.adapter(body.model), http)
             return Response(inserted.model_dump_json(exclude_unset=True), media_type="application/json")
-        options = sampling_options(body)
-        if body.logprobs is not None:
-            options["logprobs"] = body.logprobs
-        drafts = body.diffusion is not None and body.diffusion.draft_frames
+        choices = await submit_text(context, body, http)
         number = body.n or 1
-        requests = [
-            Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
-            for prompt in _prompts(body)
-            for choice in range(number)
-        ]
-        choices = await context.submit(requests, http)
+        drafts = body.diffusion is not None and body.diffusion.draft_frames
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts))
         results = await choices.wait(http.receive)
-        texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
+        if body.echo:
+            tokenizer, prompts = context.service.engine.tokenizer, _prompts(body)
+            echoes = [await to_thread.run_sync(read_prompt, tokenizer, prompt) for prompt in prompts]
+            texts = [
+                echoed_choice(place, result, echoes[place // number], body.logprobs is not None)
+                for place, result in enumerate(results)
+            ]
+        else:
+            texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
         answer = TextCompletion(**head, choices=texts, usage=usage(results, number))
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
+
+
+async def submit_text(context: Context, body: CompletionRequest, http: HttpRequest) -> Choices:
+    """Queues the choices of a text completion.
+
+    Raises:
+        ApiError, UserError: see `Choices.submit`.
+    """
+    adapter = context.adapter(body.model)
+    context.check_length(body.max_tokens, "max_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = body.prompt
+    options = sampling_options(body)
+    if body.logprobs is not None:
+        options["logprobs"] = body.logprobs
+        if body.echo:
+            options["prompt_logprobs"] = body.logprobs
+    if body.echo and body.max_tokens == 1 and body.diffusion is None:
+        options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
+    drafts = body.diffusion is not None and body.diffusion.draft_frames
+    requests = [
+        Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
+        for prompt in _prompts(body)
+        for choice in range(body.n or 1)
+    ]
+    return await context.submit(requests, http)
 
 
 def _prompts(body: CompletionRequest) -> list[str | list[int]]:
@@ -71,6 +96,34 @@ def _prompts(body: CompletionRequest) -> list[str | list[int]]:
     if isinstance(body.prompt[0], int):
         return [[token for token in body.prompt if isinstance(token, int)]]
     return [prompt for prompt in body.prompt if not isinstance(prompt, int)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A prompt as an answer repeats it."""
+
+    text: str
+    first: str
+    """The text of its first token."""
+
+
+def read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
+    """Reads a prompt for an answer that repeats it."""
+    tokens = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt)
+    return _Prompt(text, tokenizer.piece(tokens[0]))
+
+
+def echoed_choice(number: int, result: GenerationResult, prompt: _Prompt, with_logprobs: bool) -> TextChoice:
+    """Makes a choice behind its prompt, and log-probabilities of both; those of the first token are unknown."""
+    told = None
+    if with_logprobs:
+        told = _logprobs((*result.prompt_logprobs, *result.logprobs), len(prompt.first))
+        told.tokens.insert(0, prompt.first)
+        told.token_logprobs.insert(0, None)
+        told.top_logprobs.insert(0, None)
+        told.text_offset.insert(0, 0)
+    return TextChoice(index=number, text=prompt.text + result.text, logprobs=told, **_ending(result))
 
 
 def _choice(number: int, result: GenerationResult, top: int | None) -> TextChoice:
@@ -119,7 +172,7 @@ async def _chunks(
         number, event = item
         if isinstance(event, DenoisingFrame):
             nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)
-            yield chunk(nothing, DRAFT_EVENT, draft=draft(event))
+            yield chunk(nothing, DRAFT_EVENT, draft=frame_report(event))
         elif isinstance(event, BlockCommitted):
             if drafts:
                 nothing = TextChoice(index=number, text="", logprobs=None, finish_reason=None)

@@ -1,4 +1,4 @@
-"""What the endpoints of one application share."""
+"""Holds what the endpoints of one application share."""
 
 import hashlib
 import secrets
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from anyio import to_thread
 from starlette.requests import Request as HttpRequest
 
 from gesso import __version__
@@ -23,9 +24,20 @@ from gesso.server.settings import Settings
 T = TypeVar("T")
 
 
+class _DoneError(Exception):
+    """A job has its result: a `StopIteration` would not leave a thread."""
+
+
+def _advance(job: Job[Any], results: list[GenerationResult] | None) -> Sequence[Request]:
+    try:
+        return next(job) if results is None else job.send(results)
+    except StopIteration as done:
+        raise _DoneError(done.value) from None
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The service with its settings and metrics."""
+    """Holds the service with its settings and metrics."""
 
     service: AsyncEngine
     settings: Settings
@@ -34,12 +46,12 @@ class Context:
 
     @property
     def models(self) -> dict[str, str | None]:
-        """Ids of what can be asked for, with the adapter that each means."""
+        """Lists the ids of what can be asked for, with the adapter that each means."""
         name = self.settings.served_model_name
         return {name: None, **{f"{name}:{adapter}": adapter for adapter in self.service.adapters}}
 
     def adapter(self, model: str) -> str | None:
-        """The adapter that a model's id means; None is the model itself.
+        """Finds the adapter that a model's id means; None is the model itself.
 
         Raises:
             ApiError: there is no such model.
@@ -52,7 +64,7 @@ class Context:
 
     @property
     def max_model_len(self) -> int:
-        """Tokens that a prompt and its answer may have together."""
+        """Counts the tokens that a prompt and its answer may have together."""
         longest = self.service.engine.runner.max_model_len
         return min(longest, self.service.limits.max_model_len or longest)
 
@@ -64,7 +76,7 @@ class Context:
         return f"fp_{hashlib.sha256(state.encode()).hexdigest()[:12]}"
 
     def head(self, kind: str, model: str) -> dict[str, Any]:
-        """The fields that an answer and all chunks of its stream begin with; `kind` begins the id."""
+        """Makes the fields that an answer and all chunks of its stream begin with; `kind` begins the id."""
         return {
             "id": f"{kind}-{secrets.token_hex(12)}",
             "created": int(time.time()),
@@ -73,30 +85,30 @@ class Context:
         }
 
     async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
-        """Queue the choices of an HTTP request; see `Choices.submit`."""
+        """Queues the choices of an HTTP request; see `Choices.submit`."""
         record: Record = http.state.record
-        return await Choices.submit(self.service, self.metrics, record, requests)
+        return await Choices.submit(self.service, self.metrics, record, requests, http.receive)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
-        """Run a job to its end among all other requests.
+        """Runs a job to its end among all other requests.
 
         Raises:
             UserError, ApiError: see `Choices.submit` and `Choices.wait`.
         """
         try:
-            requests = next(job)
+            requests = await to_thread.run_sync(_advance, job, None)
             while True:
                 results: list[GenerationResult] = []
                 # Never more at once than run at once, so that a job needs no place in the queue for the rest.
                 for start in range(0, len(requests), self.service.limits.max_num_seqs):
                     part = requests[start : start + self.service.limits.max_num_seqs]
                     results += await (await self.submit(part, http)).wait(http.receive)
-                requests = job.send(results)
-        except StopIteration as done:
-            result: T = done.value
+                requests = await to_thread.run_sync(_advance, job, results)
+        except _DoneError as done:
+            result: T = done.args[0]
         return result
 
     def check_length(self, max_tokens: int | None, param: str) -> None:
-        """Refuse an answer that is longer than anything this server holds."""
+        """Refuses an answer that is longer than anything this server holds."""
         if max_tokens is not None and max_tokens > self.max_model_len:
             raise ApiError(400, f"{param}: {max_tokens} is past this server's {self.max_model_len} tokens", param=param)

@@ -1,7 +1,8 @@
-"""`POST /v1/edit`."""
+"""Serves `POST /v1/edit`."""
 
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.requests import Request as HttpRequest
@@ -107,7 +108,7 @@ def edit_routes(context: Context) -> APIRouter:
             if name in EditRequest.model_fields:
                 raise ApiError(400, said(error), param=name) from None
             raise
-        answer = Edited(**context.head("edit", body.model), object="edit", **_outcome(result))
+        answer = Edited(**context.head("edit", body.model), object="edit", **await to_thread.run_sync(_outcome, result))
         return Response(answer.model_dump_json(), media_type="application/json")
 
     return router

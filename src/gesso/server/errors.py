@@ -1,4 +1,4 @@
-"""Every error in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, and what it says."""
+"""Puts errors into OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _ABSENT = object()
 
 
 class ApiError(HTTPException):
-    """An answer that is an error.
+    """Is raised for an answer that is an error.
 
     Args:
         status: HTTP status.
@@ -43,21 +43,43 @@ class ApiError(HTTPException):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON of the answer."""
+        """Writes the JSON of the answer."""
         kind = _TYPES.get(self.status_code, "server_error" if self.status_code >= 500 else "invalid_request_error")
         return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
 
-    def response(self) -> JSONResponse:
-        return JSONResponse(self.body, self.status_code, self.headers)
+    def response(self, path: str = "") -> JSONResponse:
+        """Makes the answer to a request for `path`, in the shape of the interface that the path belongs to."""
+        return JSONResponse(error_body(self, path), self.status_code, self.headers)
+
+
+_ANTHROPIC = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def error_body(error: ApiError, path: str) -> dict[str, Any]:
+    """Writes an error as Anthropic's clients read it under `/v1/messages`, as Ollama's under `/api/`, else OpenAI's."""
+    if path.startswith("/v1/messages"):
+        kind = _ANTHROPIC.get(error.status_code, "api_error" if error.status_code >= 500 else "invalid_request_error")
+        return {"type": "error", "error": {"type": kind, "message": error.detail}}
+    if path.startswith("/api/"):
+        return {"error": error.detail}
+    return error.body
 
 
 def internal_error(request_id: str) -> ApiError:
-    """For what was not foreseen: the log has the rest under the same id."""
+    """Makes the answer to what was not foreseen: the log has the rest under the same id."""
     return ApiError(500, f"internal error; the server's log has it under {request_id}", code="internal_error")
 
 
 def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> ApiError:
-    """The answer to a request for `path` that the service refused."""
+    """Makes the answer to a request for `path` that the service refused."""
     if isinstance(error, QueueFullError):
         headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
         return ApiError(429, str(error), code="queue_full", headers=headers)
@@ -72,12 +94,12 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
 
 
 def said(error: UserError) -> str:
-    """The message of an error with its hint."""
+    """Returns the message of an error with its hint."""
     return str(error) if error.hint is None else f"{error}; {error.hint}"
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiError:
-    """The answer to a body that does not fit the schema: the most telling of the errors, with its field's path."""
+    """Makes the answer to a body that does not fit the schema: the most telling error, with its field's path."""
     if not errors:
         return ApiError(400, "the request does not fit the schema")
     placed = [(error, _path(error, body)) for error in errors]
@@ -117,23 +139,23 @@ def _path(error: Mapping[str, Any], body: object) -> list[str | int]:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Give every error of the application its shape."""
+    """Gives every error of the application its shape."""
 
-    async def http(_: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)
         if isinstance(error, ApiError):
-            return error.response()
+            return error.response(request.url.path)
         messages = {404: "there is nothing at this path", 405: "this path does not take this method"}
         message = messages.get(error.status_code, str(error.detail))
-        return ApiError(error.status_code, message, headers=error.headers).response()
+        return ApiError(error.status_code, message, headers=error.headers).response(request.url.path)
 
-    async def validation(_: Request, error: Exception) -> JSONResponse:
+    async def validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return from_validation(error.errors(), error.body).response()
+        return from_validation(error.errors(), error.body).response(request.url.path)
 
     async def gesso(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, UserError | QueueFullError | ClosingError)
-        return from_gesso(error, request.url.path).response()
+        return from_gesso(error, request.url.path).response(request.url.path)
 
     app.add_exception_handler(StarletteHTTPException, http)
     app.add_exception_handler(RequestValidationError, validation)

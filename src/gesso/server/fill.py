@@ -1,10 +1,11 @@
-"""`POST /v1/fill`, `POST /infill` as llama.cpp has it, and completions with a suffix."""
+"""Serves `POST /v1/fill`, `POST /infill` as llama.cpp has it, and completions with a suffix."""
 
 import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -78,7 +79,7 @@ def fill_routes(context: Context) -> APIRouter:
         if body.n_predict == 0:
             answer = _infilled(body, model, None, False)
         else:
-            extra, cut = _extra(context, body.input_extra or ())
+            extra, cut = await to_thread.run_sync(_extra, context, body.input_extra or ())
             job = fill(
                 context.service.engine,
                 Document((body.input_prefix + body.prompt, body.input_suffix), (Hole(),)),
@@ -102,6 +103,9 @@ def fill_routes(context: Context) -> APIRouter:
 async def insert(context: Context, body: CompletionRequest, adapter: str | None, http: HttpRequest) -> TextCompletion:
     """Completes what stands between a prompt and a suffix, without the chat template."""
     assert isinstance(body.prompt, str)
+    context.check_length(body.max_tokens, "max_tokens")
+    if context.settings.log_prompts:
+        http.state.record.prompt = body.prompt
     settings = sampling_options(body)
     stop = settings.pop("stop", ())
     document = Document((body.prompt, body.suffix or ""), (Hole(),))

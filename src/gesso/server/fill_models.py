@@ -1,4 +1,4 @@
-"""The bodies of `/v1/fill` and `/infill`, and what they answer."""
+"""Declares the bodies of `/v1/fill` and `/infill`, and what they answer."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, StringConstraints, model_validator
 
 from gesso.server.option_fields import field_of
 from gesso.server.requests import MAX_STOP, MAX_TEXT, Diffusion
-from gesso.server.schema import Strict, contradiction, only
+from gesso.server.schema import FirstError, Strict, contradiction, only
 
 MAX_ALTERNATIVES = 15
 MAX_EXTRA = 256
@@ -15,7 +15,7 @@ Text = Annotated[str, StringConstraints(max_length=MAX_TEXT)]
 
 
 class FillRequest(Strict):
-    """A text with holes, such as `{{ }}` or `{{city: 2-12}}`; see `gesso.control.holes`."""
+    """Asks for a text with holes to be filled, such as `{{ }}` or `{{city: 2-12}}`; see `gesso.control.holes`."""
 
     model: str
     text: Text
@@ -55,7 +55,7 @@ class FilledPart(Alternative):
 
 
 class Filled(BaseModel):
-    """The text without holes, and each of them in order."""
+    """Holds the text without holes, and each of them in order."""
 
     object: Literal["fill"]
     id: str
@@ -71,7 +71,7 @@ class Filled(BaseModel):
 
 
 class Extra(Strict):
-    """A piece of another file."""
+    """Holds a piece of another file."""
 
     text: Text
     filename: str | None = None
@@ -84,7 +84,7 @@ _NO_EFFECT = "accepted for the editors, without effect"
 
 
 class InfillRequest(Strict):
-    """What the editors' plug-ins of llama.cpp send: text before and after the cursor.
+    """Asks as the editors' plug-ins of llama.cpp do: with text before and after the cursor.
 
     `prompt` follows `input_prefix`. Without effect here: `samplers` (the order is fixed), `cache_prompt` (prompts are
     always cached), `id_slot`, `slot_id`, `t_max_prompt_ms` and `t_max_predict_ms` (a canvas is written whole).
@@ -92,7 +92,7 @@ class InfillRequest(Strict):
 
     input_prefix: Text = ""
     input_suffix: Text = ""
-    input_extra: Annotated[list[Extra], Field(max_length=MAX_EXTRA)] | None = None
+    input_extra: Annotated[list[Extra], FirstError, Field(max_length=MAX_EXTRA)] | None = None
     prompt: Text = ""
     model: str | None = None
     """None and an empty one take the server's."""
@@ -108,9 +108,9 @@ class InfillRequest(Strict):
     """-1 draws a fresh one."""
     stop: Annotated[list[Annotated[str, StringConstraints(min_length=1)]], Field(max_length=MAX_STOP)] | None = None
     stream: Annotated[bool | None, only(False, because="an infill is not streamed")] = None
-    response_fields: Annotated[list[str], Field(max_length=64)] | None = None
+    response_fields: Annotated[list[str], FirstError, Field(max_length=64)] | None = None
     """Fields to answer with; `a/b` takes `b` out of `a` under that name. What there is not is left out."""
-    samplers: Annotated[list[str] | None, Field(description=_NO_EFFECT)] = None
+    samplers: Annotated[Annotated[list[str], FirstError] | None, Field(description=_NO_EFFECT)] = None
     cache_prompt: Annotated[bool | None, Field(description=_NO_EFFECT)] = None
     id_slot: Annotated[int | None, Field(description=_NO_EFFECT)] = None
     slot_id: Annotated[int | None, Field(description=_NO_EFFECT)] = None
@@ -119,7 +119,7 @@ class InfillRequest(Strict):
 
 
 class Timings(BaseModel):
-    """Tokens and milliseconds. All time counts as predicting: what the prompts took is not measured apart."""
+    """Tells tokens and milliseconds. All time counts as predicting: what the prompts took is not measured apart."""
 
     prompt_n: int
     prompt_ms: float
@@ -132,7 +132,7 @@ class Timings(BaseModel):
 
 
 class Infilled(BaseModel):
-    """The fields of llama.cpp's answer that there is something to say for."""
+    """Holds the fields of llama.cpp's answer that there is something to say for."""
 
     content: str
     stop: Literal[True]

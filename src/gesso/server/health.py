@@ -1,4 +1,4 @@
-"""`GET /health`, `/ready` and `/metrics`, for what watches the server."""
+"""Serves `GET /health`, `/ready` and `/metrics`, for what watches the server."""
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -10,22 +10,25 @@ from gesso.server.responses import Status
 
 
 def health_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of those who watch the server."""
     router = APIRouter(tags=["health"])
 
     def check_engine() -> None:
         if (failure := context.service.failure) is not None:
             raise ApiError(503, f"the engine has failed: {failure}", code="engine_failed")
+        if context.service.hung:
+            seconds = context.service.busy_seconds
+            raise ApiError(503, f"the engine hangs: one pass takes {seconds:.0f} seconds so far", code="engine_hangs")
 
     @router.get("/health")
     async def health() -> Status:
-        """Whether the server answers: 503 once its engine has failed for good, and it has to be started anew."""
+        """Tells whether the server answers: 503 once its engine has failed or hangs, and it has to be started anew."""
         check_engine()
         return Status(status="ok")
 
     @router.get("/ready")
     async def ready() -> Status:
-        """Whether it takes requests: 503 before the model runs, from the signal to stop, and once the engine failed."""
+        """Tells whether it takes requests: 503 before the model runs, from the signal to stop, and as `/health`."""
         check_engine()
         if not context.service.ready:
             raise ApiError(503, "the server takes no requests", code="not_ready")
@@ -33,7 +36,7 @@ def health_routes(context: Context) -> APIRouter:
 
     @router.get("/metrics", response_class=Response)
     async def metrics() -> Response:
-        """Prometheus's text format."""
+        """Writes all metrics in Prometheus's text format."""
         return Response(context.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return router

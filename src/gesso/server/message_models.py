@@ -1,13 +1,15 @@
-"""The messages and tools that clients send, as parts of their bodies."""
+"""Declares the messages and tools that clients send, as parts of their bodies."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from gesso.server.schema import FunctionName, JsonObject, Strict, refused
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, refused
 
 MAX_MESSAGES = 2048
+MAX_PARTS = 1024
+"""Of one message."""
 
 
 def _text_only(part: Any) -> Any:
@@ -22,7 +24,10 @@ class TextPart(Strict):
     text: str
 
 
-Content = str | Annotated[list[Annotated[TextPart, BeforeValidator(_text_only)]], Field(min_length=1)]
+_Parts = Annotated[
+    list[Annotated[TextPart, BeforeValidator(_text_only)]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
+]
+Content = str | _Parts
 NoName = Annotated[None, refused("the chat template has no place for names of participants")]
 
 
@@ -57,7 +62,7 @@ class AssistantMessage(Strict):
 
     role: Literal["assistant"]
     content: Content | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: Annotated[list[ToolCall], FirstError] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     name: NoName = None
@@ -75,7 +80,7 @@ class ToolMessage(Strict):
 
 
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
-Messages = Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
+Messages = Annotated[list[Message], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
 
 
 class Function(Strict):

@@ -1,4 +1,4 @@
-"""OpenAI's messages and fields to the prompt and the options of the engine."""
+"""Translates OpenAI's messages and fields to the prompt and the options of the engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -95,6 +95,7 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
         options["max_new_tokens"] = request.max_completion_tokens
     if isinstance(request.response_format, SchemaFormat):
         options["json_schema"] = request.response_format.json_schema.schema_
+        options["strict_schema"] = request.response_format.json_schema.strict or None
     elif isinstance(request.response_format, ObjectFormat):
         options["json_object"] = True
     if request.prediction is not None and (text := request.prediction.text):
@@ -111,7 +112,7 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
             options["parallel_tool_calls"] = False
     elif request.tools and TOOL_CALL in vocabulary.special:
         options["logit_bias"] = {**options.get("logit_bias", {}), vocabulary.special[TOOL_CALL]: NEVER}
-    return {**options, **thinking}
+    return {name: value for name, value in {**options, **thinking}.items() if value is not None}
 
 
 def _thinking(request: ChatRequest, max_tokens: int) -> dict[str, Any]:

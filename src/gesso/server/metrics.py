@@ -60,6 +60,10 @@ class _ServiceCollector(Collector):
             "constraint_bytes": ("Memory of compiled constraints, on the host.", automata.bytes),
             "constraint_table_bytes": ("Memory of their inference tables, on the model's device.", tables.bytes),
             "engine_up": ("1 until the engine has failed for good.", int(self._service.failure is None)),
+            "engine_busy_seconds": (
+                "Since the iteration under way began; 0 where none is.",
+                self._service.busy_seconds,
+            ),
             "expected_wait_seconds": ("A guess of a new request's time in the queue.", stats.expected_seconds),
         }
         counters = {

@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the model, and one more for each adapter."""
+"""Serves `GET /v1/models`: the model, and one more for each adapter."""
 
 from fastapi import APIRouter
 

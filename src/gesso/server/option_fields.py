@@ -1,4 +1,4 @@
-"""The HTTP side of the table of options: fields of bodies are made from it, and errors find their fields by it."""
+"""Makes fields of bodies from the table of options, by which errors find their fields too."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -20,7 +20,7 @@ from gesso.options import (
     TokenIds,
     options_of,
 )
-from gesso.server.schema import TokenId
+from gesso.server.schema import FirstError, TokenId
 
 M = TypeVar("M", bound=BaseModel)
 _BOUNDS = {"minimum": "ge", "above": "gt", "maximum": "le", "below": "lt"}
@@ -29,7 +29,7 @@ _MODEL_FIELDS = {"adapter": "model"}
 
 
 def field_of(name: str, declaring: type | None = None) -> Any:
-    """The bounds and the description of an option, for the annotation of a field that a body declares by itself.
+    """Returns an option's bounds and description, for the annotation of a field that a body declares by itself.
 
     Args:
         declaring: the dataclass whose option it is; None looks among the options of a request.
@@ -62,9 +62,9 @@ def _annotation(row: Option) -> Any:
     elif isinstance(kind, IntegerOrWord):
         found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(kind.word)
     elif isinstance(kind, TokenIds):
-        found = Annotated[list[TokenId], Field(min_length=1)]
+        found = Annotated[list[TokenId], FirstError, Field(min_length=1)]
     elif isinstance(kind, PinnedTokens):
-        found = Annotated[list[TokenId | None], Field(min_length=1)]
+        found = Annotated[list[TokenId | None], FirstError, Field(min_length=1)]
     else:
         raise TypeError(f"option {row.name}: {type(kind).__name__} has no form in JSON; a body has to declare it")
     return Annotated[found, _field(row)] | None
@@ -75,13 +75,13 @@ def _literal(*words: str) -> Any:
 
 
 def rows_under(prefix: str) -> Mapping[str, Option]:
-    """The options whose fields stand in one object of a request, by the names of the fields."""
+    """Finds the options whose fields stand in one object of a request, by the names of the fields."""
     fields = {row.field: row for row in engine_options().values() if row.field is not None}
     return {field.removeprefix(prefix): row for field, row in fields.items() if field.startswith(prefix)}
 
 
 def with_options(rows: Mapping[str, Option]) -> Callable[[type[M]], type[M]]:
-    """A decorator that gives a body a field for every option, but for those that it declares itself."""
+    """Makes a decorator that gives a body a field for every option, but for those that it declares itself."""
 
     def add(body: type[M]) -> type[M]:
         fields = {name: (_annotation(row), None) for name, row in rows.items() if name not in body.model_fields}
@@ -98,7 +98,7 @@ def with_options(rows: Mapping[str, Option]) -> Callable[[type[M]], type[M]]:
 
 
 def request_field(option: str | None) -> str | None:
-    """The path of a request's field that sets an option.
+    """Finds the path of a request's field that sets an option.
 
     What is no option of a request is a part of the body by its own name: arguments of jobs such as `instruction`.
     """

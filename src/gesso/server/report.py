@@ -1,19 +1,23 @@
 """Parts of answers that both kinds of completion have."""
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from anyio import to_thread
 
 from gesso.engine.events import BlockCommitted, DenoisingFrame
 from gesso.engine.result import GenerationResult
 from gesso.server.responses import Block, CachedTokens, CompletionDetails, DiffusionReport, Draft, Usage
+from gesso.text.tokenizer import Tokenizer
 
 
-def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1, predicted: Sequence[int] = ()) -> Usage:
-    """Tokens of an answer; a prompt counts once for all of its choices.
+def usage(
+    results: Sequence[GenerationResult], choices_of_prompt: int = 1, prediction: Mapping[str, int] | None = None
+) -> Usage:
+    """Counts the tokens of an answer; a prompt counts once for all of its choices.
 
     Args:
-        predicted: tokens of the answer that the client predicted.
+        prediction: what `prediction_report` says of an answer that the client predicted.
     """
     prompts = results[::choices_of_prompt]
     prompt = sum(result.prompt_tokens for result in prompts)
@@ -24,30 +28,55 @@ def usage(results: Sequence[GenerationResult], choices_of_prompt: int = 1, predi
         total_tokens=prompt + completion,
         prompt_tokens_details=CachedTokens(cached_tokens=sum(result.cached_tokens for result in prompts)),
         completion_tokens_details=CompletionDetails(
-            reasoning_tokens=sum(result.reasoning_tokens for result in results), **_prediction(results, predicted)
+            reasoning_tokens=sum(result.reasoning_tokens for result in results), **(prediction or {})
         ),
     )
 
 
-def _prediction(results: Sequence[GenerationResult], predicted: Sequence[int]) -> dict[str, int]:
-    """How much of it came true, over all choices."""
+async def prediction_report(
+    results: Sequence[GenerationResult], predicted: str | None, tokenizer: Tokenizer
+) -> dict[str, int]:
+    """Tells how much of a predicted answer came true, over all choices; nothing where none was predicted."""
     if not predicted:
         return {}
-    kept = 0
-    for result in results:
-        pairs = difflib.SequenceMatcher(None, predicted, result.token_ids, autojunk=False).get_matching_blocks()
-        kept += sum(pair.size for pair in pairs)
-    rejected = len(predicted) * len(results) - kept
-    return {"accepted_prediction_tokens": kept, "rejected_prediction_tokens": rejected}
+
+    def count() -> dict[str, int]:
+        tokens = tokenizer.encode(predicted)
+        kept = sum(common_tokens(tokens, result.token_ids) for result in results)
+        return {
+            "accepted_prediction_tokens": kept,
+            "rejected_prediction_tokens": len(tokens) * len(results) - kept,
+        }
+
+    return await to_thread.run_sync(count)
+
+
+def common_tokens(first: Sequence[int], second: Sequence[int]) -> int:
+    """Returns the length of the longest common subsequence, by the bit-parallel method of Hyyrö (2004).
+
+    It takes one addition of `len(first)` bits for each token of `second`, whatever they are.
+    """
+    places: dict[int, int] = {}
+    for place, token in enumerate(first):
+        places[token] = places.get(token, 0) | 1 << place
+    whole = (1 << len(first)) - 1
+    rest = whole
+    for token in second:
+        matched = rest & places.get(token, 0)
+        rest = (rest + matched | rest - matched) & whole
+    return len(first) - rest.bit_count()
 
 
 def diffusion_report(result: GenerationResult) -> DiffusionReport:
-    # Only what was left to the engine is told: whoever named a mode knows it.
-    told: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    """Reports how a choice was denoised, in the form of an answer's `diffusion` object."""
+    # Only what was left to the engine is reported: whoever named a mode knows it.
+    fields: dict[str, Any] = {"mode": result.mode, "decision": result.decision} if result.decision else {}
+    if result.ignored:
+        fields["ignored"] = list(result.ignored)
     if result.verify_rounds:
-        told |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
+        fields |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
     return DiffusionReport(
-        **told,
+        **fields,
         seed=result.seed,
         denoising_steps=list(result.denoising_steps),
         converged=list(result.converged),
@@ -55,8 +84,19 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     )
 
 
-def draft(frame: DenoisingFrame) -> Draft:
-    """A frame for the wire, `accepted` as 0 and 1. Frames are many, so what the engine made is not checked again."""
+def stopped_by(result: GenerationResult, stops: Sequence[str], tokenizer: Tokenizer) -> str | None:
+    """Finds the stop string that ended an answer; None where none did."""
+    if result.finish_reason != "stop" or not stops:
+        return None
+    written = tokenizer.decode(result.token_ids)
+    found = [(written.find(stop), stop) for stop in stops if stop in written]
+    return min(found)[1] if found else None
+
+
+def frame_report(frame: DenoisingFrame) -> Draft:
+    """Reports a denoising frame, in the form of a stream's `draft` object: flags are 0 or 1.
+
+    Frames are many, so what the engine made is not checked again."""
     extra: dict[str, Any] = {"canvas_tokens": list(frame.canvas_tokens)} if frame.canvas_tokens else {}
     extra |= {name: list(map(int, flags)) for name in ("pinned", "forced") if True in (flags := getattr(frame, name))}
     return Draft.model_construct(

@@ -1,4 +1,4 @@
-"""The bodies that clients send. Whatever is declared here is honoured; whatever is not is refused by name."""
+"""Declares the bodies that clients send. Whatever is declared here is honoured; whatever is not is refused by name."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,7 +7,17 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, model_validat
 from gesso.generation import MOST_LOGPROBS, SAMPLING
 from gesso.server.message_models import Content, Messages, NamedTool, Tool
 from gesso.server.option_fields import field_of, rows_under, with_options
-from gesso.server.schema import FunctionName, JsonObject, Strict, TokenId, contradiction, only, refused
+from gesso.server.schema import (
+    Bounded,
+    FirstError,
+    FunctionName,
+    JsonObject,
+    Strict,
+    TokenId,
+    contradiction,
+    only,
+    refused,
+)
 
 MAX_CHOICES = 8
 MAX_PROMPTS = 32
@@ -22,13 +32,13 @@ MAX_CONSTRAINT = 2**16
 
 @with_options(rows_under("diffusion."))
 class Diffusion(Strict):
-    """How the canvases are denoised; each field overrides the model's default. The fields are the options that the
+    """Says how the canvases are denoised; each field overrides the model's default. The fields are the options that the
     table puts here."""
 
     draft_frames: bool = False
 
     def options(self) -> dict[str, Any]:
-        """The engine's options that were given."""
+        """Returns the engine's options that were given."""
         return self.model_dump(exclude={"draft_frames"}, exclude_none=True)
 
 
@@ -37,10 +47,10 @@ class StreamOptions(Strict):
 
 
 class StructuredOutputs(Strict):
-    """Other constraints; exactly one is given."""
+    """Takes other constraints; exactly one is given."""
 
     regex: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
-    choice: Annotated[list[str], Field(min_length=1, max_length=1024)] | None = None
+    choice: Annotated[list[str], FirstError, Field(min_length=1, max_length=1024)] | None = None
     grammar: Annotated[str, Field(max_length=MAX_CONSTRAINT)] | None = None
     json_: Annotated[JsonObject | None, Field(alias="json")] = None
 
@@ -54,7 +64,7 @@ class StructuredOutputs(Strict):
 
 @with_options({name: row for name, row in rows_under("").items() if row.group == SAMPLING})
 class Sampling(Strict):
-    """The fields of both kinds of completion."""
+    """Declares the fields of both kinds of completion."""
 
     model: str
     stream: bool | None = None
@@ -68,9 +78,12 @@ class Sampling(Strict):
     ) = None
     n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
     logit_bias: (
-        dict[
-            Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
-            Annotated[float, Field(ge=-100, le=100)],
+        Annotated[
+            dict[
+                Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")],
+                Annotated[float, Field(ge=-100, le=100)],
+            ],
+            Bounded,
         ]
         | None
     ) = None
@@ -103,7 +116,8 @@ class ObjectFormat(Strict):
 
 
 class SchemaOfFormat(Strict):
-    """OpenAI's wrapping of a schema; what is written always validates, whatever `strict` says."""
+    """Wraps a schema as OpenAI does; `strict` refuses keywords and formats that are not known, which else are ignored
+    and told of in the answer's `diffusion.ignored`. What is written always validates."""
 
     name: FunctionName
     schema_: Annotated[JsonObject, Field(alias="schema")]
@@ -117,32 +131,32 @@ class SchemaFormat(Strict):
 
 
 class Prediction(Strict):
-    """What the answer will mostly be: denoising starts from it. `diffusion.strength` says how much of it is noise."""
+    """Says what the answer will mostly be: denoising starts from it, and from noise as `diffusion.strength` says."""
 
     type: Literal["content"]
     content: Content
 
     @property
     def text(self) -> str:
-        """All parts, joined."""
+        """Joins all parts."""
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
 class ChatRequest(Sampling):
-    """A chat completion."""
+    """Asks for the next message of a conversation."""
 
     messages: Messages
     max_completion_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateOptions | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
     response_format: Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, str], Bounded] | None = None
     store: Annotated[bool | None, only(False, because="nothing is stored here")] = None
     service_tier: Literal["auto", "default"] | None = None
     safety_identifier: str | None = None
@@ -189,27 +203,33 @@ def _kind_of_prompt(value: Any) -> str:
 
 Prompts = Annotated[
     Annotated[str, Tag("text")]
-    | Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS), Tag("texts")]
-    | Annotated[list[TokenId], Field(min_length=1), Tag("tokens")]
+    | Annotated[list[str], FirstError, Field(min_length=1, max_length=MAX_PROMPTS), Tag("texts")]
+    | Annotated[list[TokenId], FirstError, Field(min_length=1), Tag("tokens")]
     | Annotated[
-        list[Annotated[list[TokenId], Field(min_length=1)]], Field(min_length=1, max_length=MAX_PROMPTS), Tag("batches")
+        list[Annotated[list[TokenId], FirstError, Field(min_length=1)]],
+        Field(min_length=1, max_length=MAX_PROMPTS),
+        Tag("batches"),
     ],
     Discriminator(_kind_of_prompt),
 ]
 
 
 class CompletionRequest(Sampling):
-    """A completion of text or tokens as they are, without the chat template."""
+    """Asks for what follows text or tokens as they are, without the chat template."""
 
     prompt: Prompts
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     suffix: str | None = None
     """What comes after the text that is to be found; an empty one is none."""
-    echo: Annotated[bool | None, only(False, because="the prompt is not repeated; use /v1/tokenize")] = None
+    echo: bool | None = None
+    """Whether the prompt is part of the text, and of what `logprobs` are told for: the likelihood of a text is the sum
+    of its tokens', by the causal pass."""
     best_of: Annotated[int | None, only(1, because="only 1 is supported; use n")] = None
 
     @model_validator(mode="after")
     def _check_suffix(self) -> "CompletionRequest":
+        if self.echo and self.stream:
+            raise contradiction("echo", "does not go with stream: the prompt is known to whoever asks")
         if not self.suffix:
             return self
         if not isinstance(self.prompt, str):
@@ -218,19 +238,19 @@ class CompletionRequest(Sampling):
             raise contradiction("suffix", f"prompt and suffix may have {MAX_TEXT} characters together")
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
-        for name in ("stream", "logprobs", "logit_bias", "structured_outputs"):
+        for name in ("stream", "echo", "logprobs", "logit_bias", "structured_outputs"):
             if getattr(self, name) not in (None, False):
                 raise contradiction(name, "does not go with a suffix")
         return self
 
 
 class TokenizeRequest(Strict):
-    """A text as it is, or messages as the chat template writes them."""
+    """Takes a text as it is, or messages as the chat template writes them."""
 
     model: str | None = None
     prompt: str | None = None
     messages: Messages | None = None
-    tools: Annotated[list[Tool], Field(max_length=128)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
     chat_template_kwargs: TemplateOptions | None = None
 
     @model_validator(mode="after")
@@ -246,4 +266,4 @@ class TokenizeRequest(Strict):
 
 class DetokenizeRequest(Strict):
     model: str | None = None
-    tokens: list[TokenId]
+    tokens: Annotated[list[TokenId], FirstError]

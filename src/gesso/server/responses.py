@@ -1,4 +1,4 @@
-"""The bodies that clients get, in OpenAI's shapes. What is not set is left out."""
+"""Declares the bodies that clients get, in OpenAI's shapes. What is not set is left out."""
 
 from typing import Literal
 
@@ -36,6 +36,8 @@ class DiffusionReport(BaseModel):
     mode: str = "canvas"
     decision: str = ""
     """Why `mode: auto` took this mode."""
+    ignored: list[str] | None = None
+    """JSON pointers of keywords and formats of the request's schema that are not known, and were not held to."""
     verify_rounds: list[int] | None = None
     disputed_tokens: int | None = None
     """Of verification, where it was asked for."""
@@ -158,8 +160,9 @@ class ChatChunk(BaseModel):
 
 class TextLogprobs(BaseModel):
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    """None for the first token of a prompt, which nothing stands before."""
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 

@@ -1,9 +1,10 @@
-"""The server as a process: a socket, uvicorn, and an end without broken answers.
+"""Runs the server as a process: a socket, uvicorn, and an end without broken answers.
 
 The first SIGINT or SIGTERM closes the service: `/ready` and new requests get 503 at once while running requests go on,
 for `drain_seconds` at most, and then uvicorn ends. A second signal ends everything where it stands.
 """
 
+import gc
 import logging
 import os
 import socket
@@ -18,10 +19,16 @@ from fastapi import FastAPI
 from gesso.engine.async_engine import AsyncEngine
 from gesso.errors import OptionError
 from gesso.server.app import create_app
+from gesso.server.connection import Connection
 from gesso.server.settings import Settings
 
 FORCED = 130
 """Exit code after a second signal."""
+SWITCH_SECONDS = 0.0005
+"""After which a thread that holds the interpreter gives it to one that waits, a tenth of Python's own. The engine's
+thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes."""
+SWEEPS = (10_000, 10, 1000)
+"""New objects before the youngest are swept, and sweeps of each generation before one of the next."""
 LAST_WORDS = 5
 """Seconds in which answers that are ready must have been read by their clients."""
 
@@ -51,10 +58,11 @@ def address(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     """Runs uvicorn with a draining time before its end, which a signal or `stop` begins."""
 
-    def __init__(self, app: FastAPI, service: AsyncEngine, drain_seconds: float) -> None:
+    def __init__(self, app: FastAPI, service: AsyncEngine, settings: Settings) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Connection.within(settings.connections),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -65,7 +73,7 @@ class Server(uvicorn.Server):
             )
         )
         self._service = service
-        self._drain_seconds = drain_seconds
+        self._drain_seconds = settings.drain_seconds
         self._closing = threading.Thread(target=self._close, name="gesso-closing", daemon=True)
 
     def stop(self) -> None:
@@ -94,11 +102,21 @@ def serve(
 ) -> int:
     """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
     _log_to_stderr()
-    server = Server(create_app(service, settings), service, settings.drain_seconds)
+    _share_interpreter()
+    server = Server(create_app(service, settings), service, settings)
     service.start()
     started(address(listener))
     server.run(sockets=[listener])
     return 0
+
+
+def _share_interpreter() -> None:
+    """Keeps threads from waiting long for each other: quick turns, and no sweep over all objects for every few new
+    ones. A large request makes millions, and each sweep over them and the model's would hold up everybody."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*SWEEPS)
 
 
 def _log_to_stderr() -> None:

@@ -1,4 +1,4 @@
-"""What request schemas are made of: strict models, and fields that refuse by name."""
+"""Provides what request schemas are made of: strict models, and fields that refuse by name."""
 
 import math
 from dataclasses import dataclass
@@ -7,20 +7,42 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
+    model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_before_validator_function
+
+MOST_FIELDS = 128
+"""Members of an object that a body declares: more are refused before each of them is looked at."""
+MOST_ENTRIES = 2**13
+"""Entries of an object whose keys are free."""
 
 
 class Strict(BaseModel):
     """Takes exactly what it declares: no other field, no conversion between types, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_size(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MOST_FIELDS:
+            raise PydanticCustomError("refused", "has {count} fields, and none has so many", {"count": len(value)})
+        return value
+
+
+def _few(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MOST_ENTRIES:
+        raise PydanticCustomError(
+            "refused", "has {count} entries, {most} are possible", {"count": len(value), "most": MOST_ENTRIES}
+        )
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +84,15 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a number is too large")
     for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _finite(part)
+        if isinstance(part, float | dict | list):
+            _finite(part)
     return value
 
 
+FirstError: Any = Field(fail_fast=True)
+"""Annotates a list whose first wrong item is enough to know of."""
+Bounded = BeforeValidator(_few)
+"""Annotates an object whose keys are free: it has a bounded number of entries."""
 JsonObject = Annotated[dict[str, Any], AfterValidator(_finite)]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 FunctionName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]

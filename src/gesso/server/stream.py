@@ -1,9 +1,10 @@
-"""Server-sent events."""
+"""Streams server-sent events."""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -28,6 +29,11 @@ def data(chunk: BaseModel, event: str | None = None) -> bytes:
     return f"{name}data: {chunk.model_dump_json(exclude_unset=True, ensure_ascii=True)}\n\n".encode()
 
 
+def event(name: str, fields: Mapping[str, Any]) -> bytes:
+    """Encodes a named event, ASCII only as in `data`."""
+    return f"event: {name}\ndata: {json.dumps(fields)}\n\n".encode()
+
+
 def comment(text: str) -> bytes:
     """Encodes a comment, which every client skips."""
     return f": {text}\n\n".encode()
@@ -36,13 +42,26 @@ def comment(text: str) -> bytes:
 class EventStream(Response):
     """Streams chunks as server-sent events. The choices are cancelled when the client disconnects."""
 
-    media_type = "text/event-stream"
-
-    def __init__(self, choices: Choices, chunks: AsyncIterator[bytes]) -> None:
-        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+    def __init__(
+        self,
+        choices: Choices,
+        chunks: AsyncIterator[bytes],
+        *,
+        failure: Callable[["ApiError"], bytes] | None = None,
+        last: bytes = DONE,
+        media_type: str = "text/event-stream",
+    ) -> None:
+        """
+        Args:
+            failure: how the interface tells of an error inside a stream.
+            last: what every stream ends with.
+        """
+        super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}, media_type=media_type)
         del self.headers["content-length"]
         self._choices = choices
         self._chunks = chunks
+        self._failure = failure or _error
+        self._last = last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         callback = asyncio.create_task(self._choices.watch(receive))
@@ -62,12 +81,13 @@ class EventStream(Response):
                 yield chunk
         except ApiError as error:
             record.outcome = "client_disconnected" if record.outcome == "client_disconnected" else "error"
-            yield _error(error)
+            yield self._failure(error)
         except Exception:
             log.exception("%s crashed", record.request_id)
             record.outcome = "error"
-            yield _error(internal_error(record.request_id))
-        yield DONE
+            yield self._failure(internal_error(record.request_id))
+        if self._last:
+            yield self._last
 
 
 def _error(error: ApiError) -> bytes:

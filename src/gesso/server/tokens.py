@@ -1,4 +1,4 @@
-"""`POST /v1/tokenize` and `/v1/detokenize`."""
+"""Serves `POST /v1/tokenize` and `/v1/detokenize`."""
 
 from anyio import to_thread
 from fastapi import APIRouter
@@ -14,9 +14,22 @@ from gesso.server.responses import Text, Tokens
 
 
 def token_routes(context: Context) -> APIRouter:
-    """The endpoints over this service."""
+    """Makes the routes of tokens over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
+
+    def read(body: TokenizeRequest) -> Tokens:
+        tokens = ids(body)
+        pieces = [engine.tokenizer.piece(token) for token in tokens]
+        return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
+
+    def write(tokens: list[int]) -> Text:
+        size = engine.config.vocab_size
+        for place, token in enumerate(tokens):
+            if token >= size:
+                message = f"token id {token} is outside the vocabulary of {size}"
+                raise ApiError(400, message, param=f"tokens[{place}]")
+        return Text(text=engine.tokenizer.decode(tokens))
 
     def ids(body: TokenizeRequest) -> list[int]:
         if body.messages is None:
@@ -35,26 +48,19 @@ def token_routes(context: Context) -> APIRouter:
 
     @router.post("/v1/tokenize")
     async def tokenize(body: TokenizeRequest) -> Tokens:
-        """The tokens of a text, or of messages in the chat template."""
+        """Tells the tokens of a text, or of messages in the chat template."""
         if body.model is not None:
             context.adapter(body.model)
         try:
-            tokens = await to_thread.run_sync(ids, body)
+            return await to_thread.run_sync(read, body)
         except TextError as error:
             raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
-        pieces = [engine.tokenizer.piece(token) for token in tokens]
-        return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
 
     @router.post("/v1/detokenize")
     async def detokenize(body: DetokenizeRequest) -> Text:
-        """The text of tokens, special ones included."""
+        """Tells the text of tokens, special ones included."""
         if body.model is not None:
             context.adapter(body.model)
-        size = engine.config.vocab_size
-        for place, token in enumerate(body.tokens):
-            if token >= size:
-                message = f"token id {token} is outside the vocabulary of {size}"
-                raise ApiError(400, message, param=f"tokens[{place}]")
-        return Text(text=await to_thread.run_sync(engine.tokenizer.decode, body.tokens))
+        return await to_thread.run_sync(write, body.tokens)
 
     return router

@@ -29,6 +29,8 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise CheckpointError(f"the chat template cannot be read: {error}") from None
         self._tokens = dict(tokens)
+        self.source = source
+        """As the checkpoint has it."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> "ChatTemplate | None":

@@ -14,6 +14,8 @@ _PROBES = (*(256 * c for c in "ax 0.\n"), 128 * "a" + "!", 128 * "x" + "y", 128 
 """Texts that are encoded once at load: expressions that take exponentially many steps mostly do so on runs."""
 UNBOUNDED = 256
 """Characters that a token is taken to cover where nothing bounds them."""
+LONG_TEXT = 4096
+"""Characters from which a text takes long enough to hold up other threads."""
 
 
 class Tokenizer:
@@ -81,7 +83,10 @@ class Tokenizer:
         if any("\ud800" <= c <= "\udfff" for c in text):
             raise TextError("the text is no valid Unicode: it holds bytes that are no UTF-8, or half a character")
         try:
-            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            if len(text) < LONG_TEXT:
+                return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            # A batch of one gives the interpreter's lock away, so that other threads go on meanwhile.
+            return list(self._tokenizer.encode_batch([text], add_special_tokens=False)[0].ids)
         except BaseException as error:
             if not _is_panic(error):
                 raise

@@ -1,0 +1,280 @@
+"""Serves `POST /v1/messages`, as Anthropic's clients read it: a conversation that becomes a chat completion's."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
+from gesso.engine.result import GenerationResult
+from gesso.server.anthropic_models import (
+    AssistantTurn,
+    MessagesRequest,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Turn,
+)
+from gesso.server.body import JsonRoute, checked
+from gesso.server.chat import submit_chat
+from gesso.server.choices import Choices
+from gesso.server.context import Context
+from gesso.server.errors import ApiError, error_body
+from gesso.server.report import diffusion_report, frame_report, stopped_by
+from gesso.server.requests import ChatRequest
+from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
+from gesso.text.tool_calls import ToolCall
+
+PATH = "/v1/messages"
+
+
+def anthropic_routes(context: Context) -> APIRouter:
+    """Makes the route of Anthropic's messages over this engine."""
+    router = APIRouter(route_class=JsonRoute, tags=["completions"])
+
+    @router.post(PATH, response_model=None)
+    async def messages(body: MessagesRequest, http: HttpRequest) -> Response:
+        """Answers messages in Anthropic's form, whole or as a stream of events."""
+        request, begin = chat_request(body)
+        choices = await submit_chat(context, request, http, begin)
+        reader = _Reader(context, body, begin)
+        if body.stream:
+            return EventStream(choices, reader.events(choices), failure=_failure, last=b"")
+        (result,) = await choices.wait(http.receive)
+        return JSONResponse(reader.message(result))
+
+    return router
+
+
+def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
+    """Makes a chat completion of the same, and finds what its answer begins with: the last message, where it is one.
+
+    Raises:
+        ApiError: what has no place there.
+    """
+    turns, begin = list(body.messages), ""
+    if isinstance(turns[-1], AssistantTurn):
+        begin = _text(turns.pop().content)
+        if not turns:
+            raise ApiError(400, "messages: the first one is the user's", param="messages")
+    messages = [{"role": "system", "content": _text(body.system)}] if body.system else []
+    for turn in turns:
+        messages += _messages(turn)
+    given: dict[str, Any] = {
+        "model": body.model,
+        "messages": messages,
+        "max_tokens": body.max_tokens,
+        "stream": body.stream,
+        "stop": body.stop_sequences,
+        **body.model_dump(include={"temperature", "top_p", "top_k", "seed"}),
+        "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+        **_tools(body),
+        **_thinking(body),
+    }
+    wanted = body.output_format or (body.output_config.format if body.output_config is not None else None)
+    if wanted is not None:
+        schema = {"name": "answer", "schema": wanted.schema_}
+        given["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return checked(ChatRequest, given), begin
+
+
+def _text(content: str | Sequence[Any]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.text for block in content if isinstance(block, TextBlock))
+
+
+def _messages(turn: Turn) -> list[dict[str, Any]]:
+    """One turn as messages: each result of a tool is one of its own."""
+    if isinstance(turn.content, str):
+        return [{"role": turn.role, "content": turn.content}]
+    found: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
+    for block in turn.content:
+        if isinstance(block, ToolResultBlock):
+            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)})
+        elif isinstance(block, ToolUseBlock):
+            function = {"name": block.name, "arguments": json.dumps(block.input)}
+            calls.append({"id": block.id, "type": "function", "function": function})
+    if (text := _text(turn.content)) or calls or not found:
+        said: dict[str, Any] = {"role": turn.role, "content": text}
+        found.append({**said, "tool_calls": calls} if calls else said)
+    return found
+
+
+def _tools(body: MessagesRequest) -> dict[str, Any]:
+    if not body.tools:
+        return {}
+    made: dict[str, Any] = {
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "parameters": tool.input_schema,
+                    "description": tool.description,
+                    "strict": tool.strict,
+                },
+            }
+            for tool in body.tools
+        ]
+    }
+    choice = body.tool_choice
+    if choice is not None:
+        words = {"auto": "auto", "any": "required", "none": "none"}
+        named = {"type": "function", "function": {"name": choice.name}}
+        made["tool_choice"] = words.get(choice.type, named)
+        if choice.disable_parallel_tool_use:
+            made["parallel_tool_calls"] = False
+    return made
+
+
+def _thinking(body: MessagesRequest) -> dict[str, Any]:
+    effort = body.output_config.effort if body.output_config is not None else None
+    thinking = body.thinking
+    if thinking is None or thinking.type == "disabled":
+        return {}
+    if thinking.type == "enabled" and thinking.budget_tokens is not None:
+        return {"thinking_budget": thinking.budget_tokens}
+    return {"reasoning_effort": effort or "high"}
+
+
+class _Reader:
+    """Writes what the engine says of one request as Anthropic's clients read it."""
+
+    def __init__(self, context: Context, body: MessagesRequest, begin: str) -> None:
+        self._tokenizer = context.service.engine.tokenizer
+        self._body = body
+        self._begin = begin
+        self._id = f"msg_{secrets.token_hex(12)}"
+
+    def message(self, result: GenerationResult) -> dict[str, Any]:
+        """Writes the whole answer."""
+        blocks: list[dict[str, Any]] = []
+        if result.reasoning:
+            blocks.append({"type": "thinking", "thinking": result.reasoning, "signature": ""})
+        text = result.text.removeprefix(self._begin)
+        if text.strip() or not result.tool_calls:
+            blocks.append({"type": "text", "text": text})
+        blocks += [{**_opened_call(call), "input": json.loads(call.arguments)} for call in result.tool_calls]
+        return {**self._head(result.prompt_tokens), "content": blocks, **self._end(result), "usage": _usage(result)}
+
+    async def events(self, choices: Choices) -> AsyncIterator[bytes]:
+        """Writes the stream: a message that is opened, its blocks one after the other, and its end."""
+        opened = {**self._head(choices.tickets[0].prompt_tokens), "content": []}
+        opened |= {"stop_reason": None, "stop_sequence": None}
+        yield event("message_start", {"type": "message_start", "message": opened})
+        writer, skipped = _Blocks(), self._begin
+        async for item in choices.events(KEEP_ALIVE_SECONDS):
+            if item is None:
+                yield event("ping", {"type": "ping"})
+                continue
+            _, happened = item
+            if isinstance(happened, DenoisingFrame):
+                yield event(DRAFT_EVENT, {"type": DRAFT_EVENT, "draft": frame_report(happened).model_dump()})
+            elif isinstance(happened, BlockCommitted):
+                if happened.reasoning:
+                    for part in writer.add("thinking", happened.reasoning):
+                        yield part
+                text, skipped = _without(happened.text, skipped)
+                if text:
+                    for part in writer.add("text", text):
+                        yield part
+                for call in happened.tool_calls:
+                    for part in writer.call(call):
+                        yield part
+            elif isinstance(happened, Finished):
+                result = happened.result
+                for part in writer.close():
+                    yield part
+                ended = {"type": "message_delta", "delta": self._end(result), "usage": _usage(result)}
+                yield event("message_delta", ended)
+                yield event("message_stop", {"type": "message_stop"})
+
+    def _head(self, prompt_tokens: int) -> dict[str, Any]:
+        return {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._body.model,
+            "usage": {"input_tokens": prompt_tokens, "output_tokens": 0},
+        }
+
+    def _end(self, result: GenerationResult) -> dict[str, Any]:
+        stop = None
+        if result.finish_reason == "length":
+            reason = "max_tokens"
+        elif result.tool_calls:
+            reason = "tool_use"
+        else:
+            stop = stopped_by(result, self._body.stop_sequences or (), self._tokenizer)
+            reason = "end_turn" if stop is None else "stop_sequence"
+        report = diffusion_report(result).model_dump(exclude_unset=True)
+        return {"stop_reason": reason, "stop_sequence": stop, "diffusion": report}
+
+
+class _Blocks:
+    """Writes the blocks of a streamed message: at most one is open, and a new kind closes it."""
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._open = ""
+
+    def add(self, kind: str, text: str) -> list[bytes]:
+        """Adds text of a kind, `text` or `thinking`."""
+        parts = []
+        if self._open != kind:
+            empty = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
+            parts += [*self.close(), self._start(kind, empty)]
+        return [*parts, self._delta({"type": f"{kind}_delta", kind: text})]
+
+    def call(self, call: ToolCall) -> list[bytes]:
+        """Adds a call, which is a block of its own."""
+        start = [*self.close(), self._start("tool_use", {**_opened_call(call), "input": {}})]
+        return [*start, self._delta({"type": "input_json_delta", "partial_json": call.arguments}), *self.close()]
+
+    def close(self) -> list[bytes]:
+        """Closes the block that is open."""
+        if not self._open:
+            return []
+        self._open = ""
+        return [event("content_block_stop", {"type": "content_block_stop", "index": self._number})]
+
+    def _start(self, kind: str, block: Mapping[str, Any]) -> bytes:
+        self._open = kind
+        self._number += 1
+        fields = {"type": "content_block_start", "index": self._number, "content_block": block}
+        return event("content_block_start", fields)
+
+    def _delta(self, delta: Mapping[str, Any]) -> bytes:
+        return event("content_block_delta", {"type": "content_block_delta", "index": self._number, "delta": delta})
+
+
+def _opened_call(call: ToolCall) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"toolu_{secrets.token_hex(12)}", "name": call.name}
+
+
+def _without(text: str, begin: str) -> tuple[str, str]:
+    """`text` without as much of `begin` as it starts with, and what is left of that."""
+    if not begin or not text:
+        return text, begin
+    if text.startswith(begin):
+        return text[len(begin) :], ""
+    return ("", begin[len(text) :]) if begin.startswith(text) else (text, "")
+
+
+def _usage(result: GenerationResult) -> dict[str, int]:
+    return {
+        "input_tokens": result.prompt_tokens - result.cached_tokens,
+        "cache_read_input_tokens": result.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": result.completion_tokens,
+    }
+
+
+def _failure(error: ApiError) -> bytes:
+    return event("error", error_body(error, PATH))

@@ -1,0 +1,157 @@
+"""Declares the bodies of `/v1/messages`: what Anthropic's clients send."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
+from gesso.server.option_fields import field_of, rows_under, with_options
+from gesso.server.requests import MAX_STOP, Diffusion
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+
+_SHARED = ("top_p", "top_k", "seed")
+"""Options of every request whose fields are called the same here."""
+NO_CACHE = "taken, because it does not change the answer: prefixes are kept by themselves"
+
+
+class CacheControl(Strict):
+    """Says what is to be kept for later requests, which happens anyway."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
+
+
+class Block(Strict):
+    """Holds a block of content; any may be marked for a cache."""
+
+    cache_control: Annotated[CacheControl | None, Field(description=NO_CACHE)] = None
+
+
+class TextBlock(Block):
+    type: Literal["text"]
+    text: str
+    citations: Annotated[None, refused("there are no documents to cite")] = None
+
+
+class ThinkingBlock(Strict):
+    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str = ""
+
+
+class ToolUseBlock(Block):
+    type: Literal["tool_use"]
+    id: str
+    name: FunctionName
+    input: JsonObject
+
+
+class ToolResultBlock(Block):
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] = ""
+    is_error: bool | None = None
+
+
+UserBlock = Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]
+AssistantBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]
+
+
+class UserTurn(Strict):
+    role: Literal["user"]
+    content: str | Annotated[list[UserBlock], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
+
+
+class AssistantTurn(Strict):
+    """Repeats an earlier answer; as the last message, what the answer begins with."""
+
+    role: Literal["assistant"]
+    content: str | Annotated[list[AssistantBlock], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
+
+
+Turn = Annotated[UserTurn | AssistantTurn, Field(discriminator="role")]
+
+
+class CustomTool(Block):
+    name: FunctionName
+    input_schema: JsonObject
+    description: str | None = None
+    type: Literal["custom"] | None = None
+    strict: bool | None = None
+
+
+class ToolChoice(Strict):
+    type: Literal["auto", "any", "tool", "none"]
+    name: FunctionName | None = None
+    disable_parallel_tool_use: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_name(self) -> "ToolChoice":
+        if (self.type == "tool") != (self.name is not None):
+            raise contradiction("tool_choice.name", "goes with type tool, and with no other")
+        return self
+
+
+class Thinking(Strict):
+    type: Literal["enabled", "disabled", "adaptive"]
+    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    display: Literal["summarized"] | None = None
+
+    @model_validator(mode="after")
+    def _check_budget(self) -> "Thinking":
+        if self.budget_tokens is not None and self.type != "enabled":
+            raise contradiction("thinking.budget_tokens", "goes with type enabled")
+        return self
+
+
+class OutputFormat(Strict):
+    type: Literal["json_schema"]
+    schema_: Annotated[JsonObject, Field(alias="schema")]
+
+
+class OutputConfig(Strict):
+    format: OutputFormat | None = None
+    effort: Literal["low", "medium", "high"] | None = None
+
+
+class Metadata(Strict):
+    user_id: str | None = None
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class MessagesRequest(Strict):
+    """Asks for the next message of a conversation, in Anthropic's form."""
+
+    model: str
+    max_tokens: Annotated[int, field_of("max_new_tokens")]
+    messages: Annotated[list[Turn], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
+    system: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] | None = None
+    stream: bool | None = None
+    temperature: Annotated[float, field_of("temperature")] | None = None
+    stop_sequences: (
+        Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)] | None
+    ) = None
+    tools: Annotated[list[CustomTool], FirstError, Field(max_length=128)] | None = None
+    tool_choice: ToolChoice | None = None
+    thinking: Thinking | None = None
+    output_format: OutputFormat | None = None
+    output_config: OutputConfig | None = None
+    metadata: Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    cache_control: Annotated[CacheControl | None, Field(description=NO_CACHE)] = None
+    container: Annotated[None, refused("there are no containers here")] = None
+    mcp_servers: Annotated[list[Any] | None, only([], because="the server opens no addresses")] = None
+    logit_bias: Annotated[dict[str, float] | None, refused("use /v1/chat/completions")] = None
+    diffusion: Diffusion | None = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "MessagesRequest":
+        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        if self.output_format is not None and self.output_config is not None and self.output_config.format is not None:
+            raise contradiction("output_format", "contradicts output_config.format")
+        if self.tool_choice is not None and not self.tools:
+            raise contradiction("tool_choice", "needs tools")
+        return self

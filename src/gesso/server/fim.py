@@ -1,0 +1,81 @@
+"""Serves `POST /v1/fim/completions`: what belongs between two texts, as Mistral's clients ask."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Field, StringConstraints, model_validator
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from gesso.server.body import JsonRoute, checked
+from gesso.server.context import Context
+from gesso.server.fill import insert
+from gesso.server.option_fields import field_of, rows_under, with_options
+from gesso.server.requests import MAX_CHOICES, MAX_STOP, MAX_TEXT, CompletionRequest, Diffusion
+from gesso.server.responses import ChatChoice, ChatChunk, ChatCompletion, ChunkChoice, Delta, Message
+from gesso.server.schema import FirstError, Strict, contradiction, only
+from gesso.server.stream import DONE, data
+
+_SHARED = ("temperature", "top_p", "top_k")
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class FimRequest(Strict):
+    """Asks for what stands between a text and its suffix."""
+
+    model: str
+    prompt: Annotated[str, Field(max_length=MAX_TEXT)]
+    suffix: Annotated[str, Field(max_length=MAX_TEXT)] | None = None
+    max_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
+    stop: (
+        Annotated[str, StringConstraints(min_length=1)]
+        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)]
+        | None
+    ) = None
+    random_seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    stream: bool | None = None
+    min_tokens: Annotated[int | None, only(0, because="an answer ends where it ends")] = None
+    metadata: dict[str, Any] | None = None
+    diffusion: Diffusion | None = None
+
+    @model_validator(mode="after")
+    def _check_frames(self) -> "FimRequest":
+        if self.diffusion is not None and self.diffusion.draft_frames:
+            raise contradiction("diffusion.draft_frames", "a fill is not streamed step by step")
+        if not self.prompt and not self.suffix:
+            raise contradiction("prompt", "there is no text around what is to be found")
+        return self
+
+
+def fim_routes(context: Context) -> APIRouter:
+    """Makes the route of fills in the middle over this engine."""
+    router = APIRouter(route_class=JsonRoute, tags=["control"])
+
+    @router.post("/v1/fim/completions", response_model=None, responses={200: {"model": ChatCompletion}})
+    async def fim(body: FimRequest, http: HttpRequest) -> Response:
+        """Fills in what stands between a prompt and a suffix; a stream tells it in one piece, when it is whole."""
+        adapter = context.adapter(body.model)
+        given: dict[str, Any] = {
+            **body.model_dump(include={"model", "prompt", "suffix", "max_tokens", "stop", *_SHARED}),
+            "seed": body.random_seed,
+            "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+        }
+        filled = await insert(context, checked(CompletionRequest, given), adapter, http)
+        (found,) = filled.choices
+        head = {**filled.model_dump(include={"created", "model", "system_fingerprint"}), "id": filled.id}
+        assert filled.usage is not None
+        assert found.diffusion is not None
+        if not body.stream:
+            message = Message(role="assistant", content=found.text, refusal=None)
+            choice = ChatChoice(
+                index=0, message=message, logprobs=None, finish_reason="stop", diffusion=found.diffusion
+            )
+            whole = ChatCompletion(**head, object="chat.completion", choices=[choice], usage=filled.usage)
+            return Response(whole.model_dump_json(exclude_unset=True), media_type="application/json")
+        piece = ChunkChoice(
+            index=0, delta=Delta(role="assistant", content=found.text), finish_reason="stop", diffusion=found.diffusion
+        )
+        chunk = ChatChunk(**head, object="chat.completion.chunk", choices=[piece], usage=filled.usage)
+        return Response(data(chunk) + DONE, media_type="text/event-stream")
+
+    return router

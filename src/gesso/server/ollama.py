@@ -1,0 +1,243 @@
+"""Serves `/api/chat`, `/api/generate`, `/api/tags` and `/api/version`, as Ollama's clients read them."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from gesso import __version__
+from gesso.engine.events import BlockCommitted, Finished
+from gesso.engine.result import GenerationResult
+from gesso.server.body import JsonRoute, checked
+from gesso.server.chat import submit_chat
+from gesso.server.choices import Choices
+from gesso.server.completions import submit_text
+from gesso.server.context import Context
+from gesso.server.errors import ApiError, error_body
+from gesso.server.fill import insert
+from gesso.server.ollama_models import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage, OllamaRequest
+from gesso.server.report import diffusion_report
+from gesso.server.requests import ChatRequest, CompletionRequest
+from gesso.server.stream import KEEP_ALIVE_SECONDS, EventStream
+from gesso.text.tool_calls import ToolCall
+
+NDJSON = "application/x-ndjson"
+TAG = ":latest"
+"""What Ollama's clients put behind a name that has no other tag."""
+Write = Callable[[str, str, tuple[ToolCall, ...]], dict[str, Any]]
+"""Text, thoughts and calls as fields of one line."""
+
+
+def ollama_routes(context: Context) -> APIRouter:
+    """Makes the routes of Ollama's interface over this engine."""
+    router = APIRouter(tags=["completions"])
+    asking = APIRouter(route_class=JsonRoute, tags=["completions"])
+
+    @asking.post("/api/chat", response_model=None)
+    async def chat(body: OllamaChatRequest, http: HttpRequest) -> Response:
+        """Answers messages, whole or as lines of JSON."""
+        name = _name(context, body)
+        if not body.messages:
+            return JSONResponse(_line(body.model, _message("", "", ()), done=True, done_reason="load"))
+        request = chat_request(body, name, [_told(message) for message in body.messages], body.tools or ())
+        choices = await submit_chat(context, request, http)
+        return await _answer(body, choices, http, _message)
+
+    @asking.post("/api/generate", response_model=None)
+    async def generate(body: OllamaGenerateRequest, http: HttpRequest) -> Response:
+        """Answers one prompt, whole or as lines of JSON, or fills in what stands before a suffix."""
+        name = _name(context, body)
+        if not body.prompt:
+            return JSONResponse(_line(body.model, _response("", "", ()), done=True, done_reason="load"))
+        if body.suffix:
+            given = {**_settings(body, name), "prompt": body.prompt, "suffix": body.suffix, "stream": None}
+            wanted = checked(CompletionRequest, given)
+            filled = await insert(context, wanted, context.adapter(name), http)
+            told = _line(body.model, {"response": filled.choices[0].text}, done=True, done_reason="stop")
+            return _lines([told]) if body.stream else JSONResponse(told)
+        if body.raw:
+            wanted = checked(CompletionRequest, {**_settings(body, name), "prompt": body.prompt, **_outputs(body)})
+            choices = await submit_text(context, wanted, http)
+        else:
+            system = [{"role": "system", "content": body.system}] if body.system else []
+            asked = [*system, {"role": "user", "content": body.prompt}]
+            choices = await submit_chat(context, chat_request(body, name, asked, ()), http)
+        return await _answer(body, choices, http, _response)
+
+    @router.get("/api/tags", response_model=None)
+    async def tags() -> Response:
+        """Lists the models that a request may name."""
+        return JSONResponse({"models": [_card(context, name) for name in context.models]})
+
+    @router.get("/api/version", response_model=None)
+    async def version() -> Response:
+        """Tells the server's version."""
+        return JSONResponse({"version": __version__})
+
+    router.include_router(asking)
+    return router
+
+
+def _name(context: Context, body: OllamaRequest) -> str:
+    """The model's id, with or without a tag; a context that is asked for has to be there."""
+    name = body.model.removesuffix(TAG) if body.model not in context.models else body.model
+    context.adapter(name)
+    asked = body.options.num_ctx if body.options is not None else None
+    if asked is not None and asked > context.max_model_len:
+        message = f"options.num_ctx: {asked} is past this server's {context.max_model_len} tokens"
+        raise ApiError(400, message, param="options.num_ctx")
+    return name
+
+
+def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
+    """Fields of any completion."""
+    options = body.options
+    given: dict[str, Any] = {"model": name, "stream": body.stream or None}
+    if options is not None:
+        given |= options.model_dump(include={"temperature", "top_p", "top_k", "seed", "stop"}, exclude_none=True)
+        given["max_tokens"] = None if options.num_predict in (None, -1) else options.num_predict
+    if body.diffusion is not None:
+        given["diffusion"] = body.diffusion.model_dump(exclude_unset=True)
+    return given
+
+
+def _outputs(body: OllamaRequest) -> dict[str, Any]:
+    """The form of an answer that has no template."""
+    if not body.format:
+        return {}
+    return {"structured_outputs": {"json": {"type": "object"} if body.format == "json" else body.format}}
+
+
+def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]], tools: Any) -> ChatRequest:
+    """Makes a chat completion of the same.
+
+    Raises:
+        ApiError: what has no place there.
+    """
+    given = {**_settings(body, name), "messages": messages}
+    if tools:
+        given["tools"] = [tool.model_dump(exclude_none=True) for tool in tools]
+    if body.format == "json":
+        given["response_format"] = {"type": "json_object"}
+    elif body.format:
+        schema = {"name": "answer", "schema": body.format}
+        given["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if isinstance(body.think, str):
+        given["reasoning_effort"] = body.think
+    elif body.think is not None:
+        given["chat_template_kwargs"] = {"enable_thinking": body.think}
+    return checked(ChatRequest, given)
+
+
+def _told(message: OllamaMessage) -> dict[str, Any]:
+    """One message as a chat completion has it; calls have no ids here, so a result belongs to the one of its name."""
+    told: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == "tool":
+        told["tool_call_id"] = message.tool_call_id or message.tool_name or "call"
+        if message.tool_name:
+            told["name"] = message.tool_name
+    if message.tool_calls:
+        told["tool_calls"] = [
+            {
+                "id": call.id or call.function.name,
+                "type": "function",
+                "function": {"name": call.function.name, "arguments": json.dumps(call.function.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    return told
+
+
+async def _answer(body: OllamaRequest, choices: Choices, http: HttpRequest, write: Write) -> Response:
+    started = time.monotonic()
+    if body.stream:
+        lines = _stream(body.model, choices, write, started)
+        return EventStream(choices, lines, failure=_failure, last=b"", media_type=NDJSON)
+    (result,) = await choices.wait(http.receive)
+    fields = write(result.text, result.reasoning, result.tool_calls)
+    return JSONResponse(_line(body.model, fields, **_end(result, started)))
+
+
+async def _stream(model: str, choices: Choices, write: Write, started: float) -> AsyncIterator[bytes]:
+    """One line for each block, and a last one with what it took."""
+    async for item in choices.events(KEEP_ALIVE_SECONDS):
+        happened = item[1] if item is not None else None
+        if isinstance(happened, BlockCommitted) and (happened.text or happened.reasoning or happened.tool_calls):
+            yield _encoded(_line(model, write(happened.text, happened.reasoning, happened.tool_calls), done=False))
+        elif isinstance(happened, Finished):
+            yield _encoded(_line(model, write("", "", ()), **_end(happened.result, started)))
+
+
+def _message(text: str, thinking: str, calls: tuple[ToolCall, ...]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if thinking:
+        message["thinking"] = thinking
+    if calls:
+        named = [{"function": {"name": call.name, "arguments": json.loads(call.arguments)}} for call in calls]
+        message["tool_calls"] = named
+    return {"message": message}
+
+
+def _response(text: str, thinking: str, calls: tuple[ToolCall, ...]) -> dict[str, Any]:
+    # A call that nobody asked for, as there were no tools, stands beside the text.
+    extra: dict[str, Any] = {"thinking": thinking} if thinking else {}
+    if calls:
+        extra["tool_calls"] = _message("", "", calls)["message"]["tool_calls"]
+    return {"response": text, **extra}
+
+
+def _line(model: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"model": model, "created_at": datetime.now(UTC).isoformat(), **fields, **more}
+
+
+def _end(result: GenerationResult, started: float) -> dict[str, Any]:
+    """What the last line says; durations are nanoseconds."""
+    total = int((time.monotonic() - started) * 1e9)
+    first, whole = int(result.seconds_to_first_block * 1e9), int(result.seconds * 1e9)
+    return {
+        "done": True,
+        "done_reason": "length" if result.finish_reason == "length" else "stop",
+        "total_duration": max(total, whole),
+        "load_duration": 0,
+        "prompt_eval_count": result.prompt_tokens,
+        "prompt_eval_duration": first,
+        "eval_count": result.completion_tokens,
+        "eval_duration": whole,
+        "diffusion": diffusion_report(result).model_dump(exclude_unset=True),
+    }
+
+
+def _lines(lines: list[dict[str, Any]]) -> Response:
+    return Response(b"".join(map(_encoded, lines)), media_type=NDJSON)
+
+
+def _encoded(line: dict[str, Any]) -> bytes:
+    return json.dumps(line).encode() + b"\n"
+
+
+def _failure(error: ApiError) -> bytes:
+    return _encoded(error_body(error, "/api/"))
+
+
+def _card(context: Context, name: str) -> dict[str, Any]:
+    model = name if ":" in name.rpartition("/")[2] else name + TAG
+    return {
+        "name": model,
+        "model": model,
+        "modified_at": datetime.fromtimestamp(context.created, UTC).isoformat(),
+        "size": 0,
+        "digest": "",
+        "details": {
+            "parent_model": "",
+            "format": "safetensors",
+            "family": "diffusion_gemma",
+            "families": ["diffusion_gemma"],
+            "parameter_size": "",
+            "quantization_level": "",
+        },
+    }

@@ -1,0 +1,114 @@
+"""Declares the bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from gesso.server.message_models import MAX_MESSAGES, Tool
+from gesso.server.option_fields import rows_under, with_options
+from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion
+from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+
+_SHARED = ("temperature", "top_p", "top_k")
+NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
+NO_PENALTY = "a canvas is drawn at once, so there is no count of what was said before a token"
+
+
+class CalledFunction(Strict):
+    name: FunctionName
+    arguments: JsonObject
+    index: int | None = None
+    description: str | None = None
+
+
+class Call(Strict):
+    function: CalledFunction
+    id: str | None = None
+    type: Literal["function"] | None = None
+
+
+class OllamaMessage(Strict):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    thinking: str | None = None
+    """Left out of the prompt, as the model's chat format has it."""
+    tool_calls: Annotated[list[Call], FirstError] | None = None
+    tool_name: FunctionName | None = None
+    tool_call_id: str | None = None
+    images: Annotated[list[Any] | None, only([], because="images are not supported here")] = None
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class ModelOptions(Strict):
+    """Sets what one request may set. What would change the answer and cannot be had is refused."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    num_predict: Annotated[int, Field(ge=-1)] | None = None
+    """Most tokens of the answer; -1: as many as there is room for by default."""
+    num_ctx: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that there must be room for."""
+    stop: (
+        Annotated[str, StringConstraints(min_length=1)]
+        | Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)]
+        | None
+    ) = None
+    repeat_penalty: Annotated[float | None, only(1, 1.0, because=f"only 1: {NO_PENALTY}")] = None
+    presence_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
+    frequency_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
+    num_keep: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    num_batch: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    num_gpu: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    num_thread: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    use_mmap: Annotated[bool | None, Field(description=NO_EFFECT)] = None
+
+
+class OllamaRequest(Strict):
+    """Declares the fields of both."""
+
+    model: str
+    stream: bool = True
+    format: Literal["", "json"] | JsonObject | None = None
+    """`json`, or a JSON Schema."""
+    options: ModelOptions | None = None
+    think: bool | Literal["low", "medium", "high"] | None = None
+    keep_alive: Annotated[str | float | None, Field(description=NO_EFFECT)] = None
+    logprobs: Annotated[bool | None, only(False, because="use /v1/chat/completions")] = None
+    top_logprobs: Annotated[int | None, only(0, because="use /v1/chat/completions")] = None
+    diffusion: Diffusion | None = None
+
+    @model_validator(mode="after")
+    def _check_frames(self) -> "OllamaRequest":
+        if self.diffusion is not None and self.diffusion.draft_frames:
+            raise contradiction("diffusion.draft_frames", "use /v1/chat/completions, whose streams have events")
+        return self
+
+
+class OllamaChatRequest(OllamaRequest):
+    """Asks for the next message of a conversation; without messages nothing is asked but whether the model is here."""
+
+    messages: Annotated[list[OllamaMessage], FirstError, Field(max_length=MAX_MESSAGES)] | None = None
+    tools: Annotated[list[Tool], FirstError, Field(max_length=128)] | None = None
+
+
+class OllamaGenerateRequest(OllamaRequest):
+    """Asks for an answer to one prompt, in the chat template or, with `raw`, as it is.
+
+    Without a prompt it asks for nothing but whether the model is here."""
+
+    prompt: str = ""
+    system: str | None = None
+    raw: bool | None = None
+    suffix: str | None = None
+    images: Annotated[list[Any] | None, only([], because="images are not supported here")] = None
+    template: Annotated[str | None, only("", because="the model's own template is used")] = None
+    context: Annotated[list[int] | None, refused("use /api/chat for conversations")] = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "OllamaGenerateRequest":
+        if self.raw and self.system:
+            raise contradiction("system", "does not go with raw: there is no template to put it in")
+        if self.raw and self.think:
+            raise contradiction("think", "does not go with raw: there is no template to ask for it")
+        if self.suffix and (self.system or self.format or self.think):
+            raise contradiction("suffix", "goes with a prompt alone: the text between them is filled in as it is")
+        return self

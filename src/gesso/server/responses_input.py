@@ -1,0 +1,89 @@
+"""Translates a request to `/v1/responses` to a chat completion's body."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gesso.server.body import checked
+from gesso.server.requests import ChatRequest
+from gesso.server.responses_models import (
+    CallItem,
+    CallOutputItem,
+    Item,
+    MessageItem,
+    NamedFunction,
+    ResponsesRequest,
+    SchemaFormat,
+    TextPart,
+)
+
+
+def chat_request(body: ResponsesRequest, messages: Sequence[dict[str, Any]]) -> ChatRequest:
+    """Makes a chat completion of the same.
+
+    Args:
+        messages: the whole conversation, without instructions.
+
+    Raises:
+        ApiError: what has no place there.
+    """
+    said = [{"role": "system", "content": body.instructions}] if body.instructions else []
+    given: dict[str, Any] = {
+        "model": body.model,
+        "messages": [*said, *messages],
+        "max_tokens": body.max_output_tokens,
+        "stream": body.stream,
+        **body.model_dump(include={"temperature", "top_p", "top_k", "seed", "parallel_tool_calls"}),
+        "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
+        "structured_outputs": _plain(body.structured_outputs),
+        "reasoning_effort": None if body.reasoning is None else body.reasoning.effort,
+        "response_format": _format(body),
+    }
+    if body.include:
+        given |= {"logprobs": True, "top_logprobs": body.top_logprobs}
+    if body.tools:
+        given["tools"] = [
+            {"type": "function", "function": tool.model_dump(exclude={"type"}, exclude_none=True)}
+            for tool in body.tools
+        ]
+    choice = body.tool_choice
+    given["tool_choice"] = (
+        {"type": "function", "function": {"name": choice.name}} if isinstance(choice, NamedFunction) else choice
+    )
+    return checked(ChatRequest, given)
+
+
+def _plain(part: Any) -> Any:
+    return None if part is None else part.model_dump(exclude_unset=True, by_alias=True)
+
+
+def _format(body: ResponsesRequest) -> dict[str, Any] | None:
+    wanted = body.text.format if body.text is not None else None
+    if wanted is None:
+        return None
+    if not isinstance(wanted, SchemaFormat):
+        return {"type": wanted.type}
+    told = wanted.model_dump(exclude={"type"}, exclude_unset=True, by_alias=True)
+    return {"type": "json_schema", "json_schema": told}
+
+
+def input_messages(given: str | Sequence[Item]) -> list[dict[str, Any]]:
+    """Returns items as messages of a chat completion; calls belong to the answer before them."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    messages: list[dict[str, Any]] = []
+    for item in given:
+        if isinstance(item, MessageItem):
+            messages.append({"role": item.role, "content": _text(item.content)})
+        elif isinstance(item, CallOutputItem):
+            messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
+        elif isinstance(item, CallItem):
+            if not messages or messages[-1]["role"] != "assistant":
+                messages.append({"role": "assistant", "content": ""})
+            function = {"name": item.name, "arguments": item.arguments}
+            call = {"id": item.call_id, "type": "function", "function": function}
+            messages[-1].setdefault("tool_calls", []).append(call)
+    return messages
+
+
+def _text(content: str | Sequence[TextPart]) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)

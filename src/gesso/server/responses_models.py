@@ -1,0 +1,165 @@
+"""Declares the bodies of `/v1/responses`: OpenAI's newer interface, whose input and output are lists of items."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from gesso.generation import MOST_LOGPROBS
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS
+from gesso.server.option_fields import field_of, rows_under, with_options
+from gesso.server.requests import MAX_CHOICES, Diffusion, StructuredOutputs
+from gesso.server.schema import Bounded, FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
+
+_SHARED = ("top_p", "top_k", "temperature")
+"""Options whose fields are called as in a chat completion."""
+LOGPROBS = "message.output_text.logprobs"
+Status = Literal["in_progress", "completed", "incomplete"] | None
+
+
+class TextPart(Strict):
+    """Holds a part of a message; of an answer's, the fields beside its text have no part in a prompt."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+    annotations: Annotated[list[Any], Field(max_length=0)] | None = None
+    logprobs: list[Any] | None = None
+
+
+Parts = Annotated[list[TextPart], FirstError, Field(max_length=MAX_PARTS)]
+
+
+class MessageItem(Strict):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | Parts
+    type: Literal["message"] | None = None
+    id: str | None = None
+    status: Status = None
+
+
+class CallItem(Strict):
+    type: Literal["function_call"]
+    call_id: str
+    name: FunctionName
+    arguments: str
+    id: str | None = None
+    status: Status = None
+
+
+class CallOutputItem(Strict):
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | Parts
+    id: str | None = None
+    status: Status = None
+
+
+class ReasoningItem(Strict):
+    """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
+
+    type: Literal["reasoning"]
+    id: str | None = None
+    summary: list[Any] | None = None
+    content: list[Any] | None = None
+    encrypted_content: Annotated[None, refused("thoughts are not encrypted here")] = None
+    status: Status = None
+
+
+def _kind(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    return kind if isinstance(kind, str) else "message"
+
+
+Item = Annotated[
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[CallItem, Tag("function_call")]
+    | Annotated[CallOutputItem, Tag("function_call_output")]
+    | Annotated[ReasoningItem, Tag("reasoning")],
+    Discriminator(_kind),
+]
+
+
+class FunctionTool(Strict):
+    type: Literal["function"]
+    name: FunctionName
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+class NamedFunction(Strict):
+    type: Literal["function"]
+    name: FunctionName
+
+
+class PlainFormat(Strict):
+    type: Literal["text"]
+
+
+class ObjectFormat(Strict):
+    type: Literal["json_object"]
+
+
+class SchemaFormat(Strict):
+    type: Literal["json_schema"]
+    name: FunctionName
+    schema_: Annotated[JsonObject, Field(alias="schema")]
+    description: str | None = None
+    strict: bool | None = None
+
+
+class TextConfig(Strict):
+    format: Annotated[PlainFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    verbosity: Annotated[None, refused("not supported; ask for it in the prompt")] = None
+
+
+class Reasoning(Strict):
+    effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    summary: Annotated[None, refused("thoughts come as they are, in items of type reasoning")] = None
+
+
+class ResponseStreamOptions(Strict):
+    include_obfuscation: Annotated[bool | None, only(False, because="streams are not padded here")] = None
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class ResponsesRequest(Strict):
+    """Asks for an answer, by itself or after an earlier response."""
+
+    model: str
+    input: str | Annotated[list[Item], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    store: bool | None = None
+    max_output_tokens: Annotated[int, field_of("max_new_tokens")] | None = None
+    stream: bool | None = None
+    stream_options: ResponseStreamOptions | None = None
+    text: TextConfig | None = None
+    tools: Annotated[list[FunctionTool], FirstError, Field(max_length=128)] | None = None
+    tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: Reasoning | None = None
+    include: Annotated[list[Literal["message.output_text.logprobs"]], FirstError, Field(max_length=1)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    structured_outputs: StructuredOutputs | None = None
+    diffusion: Diffusion | None = None
+    truncation: Annotated[Literal["disabled"] | None, only("disabled", because="nothing is cut off a prompt")] = None
+    background: Annotated[bool | None, only(False, because="an answer is waited for")] = None
+    metadata: Annotated[dict[str, str], Bounded] | None = None
+    user: str | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    conversation: Annotated[None, refused("use previous_response_id")] = None
+    prompt: Annotated[None, refused("no prompts are kept here")] = None
+    max_tool_calls: Annotated[None, refused("the server calls no tools")] = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "ResponsesRequest":
+        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+            raise contradiction("diffusion.draft_frames", "needs stream: true")
+        if self.stream_options is not None and not self.stream:
+            raise contradiction("stream_options", "needs stream: true")
+        if self.top_logprobs is not None and not self.include:
+            raise contradiction("top_logprobs", f"needs include: [{LOGPROBS}]")
+        return self

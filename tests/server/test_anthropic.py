@@ -1,0 +1,182 @@
+"""`/v1/messages`: what Anthropic's own client sends and reads."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Failed, Finished
+from gesso.text.output import ToolCall
+from server.conftest import make_client, parse_events, running
+from server.fake import FakeService, block, frame, result
+
+CALL = ToolCall("weather", '{"city": "Köln"}')
+WEATHER: Any = {
+    "name": "weather",
+    "description": "Weather of a city",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+ASKED: Any = [{"role": "user", "content": "Hi"}]
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "mini", "max_tokens": 32, "messages": ASKED, **fields}
+
+
+def refused(client: TestClient, status: int = 400, **fields: Any) -> dict[str, Any]:
+    response = client.post("/v1/messages", json=body(**fields))
+    assert response.status_code == status, response.text
+    assert response.json()["type"] == "error"
+    return dict(response.json()["error"])
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[tuple[FakeService, Any]]:
+    """A service that answers as told, and the official client of it."""
+    anthropic = pytest.importorskip("anthropic")
+    service = FakeService()
+    key = "secret"
+    with (
+        running(service, api_keys=(key,)) as url,
+        anthropic.Anthropic(base_url=url, api_key=key, max_retries=0) as client,
+    ):
+        yield service, client
+
+
+def test_an_answer(client: TestClient, service: FakeService) -> None:
+    answer = client.post("/v1/messages", json=body(system="Be kind.", stop_sequences=["x"], temperature=0.5)).json()
+    assert answer["content"] == [{"type": "text", "text": "Hello there"}]
+    assert (answer["type"], answer["role"], answer["stop_reason"]) == ("message", "assistant", "end_turn")
+    assert answer["usage"] == {
+        "input_tokens": 7,
+        "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": 3,
+    }
+    assert answer["diffusion"]["seed"] == 9
+    (request,) = service.requests
+    assert list(request.prompt) == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    assert dict(request.options) == {"max_new_tokens": 32, "stop": ("x",), "temperature": 0.5}
+
+
+def test_a_conversation_with_tools(client: TestClient, service: FakeService) -> None:
+    turns = [
+        *ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                {"type": "text", "text": "Let me see."},
+                {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Köln"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "rain"}]},
+                {"type": "text", "text": "And?"},
+            ],
+        },
+    ]
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    response = client.post("/v1/messages", json=body(messages=turns, tools=[WEATHER], tool_choice=choice))
+    assert response.status_code == 200, response.text
+    (request,) = service.requests
+    said: Any = list(request.prompt)
+    assert [message["role"] for message in said] == ["user", "assistant", "tool", "user"]
+    assert said[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": {"city": "Köln"}}
+    assert (said[2]["content"], said[2]["tool_call_id"]) == ("rain", "t1")
+    assert request.options["tool_choice"] == "required"
+    assert request.options["parallel_tool_calls"] is False
+    assert request.options["tools"][0]["function"]["parameters"] == WEATHER["input_schema"]
+
+
+def test_a_last_message_of_the_assistant_begins_the_answer(client: TestClient, service: FakeService) -> None:
+    turns = [*ASKED, {"role": "assistant", "content": "Hello"}]
+    whole = client.post("/v1/messages", json=body(messages=turns)).json()
+    assert whole["content"] == [{"type": "text", "text": " there"}]
+    assert service.requests[0].options["begin"] == "Hello"
+    streamed = client.post("/v1/messages", json=body(messages=turns, stream=True)).text
+    deltas = [json.loads(data) for name, data in parse_events(streamed) if name == "content_block_delta"]
+    assert "".join(delta["delta"]["text"] for delta in deltas) == " there"
+
+
+def test_thinking_and_schemas(client: TestClient, service: FakeService) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    config = {"effort": "low", "format": {"type": "json_schema", "schema": schema}}
+    client.post("/v1/messages", json=body(thinking={"type": "adaptive"}, output_config=config))
+    client.post("/v1/messages", json=body(thinking={"type": "enabled", "budget_tokens": 9}))
+    first, second = service.requests
+    assert first.options["json_schema"] == schema
+    assert (first.options["thinking"], first.options["thinking_budget"]) == (True, 8)
+    assert second.options["thinking_budget"] == 9
+
+
+def test_refusals_are_anthropics(client: TestClient, service: FakeService) -> None:
+    assert refused(client, steps=3) == {"type": "invalid_request_error", "message": "unknown field steps"}
+    assert refused(client, status=404, model="other")["type"] == "not_found_error"
+    assert "tool_choice" in refused(client, tool_choice={"type": "auto"})["message"]
+    image = {"type": "image", "source": {"type": "url", "url": "http://a.example"}}
+    assert refused(client, messages=[{"role": "user", "content": [image]}])["type"] == "invalid_request_error"
+    assert refused(client, messages=[{"role": "assistant", "content": "x"}])["message"].startswith("messages")
+    assert service.requests == []
+    locked = make_client(service, api_keys=("one",))
+    denied = locked.post("/v1/messages", json=body(), headers={"x-api-key": "two"})
+    assert (denied.status_code, denied.json()["error"]["type"]) == (401, "authentication_error")
+    assert locked.post("/v1/messages", json=body(), headers={"x-api-key": "one"}).status_code == 200
+
+
+def test_what_stopped_an_answer(client: TestClient, service: FakeService) -> None:
+    ids = tuple(service.engine.tokenizer.encode("one, two"))
+    service.events = [Finished(result(text="one", token_ids=ids))]
+    answer = client.post("/v1/messages", json=body(stop_sequences=["two", ","])).json()
+    assert (answer["stop_reason"], answer["stop_sequence"]) == ("stop_sequence", ",")
+    service.events = [Finished(result(finish_reason="length"))]
+    assert client.post("/v1/messages", json=body()).json()["stop_reason"] == "max_tokens"
+
+
+# The official client.
+
+
+def test_sdk_whole_and_streamed(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    service.events = FakeService().events
+    message = client.messages.create(model="mini", max_tokens=32, messages=ASKED)
+    assert message.content[0].text == "Hello there"
+    with client.messages.stream(
+        model="mini", max_tokens=32, messages=ASKED, extra_body={"diffusion": {"draft_frames": True}}
+    ) as stream:
+        assert "".join(stream.text_stream) == "Hello there"
+        final = stream.get_final_message()
+    assert (final.stop_reason, final.usage.output_tokens) == ("end_turn", 3)
+
+
+def test_sdk_thoughts_calls_and_frames(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    whole = result(text="", reasoning="Hm.", tool_calls=(CALL,))
+    service.events = [frame(), block("", "Hm."), block("", "", [CALL]), Finished(whole)]
+    for streamed in (False, True):
+        if streamed:
+            with client.messages.stream(model="mini", max_tokens=32, messages=ASKED, tools=[WEATHER]) as stream:
+                message = stream.get_final_message()
+        else:
+            message = client.messages.create(model="mini", max_tokens=32, messages=ASKED, tools=[WEATHER])
+        assert [part.type for part in message.content] == ["thinking", "tool_use"]
+        assert (message.content[1].name, message.content[1].input) == ("weather", {"city": "Köln"})
+        assert message.stop_reason == "tool_use"
+
+
+def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:
+    import anthropic
+
+    service, client = scripted
+    with pytest.raises(anthropic.BadRequestError, match="unknown field steps"):
+        client.messages.create(model="mini", max_tokens=32, messages=ASKED, extra_body={"steps": 3})
+    service.events = [block("Hello"), Failed("timeout", "not finished within 1 seconds")]
+    with (
+        pytest.raises(anthropic.APIStatusError, match="not finished"),
+        client.messages.stream(model="mini", max_tokens=32, messages=ASKED) as stream,
+    ):
+        stream.get_final_message()

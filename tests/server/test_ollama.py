@@ -1,0 +1,147 @@
+"""Ollama's interface: what its own client sends and reads."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Failed, Finished
+from gesso.text.output import ToolCall
+from server.conftest import running
+from server.fake import FakeService, block, result
+
+CALL = ToolCall("weather", '{"city": "Köln"}')
+WEATHER: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+ASKED: Any = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[tuple[FakeService, Any]]:
+    """A service that answers as told, and the official client of it."""
+    ollama = pytest.importorskip("ollama")
+    service = FakeService()
+    with running(service) as url, ollama.Client(host=url) as client:
+        yield service, client
+
+
+def ask(client: TestClient, path: str = "/api/chat", **fields: Any) -> dict[str, Any]:
+    body = {"model": "mini", "stream": False, **fields}
+    response = client.post(path, json=body)
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+def test_a_conversation(client: TestClient, service: FakeService) -> None:
+    said = [
+        *ASKED,
+        {"role": "assistant", "thinking": "Hm.", "tool_calls": [{"function": {"name": "weather", "arguments": {}}}]},
+        {"role": "tool", "tool_name": "weather", "content": "rain"},
+    ]
+    options = {"num_predict": 32, "temperature": 0.5, "seed": 3, "stop": ["x"], "num_ctx": 4096, "repeat_penalty": 1.0}
+    answer = ask(client, messages=said, tools=[WEATHER], options=options, keep_alive="5m")
+    assert answer["message"] == {"role": "assistant", "content": "Hello there"}
+    assert (answer["done"], answer["done_reason"], answer["eval_count"], answer["prompt_eval_count"]) == (
+        True,
+        "stop",
+        3,
+        11,
+    )
+    assert answer["diffusion"]["seed"] == 9
+    (request,) = service.requests
+    messages: Any = list(request.prompt)
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
+    assert messages[1]["tool_calls"][0]["function"] == {"name": "weather", "arguments": {}}
+    assert {"max_new_tokens": 32, "temperature": 0.5, "seed": 3, "stop": ("x",)}.items() <= request.options.items()
+
+
+def test_a_stream_of_lines(client: TestClient, service: FakeService) -> None:
+    service.events = [block("", "Hm."), block("Hello"), block("", "", [CALL]), Finished(result(finish_reason="length"))]
+    response = client.post("/api/chat", json={"model": "mini:latest", "messages": ASKED})
+    assert response.headers["content-type"].startswith("application/x-ndjson")
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    assert [line["done"] for line in lines] == [False, False, False, True]
+    assert lines[0]["message"]["thinking"] == "Hm."
+    assert lines[1]["message"]["content"] == "Hello"
+    assert lines[2]["message"]["tool_calls"][0]["function"] == {"name": "weather", "arguments": {"city": "Köln"}}
+    assert lines[3]["done_reason"] == "length"
+    assert {line["model"] for line in lines} == {"mini:latest"}
+
+
+def test_one_prompt(client: TestClient, service: FakeService) -> None:
+    assert ask(client, "/api/generate", prompt="Hi", system="Be kind.")["response"] == "Hello there"
+    assert ask(client, "/api/generate", prompt="Hi", raw=True, format="json")["response"] == "Hello there"
+    templated, raw = service.requests
+    assert list(templated.prompt) == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    assert (raw.prompt, raw.options["raw"]) == ("Hi", True)
+    assert raw.options["json_schema"] == {"type": "object"}
+
+
+def test_forms_and_thoughts(client: TestClient, service: FakeService) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    ask(client, messages=ASKED, format=schema, think=True)
+    ask(client, messages=ASKED, format="json", think="low")
+    ask(client, messages=ASKED, think=False)
+    first, second, third = service.requests
+    assert first.options["json_schema"] == schema
+    assert first.options["thinking"]
+    assert second.options["json_object"]
+    assert second.options["thinking_budget"] < first.options["thinking_budget"]
+    assert "thinking" not in third.options
+
+
+def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeService) -> None:
+    assert ask(client, messages=[])["done_reason"] == "load"
+    assert ask(client, "/api/generate")["done_reason"] == "load"
+    assert service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"model": "other"}, "no model 'other'"),
+        ({"options": {"mirostat": 1}}, "unknown field options.mirostat"),
+        ({"options": {"num_ctx": 100_000}}, "past this server's 4096"),
+        ({"options": {"repeat_penalty": 1.2}}, "only 1"),
+        ({"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]}, "images are not supported"),
+    ],
+)
+def test_refusals_are_ollamas(client: TestClient, service: FakeService, fields: Any, said: str) -> None:
+    response = client.post("/api/chat", json={"model": "mini", "messages": ASKED, **fields})
+    assert response.status_code in (400, 404)
+    assert set(response.json()) == {"error"}
+    assert said in response.json()["error"]
+    assert service.requests == []
+
+
+# The official client.
+
+
+def test_sdk(scripted: tuple[FakeService, Any]) -> None:
+    import ollama
+
+    service, client = scripted
+    service.events = FakeService().events
+    assert client.chat(model="mini", messages=ASKED).message.content == "Hello there"
+    parts = list(client.chat(model="mini", messages=ASKED, stream=True, options={"seed": 3}))
+    assert "".join(part.message.content for part in parts) == "Hello there"
+    assert parts[-1].eval_count == 3
+    assert client.generate(model="mini", prompt="Hi").response == "Hello there"
+    assert [model.model for model in client.list().models] == ["mini:latest", "mini:sudoku"]
+    with pytest.raises(ollama.ResponseError, match="no model 'other'"):
+        client.chat(model="other", messages=ASKED)
+    service.events = [block("Hello"), Failed("timeout", "not finished within 1 seconds")]
+    with pytest.raises(ollama.ResponseError, match="not finished"):
+        list(client.chat(model="mini", messages=ASKED, stream=True))
+
+
+def test_sdk_tools(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    service.events = [block("", "", [CALL]), Finished(result(text="", tool_calls=(CALL,)))]
+    first = client.chat(model="mini", messages=ASKED, tools=[WEATHER])
+    (call,) = first.message.tool_calls
+    assert (call.function.name, call.function.arguments) == ("weather", {"city": "Köln"})
+    service.events = FakeService().events
+    said = [*ASKED, first.message, {"role": "tool", "tool_name": "weather", "content": "rain"}]
+    assert client.chat(model="mini", messages=said, tools=[WEATHER]).message.content == "Hello there"

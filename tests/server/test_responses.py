@@ -1,0 +1,213 @@
+"""`/v1/responses`: what OpenAI's own client sends and reads, and what is kept."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from gesso.engine.events import Failed, Finished
+from gesso.server.responses_store import ResponseStore
+from gesso.text.output import ToolCall
+from server.conftest import parse_events, refusal, running
+from server.fake import FakeService, block, frame, logprob, result
+
+CALL = ToolCall("weather", '{"city": "Köln"}')
+WEATHER: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+PATH = "/v1/responses"
+
+
+def respond(client: TestClient, **fields: Any) -> dict[str, Any]:
+    response = client.post(PATH, json={"model": "mini", "input": "Hi", **fields})
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+def events(client: TestClient, **fields: Any) -> list[dict[str, Any]]:
+    response = client.post(PATH, json={"model": "mini", "input": "Hi", "stream": True, **fields})
+    assert response.status_code == 200, response.text
+    found = [(name, json.loads(data)) for name, data in parse_events(response.text)]
+    assert [data["type"] for _, data in found] == [name for name, _ in found]
+    assert [data["sequence_number"] for _, data in found] == list(range(len(found)))
+    return [data for _, data in found]
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[tuple[FakeService, Any]]:
+    """A service that answers as told, and the official client of it."""
+    openai = pytest.importorskip("openai")
+    service = FakeService()
+    with running(service) as url, openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+        yield service, client
+
+
+def test_an_answer(client: TestClient, service: FakeService) -> None:
+    answer = respond(
+        client, instructions="Be kind.", max_output_tokens=32, temperature=0.5, seed=3, metadata={"a": "b"}
+    )
+    (item,) = answer["output"]
+    assert (item["type"], item["role"], item["status"]) == ("message", "assistant", "completed")
+    assert item["content"] == [{"type": "output_text", "text": "Hello there", "annotations": [], "logprobs": []}]
+    assert (answer["object"], answer["status"], answer["metadata"]) == ("response", "completed", {"a": "b"})
+    assert answer["usage"]["input_tokens_details"] == {"cached_tokens": 4, "cache_write_tokens": 0}
+    assert answer["usage"]["total_tokens"] == 14
+    assert answer["diffusion"]["seed"] == 9
+    (request,) = service.requests
+    assert list(request.prompt) == [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]
+    assert dict(request.options) == {"max_new_tokens": 32, "temperature": 0.5, "seed": 3}
+
+
+def test_a_stream_tells_what_the_whole_answer_does(client: TestClient, service: FakeService) -> None:
+    whole = result(text="Hello there", reasoning="Hm.", tool_calls=(CALL,))
+    service.events = [
+        block("", "Hm."),
+        block("Hello"),
+        frame(),
+        block(" there"),
+        block("", "", [CALL]),
+        Finished(whole),
+    ]
+    told = events(client, diffusion={"draft_frames": True})
+    kinds = [data["type"] for data in told]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 3
+    assert "diffusion.draft" in kinds
+    last = told[-1]["response"]
+    assert (told[-1]["type"], last["status"]) == ("response.completed", "completed")
+    done = [data["item"] for data in told if data["type"] == "response.output_item.done"]
+    assert done == last["output"]
+    plain = respond(client)
+    without_ids = [[{**item, "id": "", "call_id": ""} for item in answer["output"]] for answer in (last, plain)]
+    assert without_ids[0] == without_ids[1]
+    deltas = [data["delta"] for data in told if data["type"] == "response.output_text.delta"]
+    assert deltas == ["Hello", " there"]
+
+
+def test_an_answer_that_is_cut(client: TestClient, service: FakeService) -> None:
+    service.events = [block("Hello"), Finished(result(text="Hello", finish_reason="length"))]
+    for answer in (respond(client), events(client)[-1]["response"]):
+        assert (answer["status"], answer["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+
+
+def test_a_conversation_goes_on_from_what_is_stored(client: TestClient, service: FakeService) -> None:
+    service.events = [block("", "", [CALL]), Finished(result(text="", tool_calls=(CALL,)))]
+    first = respond(client, tools=[WEATHER], instructions="Only once.")
+    call = first["output"][0]
+    service.events = FakeService().events
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+    second = events(client, input=[output], previous_response_id=first["id"])[-1]["response"]
+    third = respond(client, input="And?", previous_response_id=second["id"], store=False)
+    said: Any = list(service.requests[-1].prompt)
+    assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant", "user"]
+    assert said[1]["tool_calls"][0]["id"] == said[2]["tool_call_id"] == call["call_id"]
+    assert said[3]["content"] == "Hello there"
+    assert client.get(f"{PATH}/{second['id']}").json() == second
+    assert client.get(f"{PATH}/{third['id']}").status_code == 404
+    assert client.delete(f"{PATH}/{first['id']}").json() == {"id": first["id"], "object": "response", "deleted": True}
+    gone = refusal(client, PATH, status=404, model="mini", input="x", previous_response_id=first["id"])
+    assert (gone["code"], gone["param"]) == ("response_not_found", "previous_response_id")
+
+
+def test_items_that_come_back_are_taken(client: TestClient, service: FakeService) -> None:
+    """A client may keep the conversation by itself: what was answered is what is sent again."""
+    service.events = [Finished(result(text="Hi", reasoning="Hm.", tool_calls=(CALL,)))]
+    items = respond(client)["output"]
+    output = {"type": "function_call_output", "call_id": items[-1]["call_id"], "output": "rain"}
+    respond(client, input=[{"role": "user", "content": "Hi"}, *items, output], store=False)
+    said: Any = list(service.requests[-1].prompt)
+    assert [message["role"] for message in said] == ["user", "assistant", "tool"]
+    assert said[1]["tool_calls"][0]["function"]["arguments"] == {"city": "Köln"}
+
+
+def test_formats_tools_and_effort(client: TestClient, service: FakeService) -> None:
+    schema = {"type": "object", "properties": {}}
+    form = {"type": "json_schema", "name": "a", "schema": schema, "strict": True}
+    respond(client, text={"format": form})
+    respond(client, tools=[WEATHER], tool_choice={"type": "function", "name": "weather"}, reasoning={"effort": "low"})
+    first, second = service.requests
+    assert (first.options["json_schema"], first.options["strict_schema"]) == (schema, True)
+    assert second.options["tool_choice"] == {"type": "function", "function": {"name": "weather"}}
+    assert second.options["tools"][0]["function"]["name"] == "weather"
+    assert second.options["thinking"]
+
+
+def test_logprobs(client: TestClient, service: FakeService) -> None:
+    service.events = [block("Hé", logprobs=(logprob(),)), Finished(result(text="Hé", logprobs=(logprob(),)))]
+    asked = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    for answer in (respond(client, **asked), events(client, **asked)[-1]["response"]):
+        (token,) = answer["output"][0]["content"][0]["logprobs"]
+        assert (token["token"], token["logprob"], len(token["top_logprobs"])) == ("Hé", -0.5, 2)
+    assert service.requests[0].options["logprobs"] == 2
+
+
+def test_refusals(client: TestClient, service: FakeService) -> None:
+    def refused(**fields: Any) -> dict[str, Any]:
+        return refusal(client, PATH, **{"model": "mini", "input": "Hi", **fields})
+
+    assert refused(steps=3)["param"] == "steps"
+    assert refused(background=True)["param"] == "background"
+    assert refused(input=[{"type": "item_reference", "id": "x"}])["param"] == "input[0]"
+    assert refused(tools=[{"type": "web_search"}])["param"].startswith("tools[0]")
+    assert refused(top_logprobs=2)["param"] == "top_logprobs"
+    assert refused(diffusion={"draft_frames": True})["param"] == "diffusion.draft_frames"
+    assert service.requests == []
+
+
+def test_the_store_is_bounded() -> None:
+    store = ResponseStore(most=3, characters=1000)
+    for number in range(5):
+        store.put({"id": f"r{number}"}, [{"role": "user", "content": "x" * 10}])
+    assert [store.get(f"r{number}") is not None for number in range(5)] == [False, False, True, True, True]
+    store.get("r2")
+    store.put({"id": "r5"}, [{"role": "user", "content": "x" * 800}])
+    assert store.get("r5") is not None
+    store.put({"id": "large"}, [{"role": "user", "content": "x" * 2000}])
+    assert store.get("large") is None
+    assert len(store) == 0
+    store.put({"id": "again"}, [])
+    assert store.delete("again")
+    assert not store.delete("again")
+
+
+# The official client.
+
+
+def test_sdk_whole_streamed_and_parsed(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    service.events = FakeService().events
+    first = client.responses.create(model="mini", input="Hi")
+    assert first.output_text == "Hello there"
+    with client.responses.stream(model="mini", input="More", previous_response_id=first.id) as stream:
+        deltas = [told.delta for told in stream if told.type == "response.output_text.delta"]
+        final = stream.get_final_response()
+    assert "".join(deltas) == final.output_text == "Hello there"
+    assert final.usage.output_tokens == 3
+    assert client.responses.retrieve(final.id).output_text == "Hello there"
+    client.responses.delete(final.id)
+
+
+def test_sdk_calls_thoughts_and_frames(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    whole = result(text="", reasoning="Hm.", tool_calls=(CALL,))
+    service.events = [frame(), block("", "Hm."), block("", "", [CALL]), Finished(whole)]
+    extra = {"diffusion": {"draft_frames": True}}
+    with client.responses.stream(model="mini", input="Hi", tools=[WEATHER], extra_body=extra) as stream:
+        final = stream.get_final_response()
+    assert [item.type for item in final.output] == ["reasoning", "function_call"]
+    assert json.loads(final.output[1].arguments) == {"city": "Köln"}
+    again = [*final.output, {"type": "function_call_output", "call_id": final.output[1].call_id, "output": "rain"}]
+    service.events = FakeService().events
+    assert client.responses.create(model="mini", input=again).output_text == "Hello there"
+
+
+def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:
+    import openai
+
+    service, client = scripted
+    with pytest.raises(openai.BadRequestError, match="unknown field steps"):
+        client.responses.create(model="mini", input="Hi", extra_body={"steps": 3})
+    service.events = [block("Hello"), Failed("timeout", "not finished within 1 seconds")]
+    told = list(client.responses.create(model="mini", input="Hi", stream=True))
+    assert told[-1].type == "error"
+    assert "not finished" in told[-1].message
