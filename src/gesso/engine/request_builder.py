@@ -18,7 +18,8 @@ from gesso.engine.constraint import (
     with_constraint,
 )
 from gesso.engine.cost import CostModel
-from gesso.engine.prompt import Prompt, encode_text, prompt_ids
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError, UserError
@@ -27,6 +28,7 @@ from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.vision.video import Sampling
 
 END_OF_TURN = "<turn|>"
 """As the Gemma chat format writes it."""
@@ -57,6 +59,7 @@ class RequestBuilder:
         self._tokenizer = tokenizer
         self._template = template
         self._defaults = defaults
+        self._reader = PromptReader(tokenizer, template, runner.config, runner.vision)
 
     def build(
         self,
@@ -80,6 +83,7 @@ class RequestBuilder:
         Raises:
             OptionError: an unknown option, an impossible value, or a prompt that does not fit.
             TextError: a prompt that cannot be used.
+            ImageError: an image or a clip that cannot be read.
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
         asked, given = split_options(with_constraint(options))
@@ -114,6 +118,7 @@ class RequestBuilder:
             constraint=constraint,
             decision=decision,
             costs=costs,
+            image_cost=self._runner.vision.token_cost if self._runner.vision is not None else 0.0,
         )
 
     @property
@@ -134,7 +139,7 @@ class RequestBuilder:
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
     def _encode(self, name: str, text: str, context: Context) -> list[int]:
-        return encode_text(self._tokenizer, text, f"{name}: the text", context.limit, option=name)
+        return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
 
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
         """The options of a request whose canvases start from a predicted answer."""
@@ -148,19 +153,20 @@ class RequestBuilder:
         return {**options, "start_canvas": self.canvases_of(tokens, width)}
 
     def _tokenise(self, prompt: Prompt, asked: RequestOptions, context: Context) -> PromptInput:
-        shape = self._runner.config
-        ids = prompt_ids(
+        return self._reader.read(
             prompt,
-            self._tokenizer,
-            self._template,
-            vocab_size=shape.vocab_size,
-            image_token_ids=shape.image_token_ids,
             raw=asked.raw,
             thinking=asked.thinking,
             tools=asked.tools if asked.tool_choice != "none" else (),
+            media=MediaOptions(
+                asked.images,
+                asked.videos,
+                asked.image_budget,
+                asked.video_budget,
+                Sampling(asked.video_fps, asked.video_frames),
+            ),
             max_tokens=context.limit,
         )
-        return PromptInput(tuple(ids))
 
     def _constrain(
         self, config: GenerationConfig, calls: Expression | None, asked: RequestOptions

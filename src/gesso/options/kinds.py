@@ -270,6 +270,43 @@ class JsonSchema(_Plain):
         return _frozen(name, value)  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some whole numbers."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return f"one of {', '.join(map(str, self.numbers))}"
+
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value not in self.numbers:
+            refuse(name, self.label, value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files, by their paths on the command line; in Python whatever a reader of such files takes."""
+
+    what: str
+    """What they are."""
+
+    @property
+    def label(self) -> str:
+        return f"list of {self.what}"
+
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            refuse(name, f"a list of {self.what}", type(value).__name__)
+        return tuple(value)
+
+
 class Mappings(_Plain):
     """A list of JSON objects."""
 

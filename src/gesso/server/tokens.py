@@ -3,7 +3,7 @@
 from anyio import to_thread
 from fastapi import APIRouter
 
-from gesso.engine.prompt import encode_text, prompt_ids
+from gesso.engine.prompt import encode_text
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -22,16 +22,13 @@ def token_routes(context: Context) -> APIRouter:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
-        return prompt_ids(
+        prompt = engine.prompts.read(
             template_messages(body.messages),
-            engine.tokenizer,
-            engine.template,
-            vocab_size=engine.config.vocab_size,
-            image_token_ids=engine.config.image_token_ids,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
             max_tokens=context.max_model_len,
         )
+        return list(prompt.ids)
 
     @router.post("/v1/tokenize")
     async def tokenize(body: TokenizeRequest) -> Tokens:
