@@ -1,6 +1,7 @@
 """A whole checkpoint folder with random weights that sees, and pictures for it."""
 
 import dataclasses
+import io
 from pathlib import Path
 
 import numpy as np
@@ -53,3 +54,10 @@ def make_seeing_folder(folder: Path, window: int = 6) -> Path:
 def picture(width: int = 36, height: int = 36, seed: int = 0) -> Image.Image:
     """A picture of noise."""
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def png(seed: int = 0) -> bytes:
+    """The same in a file."""
+    out = io.BytesIO()
+    picture(seed=seed).save(out, "PNG")
+    return out.getvalue()

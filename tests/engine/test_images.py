@@ -2,7 +2,6 @@
 
 import base64
 import gc
-import io
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +14,8 @@ from models.test_vision_prompt import prompt as oracle_prompt
 from models.test_vision_prompt import reference_encode
 from vision_oracle import BOI, EOI, IMAGE, Picture, make_vision_oracle
 
-from engine.seeing import make_seeing_folder, picture
+from engine.seeing import picture, png
 from engine.test_async_engine import Listener
-from gesso.api import load
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
@@ -32,16 +30,6 @@ from gesso.vision.preprocess import PreparedImage, prepare_image
 
 Start = Callable[..., AsyncEngine]
 SHORT = {"max_new_tokens": 8, "seed": 3, "image_budget": 70, "logprobs": 1}
-
-
-@pytest.fixture(scope="session")
-def seeing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_seeing_folder(tmp_path_factory.mktemp("seeing") / "model")
-
-
-@pytest.fixture
-def seeing(seeing_folder: Path) -> Engine:
-    return load(seeing_folder, "cpu")
 
 
 @pytest.fixture
@@ -293,12 +281,6 @@ def test_a_part_may_have_a_budget_of_its_own(seeing: Engine) -> None:
     options = {"images": [picture()], "image_budget": 280}
     state = seeing.start(Request([{"role": "user", "content": parts}], options))
     assert [span.length for span in state.prompt.spans] == [121, 64, 64, 256]
-
-
-def png() -> bytes:
-    out = io.BytesIO()
-    picture().save(out, "PNG")
-    return out.getvalue()
 
 
 # Generation beside the reference

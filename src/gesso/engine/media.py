@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gesso.errors import ImageError, OptionError, TextError
+from gesso.generation import MEDIA, RequestOptions
+from gesso.options import options_of
 from gesso.runner.protocol import VisionInput
 from gesso.vision.preprocess import PreparedImage, prepare_image
 from gesso.vision.size import BUDGETS, DEFAULT_BUDGET, VIDEO_BUDGET, check_budget
@@ -38,6 +40,22 @@ class MediaOptions:
     image_budget: int = DEFAULT_BUDGET
     video_budget: int = VIDEO_BUDGET
     sampling: Sampling = field(default_factory=Sampling)
+
+
+def media_options(options: Mapping[str, Any]) -> MediaOptions:
+    """The part of a request's keywords that is about images and clips.
+
+    Raises:
+        OptionError: an impossible value.
+    """
+    names = {row.name for row in options_of(RequestOptions).values() if row.group == MEDIA}
+    return media_of(RequestOptions(**{name: value for name, value in options.items() if name in names}))
+
+
+def media_of(asked: RequestOptions) -> MediaOptions:
+    """The part of a request's options that is about images and clips."""
+    sampling = Sampling(asked.video_fps, asked.video_frames)
+    return MediaOptions(asked.images, asked.videos, asked.image_budget, asked.video_budget, sampling)
 
 
 @dataclass(frozen=True, slots=True)

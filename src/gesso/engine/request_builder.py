@@ -18,7 +18,7 @@ from gesso.engine.constraint import (
     with_constraint,
 )
 from gesso.engine.cost import CostModel
-from gesso.engine.media import MediaOptions
+from gesso.engine.media import media_of
 from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
@@ -28,7 +28,6 @@ from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.vision.video import Sampling
 
 END_OF_TURN = "<turn|>"
 """As the Gemma chat format writes it."""
@@ -158,13 +157,7 @@ class RequestBuilder:
             raw=asked.raw,
             thinking=asked.thinking,
             tools=asked.tools if asked.tool_choice != "none" else (),
-            media=MediaOptions(
-                asked.images,
-                asked.videos,
-                asked.image_budget,
-                asked.video_budget,
-                Sampling(asked.video_fps, asked.video_frames),
-            ),
+            media=media_of(asked),
             max_tokens=context.limit,
         )
 

@@ -17,11 +17,13 @@ from gesso.generation.config import (
     Verify,
     generation_options,
 )
-from gesso.generation.request import RequestOptions, engine_options, split_options
+from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
 
 __all__ = [
     "CONSTRAINTS",
+    "IMAGE_BUDGETS",
     "LARGEST_BIAS",
+    "MEDIA",
     "MOST_LOGPROBS",
     "MOST_ROUNDS",
     "MOST_TEMPERATURE",
