@@ -107,6 +107,7 @@ def show(
 
 def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
     """Whether there are tool calls, thinking and images, and the skills that were measured."""
+    from gesso.models.vision_loading import has_vision
     from gesso.text.output import CHANNEL
     from gesso.text.tool_calls import CALL
 
@@ -119,7 +120,7 @@ def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
     return {
         "tool_calls": can(CALL, "tools", None if card is None else card.tool_calls),
         "thinking": can(CHANNEL, "enable_thinking", None if card is None else card.thinking),
-        "images": "no",
+        "images": "yes" if has_vision(folder) else "no",
         "skills": [asdict(skill) for skill in card.skills] if card is not None else [],
         "limits": card.limits if card is not None else "",
     }

@@ -107,7 +107,7 @@ class RequestOptions:
         "Most frames of a clip; of a longer one so many, spread evenly.",
         unit="frames",
         minimum=1,
-        maximum=4096,
+        maximum=600,
         field="mm_processor_kwargs.num_frames",
         group=MEDIA,
     )

@@ -1,9 +1,12 @@
 """`POST /v1/tokenize` and `/v1/detokenize`."""
 
+from typing import Any
+
 from anyio import to_thread
 from fastapi import APIRouter
 
-from gesso.engine.prompt import encode_text
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import PromptReader, encode_text
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -17,13 +20,14 @@ def token_routes(context: Context) -> APIRouter:
     """The endpoints over this service."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
+    reader = PromptReader(engine.tokenizer, engine.template, engine.config, engine.runner.vision)
 
-    def ids(body: TokenizeRequest) -> list[int]:
+    def ids(body: TokenizeRequest, messages: list[dict[str, Any]]) -> list[int]:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
-        prompt = engine.prompts.read(
-            template_messages(body.messages),
+        prompt = reader.read(
+            messages,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
             max_tokens=context.max_model_len,
@@ -35,8 +39,11 @@ def token_routes(context: Context) -> APIRouter:
         """The tokens of a text, or of messages in the chat template."""
         if body.model is not None:
             context.adapter(body.model)
+        messages = await context.media.read(
+            template_messages(body.messages or ()), MediaOptions(), context.max_model_len
+        )
         try:
-            tokens = await to_thread.run_sync(ids, body)
+            tokens = await to_thread.run_sync(ids, body, messages)
         except TextError as error:
             raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
         pieces = [engine.tokenizer.piece(token) for token in tokens]
