@@ -1,9 +1,12 @@
 """Several processes make the run that one makes."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +17,61 @@ from safetensors.torch import load_file
 from gesso.train.checkpoint import OPTIMIZER
 from train.runs import adapter_recipe, losses_of, recipe, same_files, train, wide_recipe
 
+MEMBER = """
+import json, os, sys
+from pathlib import Path
+import torch
+import torch.distributed as dist
+from train import runs
+
+out, make, changes, stop_at = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
+torch.compile = lambda function, **_: function
+if meeting := os.environ.get("MEETING"):
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", store=dist.FileStore(meeting, size), rank=rank, world_size=size)
+start = [out.parent / "start"] if make == "adapter_recipe" else []
+runs.train(getattr(runs, make)(*start, **changes), out, device="cpu", stop_at=stop_at)
+"""
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": os.pathsep.join(sys.path),
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+
 
 def run_team(out: Path, processes: int, stop_at: int, make: str = "recipe", **changes: Any) -> None:
-    """A tiny recipe under `torchrun`; `make` names the function of `runs` that gives it."""
-    script = out.parent / "group.py"
-    script.write_text(
-        "import json, sys; from pathlib import Path; import torch; from train import runs;"
-        "torch.compile = lambda function, **_: function;"
-        f"given = json.loads(sys.argv[2]); start = [Path(sys.argv[4])] if '{make}' == 'adapter_recipe' else [];"
-        f"runs.train(runs.{make}(*start, **given), Path(sys.argv[1]), device='cpu', stop_at=int(sys.argv[3]))",
-        encoding="utf-8",
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "--standalone",
-         str(script), str(out), json.dumps(changes), str(stop_at), str(out.parent / "start")],
-        env=environment, check=True, capture_output=True,
+    """A tiny recipe in several processes, which meet in a file; `make` names the function of `runs` that gives it."""
+    meeting = out.parent / f"{out.name}-{stop_at}.meeting"
+    command = [sys.executable, "-c", MEMBER, str(out), make, json.dumps(changes), str(stop_at)]
+    with contextlib.ExitStack() as stack:
+        team, said = [], []
+        for rank in range(processes):
+            member = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MEETING": str(meeting)}
+            said.append(stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")))
+            team.append(subprocess.Popen(command, env=ENVIRONMENT | member, stdout=subprocess.DEVNULL, stderr=said[-1]))
+            stack.callback(team[-1].wait)
+            stack.callback(team[-1].kill)
+        # Who waits for one that has failed waits for ever.
+        while any(member.poll() is None for member in team) and not any(member.poll() for member in team):
+            time.sleep(0.05)
+        for rank, (member, stderr) in enumerate(zip(team, said, strict=True)):
+            stderr.seek(0)
+            assert not member.poll(), f"process {rank} ended with {member.poll()}:\n{stderr.read()}"
+
+
+def test_torchrun_starts_a_run(tmp_path: Path) -> None:
+    """What `torchrun` tells its processes is what a run reads: each takes its part, one writes."""
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER, encoding="utf-8")
+    settings = {"batch_size": 2, "learning_rate": 1e-3, "steps": 2}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--local-addr=127.0.0.1",
+         str(script), str(tmp_path / "two"), "recipe", json.dumps(settings), "2"],
+        env=ENVIRONMENT, check=False, capture_output=True, text=True,
     )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    train(recipe(**settings), tmp_path / "one", device="cpu")
+    assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
 def assert_same_run(one: Path, two: Path) -> None:
