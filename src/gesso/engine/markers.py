@@ -82,7 +82,7 @@ class Markers:
         Raises:
             TextError: more or fewer places than images, or a marker that only this function writes.
         """
-        if stray := next((token for token in ids if token in self.around), None):
+        if (stray := next((token for token in ids if token in self.around), None)) is not None:
             raise TextError(
                 f"the prompt holds token {stray}, which is written around images here: give images as `images`, and "
                 f"{self.text or self.image} where each belongs"
