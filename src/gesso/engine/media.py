@@ -227,6 +227,11 @@ def _named(part: Part) -> tuple[Any, int | None]:
         url = named.get("url") if isinstance(named, Mapping) else named
         if not isinstance(url, str):
             raise TextError(f'a part of type {kind} must read {{"type": "{kind}", "{kind}": {{"url": "..."}}}}')
+        if url[:5].lower() != "data:":  # never a path: whoever sends such parts may be somebody else
+            raise TextError(
+                f"a part of type {kind} takes a data URL: nothing is fetched here; a file goes as "
+                f'{{"type": "{kind.removesuffix("_url")}", "path": "..."}}'
+            )
         detail = named.get("detail") if isinstance(named, Mapping) else None
         if detail is not None and detail not in DETAIL:
             raise TextError(f"detail must be one of {', '.join(DETAIL)}, got {detail!r}")
