@@ -102,7 +102,13 @@ def names(host: str, port: int) -> Sequence[str]:
 def fetcher(port: int, **changes: Any) -> Fetcher:
     hosts = tuple(f"{host}:{port}" for host in ("pictures.test", "inner.test", "both.test", "gone.test", "127.0.0.1"))
     # In the tests the loopback is the open internet.
-    given = {"hosts": hosts, "resolve": names, "may_connect": lambda address: address == "127.0.0.1", **changes}
+    given = {
+        "hosts": hosts,
+        "seconds": 60.0,
+        "resolve": names,
+        "may_connect": lambda address: address == "127.0.0.1",
+        **changes,
+    }
     return Fetcher(**given)
 
 

@@ -115,13 +115,13 @@ class Fetcher:
             if response.status != 200:
                 raise ImageError(f"{host} answers {response.status}")
             body = _body(response, max_bytes)
-            if time.monotonic() >= deadline:
+            if connection.overdue:
                 raise TimeoutError
             return body
         except (OSError, http.client.HTTPException, ValueError) as error:
             if isinstance(error, ImageError):
                 raise
-            if time.monotonic() >= deadline or isinstance(error, TimeoutError):
+            if connection.overdue or isinstance(error, TimeoutError):
                 raise ImageError(f"fetching the image takes more than {self.seconds:g} s") from None
             raise ImageError(f"{host} cannot be reached: {type(error).__name__}") from None
         finally:
@@ -194,6 +194,8 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(host, port, timeout=seconds)
         self.default_port = PORTS["https" if tls else "http"]  # which the Host header leaves out
         self._address = address
+        self.overdue = False
+        """Whether it was cut off."""
         self._held: socket.socket | None = None
         """`sock`, which the connection forgets as soon as the headers of its last answer are there."""
         self._tls = ssl.create_default_context() if tls else None
@@ -205,6 +207,7 @@ class _Pinned(http.client.HTTPConnection):
 
     def cut(self) -> None:
         """Break the connection off, from another thread."""
+        self.overdue = True
         if self._held is not None:
             try:
                 self._held.shutdown(socket.SHUT_RDWR)
