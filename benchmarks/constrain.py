@@ -74,9 +74,9 @@ def timed(work: Any) -> tuple[Any, float]:
 def steps(model: DiffusionGemma, constraint: OutputConstraint | None, count: int) -> list[float]:
     """Seconds of each step of one canvas, but the first."""
     rules = denoising_rules(GenerationConfig(confidence_threshold=0.0, max_denoising_steps=count + 1))
-    guide = None if constraint is None else constraint.guide(2 * CANVAS, CANVAS, None)
+    on_canvas = None if constraint is None else constraint.on_canvas(2 * CANVAS, CANVAS, None)
     generator = torch.Generator().manual_seed(0)
-    state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, guide=guide)
+    state = CanvasState(rules, model.config.vocab_size, CANVAS, generator, constraint=on_canvas)
     cache = model.new_cache(1, PROMPT + CANVAS)
     with torch.inference_mode():
         model.encode(torch.arange(PROMPT)[None], cache)

@@ -28,7 +28,7 @@ import gesso
 from gesso.control.fill import fill
 from gesso.control.holes import Document, Hole
 from gesso.control.job import run_job
-from gesso.control.window import lead_of
+from gesso.control.window import leading_space
 from gesso.engine.engine import Engine, Request
 from gesso.tasks.base import Example, Task, evaluation_set
 from gesso.tasks.code import Code
@@ -116,7 +116,7 @@ def cases(kind: str, number: int, *, instructed: bool) -> list[Case]:
 def left_to_right(engine: Engine, case: Case) -> str:
     """What the causal pass writes behind the prompt and what stands before the hole, token by token."""
     model = engine.model
-    lead = lead_of(case.before)
+    lead = leading_space(case.before)
     prefix = engine.tokenizer.encode(case.before.removesuffix(lead))
     ids = [*engine.start(Request(case.example.prompt)).prompt.ids, *prefix]
     cache = model.new_cache(batch_size=1, max_seq_len=len(ids) + LONGEST)

@@ -31,7 +31,7 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import checkpoint_path
 from gesso.train.config import NewText, Recipe, TrainConfig
 from gesso.train.evaluate import evaluate_task
-from gesso.train.recipes.mini import TOKENS, VISION
+from gesso.train.recipes.common import TOKENS, VISION
 from gesso.train.records import METRICS
 from gesso.train.skill_data import Mixture, SkillData
 from gesso.train.trainer import train

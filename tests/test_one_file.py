@@ -162,7 +162,8 @@ ABSENT = """gesso: quota is no option of the sampler entropy_bound; it belongs t
   choose another sampler, or leave quota out
 """
 STABILITY = (
-    "stability_threshold is no option of the stopping rule after; it belongs to stopping rule stable_and_confident"
+    "stability_threshold is no option of the stopping rule after; "
+    "it belongs to stopping rule stable_and_confident, deadline"
 )
 
 

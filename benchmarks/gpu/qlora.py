@@ -26,7 +26,7 @@ from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
 from gesso.train.forward import losses
-from gesso.train.optimizer import make_optimizer, set_rate, trained
+from gesso.train.optimizer import make_optimizer, set_rate, trainable
 
 SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
 FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "layers": arguments.layers,
         "tokens": arguments.tokens,
-        "trainable": sum(p.numel() for _, p in trained(model)),
+        "trainable": sum(p.numel() for _, p in trainable(model)),
         "step_s": step_s,
         "tokens_per_s": (arguments.tokens + 256) / step_s,
         "estimate_gb": expected.total / 1e9,

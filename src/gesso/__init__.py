@@ -1,4 +1,4 @@
-"""gesso: block text diffusion with DiffusionGemma, from one package.
+"""Exports gesso's public names: block text diffusion with DiffusionGemma, from one package.
 
     engine = gesso.load("mini")
     print(engine.generate("What is 481 + 296?", seed=7).text)

@@ -1,4 +1,4 @@
-"""`python -m gesso` is the `gesso` command."""
+"""Runs the `gesso` command as `python -m gesso`."""
 
 from gesso.cli import main
 

@@ -1,9 +1,10 @@
-"""Loading by name: a bundled model, a folder, or a Hugging Face id."""
+"""Loads models and engines by name: a bundled model, a folder, or a Hugging Face id."""
 
 from pathlib import Path
 
 from gesso.engine.engine import Engine
-from gesso.models.adapters import load_adapter, merge
+from gesso.models.adapter_files import load_adapter
+from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
@@ -13,7 +14,7 @@ from gesso.text.tokenizer import TokenIds, Tokenizer
 
 
 def load_model(path: str | Path, device: str = "auto", dtype: str = "auto", *, offline: bool = False) -> DiffusionGemma:
-    """Load the text model of a checkpoint.
+    """Loads the text model of a checkpoint.
 
     Args:
         path: a bundled name such as `mini`, a folder, or a Hugging Face id (downloaded unless `offline`).
@@ -36,7 +37,7 @@ def load(
     adapter: str | Path | None = None,
     cuda_graphs: bool = False,
 ) -> Engine:
-    """Load an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
+    """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.

@@ -1,4 +1,4 @@
-"""Configs: frozen, complete, changed with `dataclasses.replace`.
+"""Defines the configs of models and adapters: frozen, complete, changed with `dataclasses.replace`.
 
 `ModelConfig` is the shape of a DiffusionGemma text model, in gesso's own words; reading and writing
 Hugging Face's `config.json` is `gesso.models.hf_config`.
@@ -38,7 +38,7 @@ def _require_int(name: str, value: object, least: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
-    """Rotary positions of one kind of layer.
+    """Configures the rotary positions of one kind of layer.
 
     `default` turns the whole head; `proportional` turns the first `partial_rotary_factor` of the
     frequency pairs, with exponents over the whole head, and leaves the rest alone.
@@ -58,7 +58,7 @@ class RopeConfig:
 
 @dataclass(frozen=True, slots=True)
 class LayerConfig:
-    """Attention shape of one layer. Full layers have no V projection: V is the K projection."""
+    """Configures the attention of one layer. Full layers have no V projection: V is the K projection."""
 
     kind: AttentionKind
     head_dim: int
@@ -66,12 +66,17 @@ class LayerConfig:
 
     @property
     def is_sliding(self) -> bool:
+        """Says whether its queries see a window of positions only."""
         return self.kind == "sliding_attention"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """Shape of a DiffusionGemma text model. Lengths are in tokens."""
+    """Describes the shape of a DiffusionGemma text model. Lengths are in tokens.
+
+    Raises:
+        ConfigError: a value that is impossible, or beyond any model.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -152,19 +157,20 @@ class ModelConfig:
                 raise ConfigError(f"layer {i}: head_dim must be at most {_MOST['hidden_size'][0]:,}")
 
     def _weights(self) -> int:
-        """Numbers in the large matrices."""
+        """Counts the numbers in the large matrices."""
         expert = 3 * self.hidden_size * self.moe_intermediate_size
         layer = 3 * self.hidden_size * self.intermediate_size + self.num_experts * (expert + self.hidden_size)
         heads = sum(2 * (self.num_attention_heads + of.num_key_value_heads) * of.head_dim for of in self.layers)
         return self.hidden_size * (self.vocab_size + heads) + len(self.layers) * layer
 
     def rope(self, kind: AttentionKind) -> RopeConfig:
+        """Returns the rotary positions of the layers of a kind."""
         return self.sliding_rope if kind == "sliding_attention" else self.full_rope
 
 
 @dataclass(frozen=True, slots=True)
 class LoraConfig:
-    """A low-rank adapter: which layers get a delta, and of what size."""
+    """Configures a low-rank adapter: which layers get a delta, and of what size."""
 
     rank: int = 8
     alpha: float = 16.0
@@ -185,6 +191,6 @@ class LoraConfig:
 
     @property
     def scale(self) -> float:
-        """What deltas are multiplied by."""
+        """Returns the factor of the deltas, as PEFT defines it."""
         root: float = self.rank**0.5
         return self.alpha / (root if self.rank_stabilised else self.rank)

@@ -1,4 +1,4 @@
-"""Everything gesso raises on purpose.
+"""Defines all errors that gesso raises on purpose, as one tree:
 
 GessoError
 ├── UserError            the caller can mend it: one line, exit code 2
@@ -17,11 +17,11 @@ GessoError
 
 
 class GessoError(Exception):
-    """Base of every error gesso raises on purpose."""
+    """Marks every error that gesso raises on purpose."""
 
 
 class UserError(GessoError, ValueError):
-    """The caller can mend it; the command line prints one line and exits with 2.
+    """Reports what the caller can mend; the command line prints one line and exits with 2.
 
     Args:
         message: one line for people, which says what is wrong.
@@ -38,39 +38,39 @@ class UserError(GessoError, ValueError):
 
 
 class OptionError(UserError):
-    """An option or request field is impossible or contradicts another."""
+    """Reports an option or request field that is impossible or contradicts another."""
 
 
 class ConfigError(UserError):
-    """A config file has an unknown key or an impossible value."""
+    """Reports a config file with an unknown key or an impossible value."""
 
 
 class CheckpointError(UserError):
-    """Weights are missing, foreign, truncated or misshapen."""
+    """Reports weights that are missing, foreign, truncated or misshapen."""
 
 
 class HubError(UserError):
-    """A model is not on this machine and could not be fetched."""
+    """Reports a model that is not on this machine and could not be fetched."""
 
 
 class TextError(UserError):
-    """A prompt, chat template or tokenizer cannot be used."""
+    """Reports a prompt, chat template or tokenizer that cannot be used."""
 
 
 class ImageError(UserError):
-    """An image or a clip cannot be read, or is too large."""
+    """Reports an image or a clip that cannot be read, or is too large."""
 
 
 class DataError(UserError):
-    """Training data or a trace file has a bad line."""
+    """Reports a bad line of training data or of a trace file."""
 
 
 class TrainingError(GessoError):
-    """A training run went wrong by itself."""
+    """Reports a training run that went wrong by itself."""
 
 
 class QueueFullError(GessoError):
-    """Too many requests wait already."""
+    """Refuses a request because too many wait already."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -79,8 +79,8 @@ class QueueFullError(GessoError):
 
 
 class ClosingError(GessoError):
-    """The service is shutting down and takes no more requests."""
+    """Refuses a request because the service is shutting down."""
 
 
 class EngineDeadError(ClosingError):
-    """The engine has failed for good: no request can be run until the process is started anew."""
+    """Refuses a request because the engine has failed for good: the process must be restarted."""

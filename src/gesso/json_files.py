@@ -1,4 +1,4 @@
-"""JSON objects of files that come from elsewhere."""
+"""Reads JSON objects from files that come from elsewhere."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,12 @@ from typing import Any
 from gesso.errors import CheckpointError
 
 MAX_DEPTH = 64
-"""Levels of nesting: what reads or shows a deeper value calls itself for each."""
+"""Levels of nesting, since readers of a deeper value recurse once for each."""
 MAX_BYTES = 2**28
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file of a checkpoint holds.
+    """Returns the JSON object that a file of a checkpoint holds.
 
     Raises:
         CheckpointError: the file is missing, too large, or no JSON object of at most `MAX_DEPTH` levels.
@@ -35,7 +35,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether containers stand in each other more than so many levels deep; does not call itself."""
+    """Says whether containers are nested more than so many levels deep, without recursion."""
     level = [value]
     for _ in range(levels):
         level = [

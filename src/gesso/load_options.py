@@ -1,4 +1,4 @@
-"""The options of loading a model: of `gesso.load`, and of every command that loads one."""
+"""Declares the options of loading a model: of `gesso.load`, and of every command that loads one."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ MODEL = "Model"
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Which model is loaded, and how.
+    """Says which model is loaded, and how.
 
     Raises:
         OptionError: a value of the wrong type. What does not exist on this machine is refused by the loading itself.

@@ -49,7 +49,7 @@ def test_it_is_near_what_is_held(cell: Cell, quantize: tuple[str | None, ...]) -
     found = account(config, torch.float32, cell, chosen, chunk=CPU_CHUNK)
     engine = random_engine(config, "x", "cpu", "float32", [cell], chosen)
     prompts = [prompt_tokens(engine, cell.prompt, row) for row in range(cell.batch)]
-    options = {**Settings(steps=2).options(cell), "seed": 1}
+    options = {**Settings(steps=2).options(cell, engine.defaults.stopping_options), "seed": 1}
     with LiveBytes() as live:
         for tensor in engine.model.state_dict().values():
             live.count(tensor)

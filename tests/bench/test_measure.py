@@ -1,4 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +10,11 @@ from gesso.bench import machine, measure
 from gesso.bench.cells import Cell, Settings
 from gesso.bench.machine import describe_machine, free_bytes, measure_rates
 from gesso.bench.measure import Bench, Spread, TimedLoop, prompt_tokens
+from gesso.diffusion.prediction import Prediction
+from gesso.diffusion.step import StepInfo
+from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
 from gesso.engine.engine import Engine, Request
+from gesso.options import option
 from gesso.text.tokenizer import TokenIds
 
 STEPS = 3
@@ -25,6 +31,39 @@ def test_canvases_take_exactly_the_steps_they_are_given(tiny: Engine) -> None:
     steps_s = 2 * STEPS * result.step_ms.low / 1e3
     assert 0 < steps_s < 2 * 2 * CANVAS / result.tokens_per_s.low
     assert result.joules is None
+
+
+@pytest.fixture
+def hasty(tiny: Engine) -> Iterator[Engine]:
+    """`tiny` with the defaults of a checkpoint that has another stopping rule."""
+
+    @STOPPING_RULES.register("hasty")
+    @dataclass(frozen=True)
+    class Hasty(StoppingRule):
+        """Stops after so many steps."""
+
+        enough_steps: int = option(1, "Steps after which a canvas ends.", minimum=1)
+
+        def should_stop(self, info: StepInfo, prediction: Prediction, state: Any) -> tuple[bool, Any]:
+            return info.step >= self.enough_steps, state
+
+        def for_every_step(self) -> Mapping[str, Any]:
+            return {"enough_steps": 99}
+
+    try:
+        defaults = tiny.defaults.override(stopping="hasty")
+        yield Engine(tiny.model, tiny.tokenizer, tiny.template, defaults)
+    finally:
+        STOPPING_RULES.unregister("hasty")
+
+
+def test_canvases_take_their_steps_whatever_the_stopping_rule(hasty: Engine) -> None:
+    cell = Cell(20, CANVAS, 1, "canvas")
+    settled = Bench(hasty, Settings(repeats=1, warmup=0)).measure(cell)
+    given = Bench(hasty, Settings(steps=STEPS, repeats=1, warmup=0)).measure(cell)
+    assert settled is not None
+    assert given is not None
+    assert (settled.steps_per_canvas, given.steps_per_canvas) == (1, STEPS)
 
 
 def test_real_steps_are_those_of_the_checkpoints_settings(tiny: Engine) -> None:

@@ -14,7 +14,7 @@ from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.linear import Linear
-from gesso.nn.quant.base import restore
+from gesso.nn.quant.base import dequantize
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -74,7 +74,7 @@ def test_weights_in_fewer_bits(quantize: str) -> None:
     experts, form = model.layers[0].experts, FORMS[quantize]()
     (_, _), (rows, columns) = experts.shapes
     for expert in range(config.num_experts):
-        down = restore(tuple(experts.get_buffer(f"down_{part}")[expert] for part in form.parts), form, torch.float32)
+        down = dequantize(tuple(experts.get_buffer(f"down_{part}")[expert] for part in form.parts), form, torch.float32)
         assert down.shape == (rows, columns)
         assert float(down.std()) == pytest.approx(config.initializer_range, rel=0.1)
     needed = needed_bytes(config, torch.float32, CELLS, chosen)

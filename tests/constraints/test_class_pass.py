@@ -17,7 +17,7 @@ from gesso.constraints.segments import Segments
 from gesso.diffusion.denoise import Pins
 from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.engine.constraint import CanvasConstraintState
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ def test_a_table_in_few_bits_is_read_as_what_its_bits_stand_for(form: Format, dt
     packed = QuantizedVocabulary(400, 32, 30.0, form, dtype)
     packed.load_state_dict(dict(zip(form.parts, parts, strict=True)))
     plain = Vocabulary(400, 32, 30.0).to(dtype)
-    plain.weight.data = restore(parts, form, dtype)
+    plain.weight.data = dequantize(parts, form, dtype)
     hidden, uniform = torch.randn(ROWS, 32, generator=generator).to(dtype), torch.rand(ROWS, generator=generator)
     layout = TokenClasses(make_classes(400, 5, 3), CPU, 64)
     passes = [ClassPass(table, layout, hidden, torch.full((ROWS,), 0.7)) for table in (packed, plain)]

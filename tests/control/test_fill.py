@@ -13,7 +13,7 @@ import gesso
 from gesso.control.fill import INSTRUCTION, FillResult, fill
 from gesso.control.holes import Document, Hole, escape, parse_document
 from gesso.control.job import MOST_REQUESTS, run_job
-from gesso.control.window import between, lead_of, spread
+from gesso.control.window import leading_space, spread_widths, widths_between
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError, TextError
 from gesso.generation import LARGEST_BIAS
@@ -245,22 +245,22 @@ def test_hints_have_no_place_in_raw(tiny: Engine) -> None:
 
 @pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 8), (1, 9), (1, 24), (2, 200), (7, 9)])
 def test_widths_spread_over_the_range(least: int, most: int) -> None:
-    widths = spread(least, most)
+    widths = spread_widths(least, most)
     assert len(widths) == min(MOST_REQUESTS, most - least + 1)
     assert widths == sorted(set(widths))
     assert (widths[0], widths[-1]) == (least, most)
 
 
 def test_widths_between_the_best_and_its_neighbours() -> None:
-    assert between([1, 2, 6, 9], 6) == [5, 7, 4, 8, 3]
-    assert between([1, 2, 3], 2) == []
-    assert between([1, 40], 1) == [2, 3, 4, 5, 6, 7, 8, 9]
-    assert between([1, 4], 4) == [3, 2]
+    assert widths_between([1, 2, 6, 9], 6) == [5, 7, 4, 8, 3]
+    assert widths_between([1, 2, 3], 2) == []
+    assert widths_between([1, 40], 1) == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert widths_between([1, 4], 4) == [3, 2]
 
 
 def test_what_a_hole_may_take_of_the_text_before_it() -> None:
     texts = ["a ", "a\n", "a  ", "a\t", "a", "", " ", "\r\n", "\n "]
-    assert [lead_of(text) for text in texts] == [" ", "\n", "", "", "", "", " ", "", ""]
+    assert [leading_space(text) for text in texts] == [" ", "\n", "", "", "", "", " ", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -51,34 +51,34 @@ class Plain:
     """How near a cut is to falling elsewhere."""
 
 
-def plain_row(logits: list[float], temperature: float, shaping: LogitsProcessing) -> Plain:
-    for token, bias in shaping.bias:
+def plain_row(logits: list[float], temperature: float, processing: LogitsProcessing) -> Plain:
+    for token, bias in processing.bias:
         logits[token] += bias
     z = [value / temperature for value in logits]
     ranked = sorted(range(len(z)), key=lambda token: (-z[token], token))
     margin = math.inf
-    if 0 < shaping.top_k < len(z):
-        margin = z[ranked[shaping.top_k - 1]] - z[ranked[shaping.top_k]]
-        ranked = ranked[: shaping.top_k]
+    if 0 < processing.top_k < len(z):
+        margin = z[ranked[processing.top_k - 1]] - z[ranked[processing.top_k]]
+        ranked = ranked[: processing.top_k]
     weights = [math.exp(z[token] - z[ranked[0]]) for token in ranked]
-    if shaping.top_p < 1:
+    if processing.top_p < 1:
         before, kept = 0.0, 0
         for weight in weights:
-            margin = min(margin, abs(before - shaping.top_p))
-            if before >= shaping.top_p:
+            margin = min(margin, abs(before - processing.top_p))
+            if before >= processing.top_p:
                 break
             before, kept = before + weight / sum(weights), kept + 1
         if kept < len(ranked):
             margin = min(margin, z[ranked[kept - 1]] - z[ranked[kept]])
         ranked, weights = ranked[:kept], weights[:kept]
-    heat = shaping.temperature or 1e-9
+    heat = processing.temperature or 1e-9
     sampling = [math.exp((z[token] - z[ranked[0]]) / heat) if token in ranked else 0.0 for token in range(len(z))]
     return Plain(
         ranked, [weight / sum(weights) for weight in weights], [share / sum(sampling) for share in sampling], margin
     )
 
 
-SHAPINGS = st.builds(
+PROCESSINGS = st.builds(
     LogitsProcessing,
     temperature=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
     top_p=st.sampled_from([0.05, 0.5, 0.9, 1.0]) | st.floats(0.01, 1.0),
@@ -90,26 +90,26 @@ SHAPINGS = st.builds(
 
 
 @given(
-    shaping=SHAPINGS,
+    processing=PROCESSINGS,
     vocab=st.sampled_from([10, BLOCK, BLOCK + 1, 200]),
     temperatures=st.lists(st.sampled_from([0.1, 0.4, 0.8, 1.5]), min_size=1, max_size=5),
     seed=st.integers(0, 2**20),
 )
 def test_a_shaped_pass_is_the_plain_computation(
-    shaping: LogitsProcessing, vocab: int, temperatures: list[float], seed: int
+    processing: LogitsProcessing, vocab: int, temperatures: list[float], seed: int
 ) -> None:
     table, hidden = make_table(vocab, 6, seed), make_hidden(len(temperatures), 6, seed)
     uniform = torch.rand(len(temperatures), generator=torch.Generator().manual_seed(seed))
-    found = processed_pass(table, hidden, torch.tensor(temperatures), uniform, shaping)
+    found = processed_pass(table, hidden, torch.tensor(temperatures), uniform, processing)
     scores = 30.0 * torch.tanh(hidden.double() @ table.weight.double().T / 30.0)
     for row, temperature in enumerate(temperatures):
-        plain = plain_row(scores[row].tolist(), temperature, shaping)
+        plain = plain_row(scores[row].tolist(), temperature, processing)
         assume(plain.margin > NEAR)
         entropy = -sum(p * math.log(p) for p in plain.probabilities if p > 0)
         assert int(found.argmax_N[row]) == plain.kept[0]
         assert float(found.entropy_N[row]) == pytest.approx(entropy, abs=NEAR)
         biased = scores[row].clone()
-        for token, bias in shaping.bias:
+        for token, bias in processing.bias:
             biased[token] += bias
         normaliser = (biased[plain.kept] / temperature).logsumexp(dim=0)
         assert float(found.normaliser_N[row]) == pytest.approx(float(normaliser), rel=1e-5, abs=NEAR)
@@ -118,7 +118,7 @@ def test_a_shaped_pass_is_the_plain_computation(
         assert bool(((found.embedding_ND[row] - mixed).abs() <= 10 * NEAR).all())
         sample = int(found.sample_N[row])
         assert sample in plain.kept
-        if shaping.temperature == 0:
+        if processing.temperature == 0:
             assert sample == plain.kept[0]
         else:
             below = sum(plain.sampling[:sample])
@@ -152,21 +152,21 @@ def test_what_keeps_everything_changes_nothing() -> None:
     table, hidden = make_table(300, 16, 3), make_hidden(8, 16, 3)
     temperature, uniform = torch.full((8,), 0.6), torch.rand(8, generator=torch.Generator().manual_seed(1))
     neutral = processed_pass(table, hidden, temperature, uniform, LogitsProcessing())
-    for shaping in (LogitsProcessing(top_k=300), LogitsProcessing(top_k=10**6), LogitsProcessing(bias=((3, 0.0),))):
-        check_equal(processed_pass(table, hidden, temperature, uniform, shaping), neutral)
+    for processing in (LogitsProcessing(top_k=300), LogitsProcessing(top_k=10**6), LogitsProcessing(bias=((3, 0.0),))):
+        check_equal(processed_pass(table, hidden, temperature, uniform, processing), neutral)
 
 
 # One option at a time
 
 
-def run(table: Vocabulary, hidden: Tensor, shaping: LogitsProcessing, temperature: float = 0.5) -> VocabularyPass:
+def run(table: Vocabulary, hidden: Tensor, processing: LogitsProcessing, temperature: float = 0.5) -> VocabularyPass:
     rows = len(hidden)
     uniform = (torch.arange(rows) + 0.5) / rows
-    return processed_pass(table, hidden, torch.full((rows,), temperature), uniform, shaping)
+    return processed_pass(table, hidden, torch.full((rows,), temperature), uniform, processing)
 
 
 @pytest.mark.parametrize(
-    "shaping",
+    "processing",
     [
         LogitsProcessing(top_k=1),
         LogitsProcessing(top_p=1e-9),
@@ -174,9 +174,9 @@ def run(table: Vocabulary, hidden: Tensor, shaping: LogitsProcessing, temperatur
         LogitsProcessing(top_k=1, top_p=0.5),
     ],
 )
-def test_one_token_is_certain(shaping: LogitsProcessing) -> None:
+def test_one_token_is_certain(processing: LogitsProcessing) -> None:
     table, hidden = make_table(200, 8, 0), make_hidden(64, 8, 0)
-    found = run(table, hidden, shaping)
+    found = run(table, hidden, processing)
     best = table.logits(hidden).argmax(dim=-1)
     assert torch.equal(found.argmax_N, best)
     assert torch.equal(found.sample_N, best)
@@ -214,7 +214,7 @@ def test_a_bias_bans_or_forces_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shaping", "kept"),
+    ("processing", "kept"),
     [
         (LogitsProcessing(top_k=3), [0, 1, 2]),
         (LogitsProcessing(top_p=0.35), [0, 1, 2, 3]),
@@ -223,8 +223,8 @@ def test_a_bias_bans_or_forces_a_token() -> None:
         (LogitsProcessing(top_k=2, bias=((8, 1e-3), (5, 1e-3), (9, 1e-3))), [5, 8]),
     ],
 )
-def test_of_equal_tokens_the_lower_ids_are_kept(shaping: LogitsProcessing, kept: list[int]) -> None:
-    found = run(flat_table(10), torch.zeros(100, 4), shaping, temperature=1.0)
+def test_of_equal_tokens_the_lower_ids_are_kept(processing: LogitsProcessing, kept: list[int]) -> None:
+    found = run(flat_table(10), torch.zeros(100, 4), processing, temperature=1.0)
     assert found.sample_N.unique().tolist() == kept
     assert bool((found.entropy_N - math.log(len(kept))).abs().max() <= 1e-5)
 
@@ -285,7 +285,7 @@ def test_no_gradient_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shaping", "neutral", "needs_logits"),
+    ("processing", "neutral", "needs_logits"),
     [
         (LogitsProcessing(), True, False),
         (LogitsProcessing(temperature=0), False, False),
@@ -296,6 +296,6 @@ def test_no_gradient_is_kept() -> None:
         (LogitsProcessing(temperature=0, top_k=5), False, True),
     ],
 )
-def test_which_pass_is_needed(shaping: LogitsProcessing, neutral: bool, needs_logits: bool) -> None:
-    assert (shaping.neutral, shaping.needs_logits) == (neutral, needs_logits)
-    assert hash(shaping) == hash(replace(shaping))
+def test_which_pass_is_needed(processing: LogitsProcessing, neutral: bool, needs_logits: bool) -> None:
+    assert (processing.neutral, processing.needs_logits) == (neutral, needs_logits)
+    assert hash(processing) == hash(replace(processing))

@@ -18,7 +18,8 @@ from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Failed, Finished
 from gesso.engine.result import GenerationResult
 from gesso.errors import CheckpointError, ClosingError, OptionError, QueueFullError, TextError
-from gesso.models.adapters import adapter_parameters, attach, save_adapter
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.runner import model_runner as model_runner_module
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 
 from gesso.nn.experts import mix_experts
 from gesso.nn.quant import base
-from gesso.nn.quant.base import Format, matmul, restore
+from gesso.nn.quant.base import Format, dequantize, matmul
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -63,7 +63,7 @@ def check(form: Format, counts: list[int], rows: int, width: int, dtype: torch.d
     assert found.dtype == dtype
     assert found.shape == (sum(counts), rows)
     for i, (begin, end) in enumerate(pairwise([0, *ends.tolist()])):
-        weight = restore(tuple(part[i] for part in parts), form, torch.float32).double()
+        weight = dequantize(tuple(part[i] for part in parts), form, torch.float32).double()
         own = x[begin:end].double()
         off = (found[begin:end].double() - own @ weight.T).abs()
         assert bool((off <= BOUNDS[dtype] * (own.abs() @ weight.T.abs()) + 1e-7).all())
@@ -112,7 +112,7 @@ def test_every_code_is_read(form: Format, width: int) -> None:
         codes = codes.clone()
         codes[(codes & 127) == 127] = 0  # not-a-number, which quantize never makes
     parts = [codes.contiguous().view(parts[0].dtype), *(torch.full_like(part, 0.75) for part in parts[1:])]
-    weight = restore(tuple(parts), form, torch.float32)
+    weight = dequantize(tuple(parts), form, torch.float32)
     parts = [part.to(DEVICE) for part in parts]
     eye = torch.eye(2 * width, device=DEVICE)
     found = packed.matmul(eye, form.kernel, parts, None, LEVELS.to(DEVICE))

@@ -14,17 +14,8 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
-from gesso.models.adapters import (
-    CONFIG,
-    WEIGHTS,
-    adapted,
-    adapter_parameters,
-    attach,
-    load_adapter,
-    merge,
-    save_adapter,
-    targets,
-)
+from gesso.models.adapter_files import CONFIG, WEIGHTS, load_adapter, save_adapter
+from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, targets
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -127,7 +118,7 @@ def test_merging_adds_each_delta_once(name: str) -> None:
     randomise_adapter(model)
     expected = outputs(model)
     merge(model)
-    assert not list(adapted(model))
+    assert not list(adapted_layers(model))
     assert set(model.state_dict()) == set(random_model(SHAPES["plain"]).state_dict())
     assert_same(outputs(model), expected)
 
@@ -138,7 +129,7 @@ def test_four_bit_weights_are_not_merged_into(tmp_path: Path) -> None:
     attach(model, LoraConfig())
     with pytest.raises(OptionError, match=r"layers\.0\.attention\.q_proj is quantized"):
         merge(model)
-    assert list(adapted(model)), "nothing was merged halfway"
+    assert list(adapted_layers(model)), "nothing was merged halfway"
 
 
 def test_an_adapter_works_the_same_over_four_bit_weights(tmp_path: Path) -> None:
@@ -164,7 +155,7 @@ def test_dropout_acts_in_training_only() -> None:
     model = random_model(SHAPES["plain"])
     attach(model, LoraConfig(dropout=0.5))
     randomise_adapter(model)
-    layer = dict(adapted(model))["layers.0.attention.q_proj"]
+    layer = dict(adapted_layers(model))["layers.0.attention.q_proj"]
     x = torch.ones(4, 32)
     assert torch.equal(layer.eval()(x), layer(x))
     layer.train()
@@ -181,7 +172,7 @@ def test_an_adapter_survives_its_file(name: str, tmp_path: Path) -> None:
     read = load_adapter(again, tmp_path)
     assert_same(outputs(again), outputs(model), atol=0)
     assert (read.rank, read.alpha, read.rank_stabilised) == (config.rank, config.alpha, config.rank_stabilised)
-    assert list(read.targets) == [label for label, _ in adapted(model)]
+    assert list(read.targets) == [label for label, _ in adapted_layers(model)]
     assert not [label for label, parameter in again.named_parameters() if parameter.requires_grad]
 
 

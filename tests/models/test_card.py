@@ -31,7 +31,7 @@ def test_a_card_is_read(tmp_path: Path) -> None:
     ("content", "what"),
     [
         ("{", "Expecting"),
-        ("[]", "pop"),
+        ("[]", "no JSON object"),
         ({"colour": 1}, "colour"),
         ({"thinking": "yes"}, "thinking is 'yes'"),
         ({"skills": [{**SKILL, "wright": 1}]}, "wright"),

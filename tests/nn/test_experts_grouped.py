@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from gesso.nn import experts as experts_module
-from gesso.nn.experts import Experts, grouped, mix_experts, mix_grouped
+from gesso.nn.experts import Experts, can_group, mix_experts, mix_grouped
 
 
 def filled(hidden: int, width: int, count: int, seed: int, dtype: torch.dtype = torch.float32) -> Experts:
@@ -53,7 +53,7 @@ def test_in_bfloat16() -> None:
 
 def test_routing_is_data_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded with one routing and played with another, as a CUDA graph is."""
-    monkeypatch.setattr(experts_module, "grouped", lambda *_: True)
+    monkeypatch.setattr(experts_module, "can_group", lambda *_: True)
     experts = filled(16, 8, 6, 2)
     first, second = routed(20, 2, 3, 0), routed(20, 2, 6, 1)
     x = torch.randn(20, 16)
@@ -88,6 +88,6 @@ def test_when_it_is_used(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     experts_module._device_groups.cache_clear()
     with torch.no_grad():
-        assert grouped(*operands) == used  # type: ignore[arg-type]
-    assert not grouped(*operands), "a gradient may be wanted"  # type: ignore[arg-type]
+        assert can_group(*operands) == used  # type: ignore[arg-type]
+    assert not can_group(*operands), "a gradient may be wanted"  # type: ignore[arg-type]
     experts_module._device_groups.cache_clear()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.nn import vocabulary
+from gesso.nn import cross_entropy, vocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
 pytestmark = pytest.mark.numbers
@@ -233,7 +233,7 @@ def test_logits_keep_their_gradient() -> None:
 def test_cross_entropy_is_that_of_the_logits(rows: int, softcap: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Value and both gradients, whatever the chunks."""
     vocab, generator = 53, torch.Generator().manual_seed(0)
-    monkeypatch.setitem(vocabulary.TRAINING_BYTES, "cpu", 4 * vocab * rows)
+    monkeypatch.setitem(cross_entropy.TRAINING_BYTES, "cpu", 4 * vocab * rows)
     found = Vocabulary(vocab, 16, softcap)
     with torch.no_grad():
         found.weight.copy_(torch.randn(vocab, 16, generator=generator))

@@ -54,12 +54,12 @@ def test_a_strategys_options_go_with_it_alone() -> None:
         GenerationConfig(sampler="quota", quota=0)
     assert refusal.value.option == "quota"
     assert generation_options()["quota"].owner == "sampler quota"
-    assert generation_options()["entropy_bound"].owner == "sampler entropy_bound, quota"
+    assert generation_options()["entropy_bound"].owner == "sampler entropy_bound, planner, quota"
 
 
 def test_a_strategy_is_forgotten_again() -> None:
     assert "quota" not in generation_options()
-    with pytest.raises(OptionError, match="sampler must be one of entropy_bound, got 'quota'"):
+    with pytest.raises(OptionError, match=r"sampler must be one of entropy_bound, .*, got 'quota'"):
         GenerationConfig(sampler="quota")
 
 

@@ -21,13 +21,14 @@ from gesso.engine.canvases import Canvases
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
-from gesso.models.adapters import attach, save_adapter
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn import experts as experts_module
 from gesso.nn.experts import Experts
 from gesso.nn.quant import base
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs
@@ -63,7 +64,7 @@ class Tracer:
 def in_one_call() -> Iterator[None]:
     """Experts are multiplied in one call, as on a GPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "grouped", lambda *_: True)
+        patch.setattr(experts_module, "can_group", lambda *_: True)
         yield
 
 
@@ -118,7 +119,7 @@ def test_other_caches_and_other_weights_are_captured_anew() -> None:
     assert tracer.captured == 2
     for one in (model, expected):
         one.norm.weight.data.mul_(2.0)
-    graphs.forget()
+    graphs.invalidate()
     check(7)
     assert tracer.captured == 3
 
@@ -213,7 +214,7 @@ def test_only_experts_one_by_one_ask_the_device_for_numbers() -> None:
     with pytest.raises(DynamicOutputShapeException):
         without_numbers(model)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experts_module, "grouped", lambda *_: True)
+        patch.setattr(experts_module, "can_group", lambda *_: True)
         without_numbers(model)
 
 
@@ -223,8 +224,8 @@ def packed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def multiply(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
         if ends_E is None:
-            return x_MD @ restore(parts, form, x_MD.dtype).T
-        matrices = torch.stack([restore(part, form, x_MD.dtype) for part in zip(*parts, strict=True)])
+            return x_MD @ dequantize(parts, form, x_MD.dtype).T
+        matrices = torch.stack([dequantize(part, form, x_MD.dtype) for part in zip(*parts, strict=True)])
         groups_M = torch.searchsorted(ends_E, torch.arange(len(x_MD), dtype=torch.int32), right=True)
         return (matrices[groups_M] @ x_MD[..., None])[..., 0]
 

@@ -18,7 +18,8 @@ from gesso.api import load
 from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.events import Failed, Finished
-from gesso.models.adapters import adapter_parameters, attach, save_adapter
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.text.output import ToolCall
 from server.conftest import eventually, parse_events, running
 from server.fake import FakeService, block, frame, result

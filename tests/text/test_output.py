@@ -240,16 +240,16 @@ def test_thought_tokens_are_those_between_the_delimiters(tokenizer: Tokenizer) -
     for count, token in enumerate([tokenizer.special[CHANNEL], *inside]):
         parser.feed(token)
         assert parser.thinking
-        assert parser.thought_tokens == count
+        assert parser.reasoning_tokens == count
     for token in [tokenizer.special[CHANNEL_END], *tokenizer.encode("lime<channel|>")]:
         parser.feed(token)
         assert not parser.thinking
     for token in tokenizer.encode("<|channel>other\n<|channel><pad>a"):
         parser.feed(token)
     assert parser.thinking
-    assert parser.thought_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
     parser.flush()
-    assert parser.thought_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
+    assert parser.reasoning_tokens == len(inside) + len(tokenizer.encode("other\n")) + 2
 
 
 # Tool calls
@@ -302,7 +302,7 @@ def test_tool_calls_leave_the_answer_unless_they_are_malformed(
 def test_a_call_in_a_thought_is_thought(tokenizer: Tokenizer) -> None:
     parser = parse(tokenizer, tokenizer.encode(f"<|channel>thought\n{WRITTEN_F}<channel|>{WRITTEN_F}"))
     assert (parser.text, parser.reasoning, parser.tool_calls) == ("", WRITTEN_F, (F,))
-    assert parser.thought_tokens == len(tokenizer.encode(f"thought\n{WRITTEN_F}"))
+    assert parser.reasoning_tokens == len(tokenizer.encode(f"thought\n{WRITTEN_F}"))
 
 
 def test_a_call_comes_with_its_last_token(tokenizer: Tokenizer) -> None:

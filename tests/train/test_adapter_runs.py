@@ -12,9 +12,9 @@ from gesso.config import LoraConfig
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError
 from gesso.generation import GenerationConfig
-from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
-from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
-from gesso.models.adapters import load_adapter
+from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
+from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
+from gesso.models.adapter_files import load_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder

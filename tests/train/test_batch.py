@@ -187,8 +187,8 @@ def test_several_canvases_of_an_example_are_spread_over_its_answer(
 
 @given(conversations(), st.integers(1, 8), st.integers(1, 3))
 def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts: int, count: int) -> None:
-    batch = many(given_, count, own_drafts=(0.5, 2))
-    assert batch.own_drafts is not None
+    batch = many(given_, count, self_generated=(0.5, 2))
+    assert batch.self_generated is not None
     split = batch.split(parts)
     assert len(split) == min(parts, len(given_))
     assert sum(part.canvas_tokens for part in split) == batch.canvas_tokens
@@ -200,9 +200,9 @@ def test_a_split_batch_holds_the_same_examples(given_: list[Conversation], parts
         mine, theirs = slice(place * count, (place + 1) * count), slice(i * count, (i + 1) * count)
         for name in ("starts_B", "canvas_BC", "noisy_BC", "self_conditioned_B"):
             assert torch.equal(getattr(part, name)[mine], getattr(batch, name)[theirs]), name
-        assert part.own_drafts is not None
-        assert torch.equal(part.own_drafts.rounds_B[mine], batch.own_drafts.rounds_B[theirs])
-        assert torch.equal(part.own_drafts.noise_RBC[:, mine], batch.own_drafts.noise_RBC[:, theirs])
+        assert part.self_generated is not None
+        assert torch.equal(part.self_generated.rounds_B[mine], batch.self_generated.rounds_B[theirs])
+        assert torch.equal(part.self_generated.noise_RBC[:, mine], batch.self_generated.noise_RBC[:, theirs])
 
 
 def test_an_edit_starts_from_the_text_that_it_changes() -> None:

@@ -23,7 +23,7 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 from gesso.train.config import Data
-from gesso.train.data_lines import FileDataConfig
+from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
 
 MINI = resolve("mini")
@@ -274,7 +274,7 @@ def test_thoughts_of_calls_and_after_results(make: Make) -> None:
 @pytest.mark.parametrize(
     ("tail", "what"),
     [
-        ("{{ '<|channel>thought\n<channel|>' if add_generation_prompt }}", "leaves no room for its thought"),
+        ("{{ '<|channel>thought\n<channel|>' if add_generation_prompt }}", "leaves no room for its reasoning"),
         ("{{ 'Answer:' if add_generation_prompt }}", "does not write it where its generation prompt ends"),
     ],
 )
@@ -295,7 +295,7 @@ def test_templates_that_do_not_fit_are_refused(make: Make, tail: str, what: str)
         ("{{ raise_exception('no such chats') }}", "refuses these messages: no such chats"),
         (
             "{{ messages | map(attribute='content') | join }}{{ OPEN if add_generation_prompt else '<turn|>' }}",
-            "asks for a thought that it does not have",
+            "asks for reasoning that it does not have",
         ),
     ],
 )
@@ -458,13 +458,13 @@ GOOD = {"text": "good"}
         (chat(user("x"), assistant("", reasoning="hm")), "message 2: the assistant's content is empty"),
         (chat(user("x"), assistant(True)), "message 2: content must be .*, not a boolean"),
         (chat(user("x"), assistant("y", reasoning=[])), "message 2: reasoning must be a string, not a list"),
-        (chat(user("x"), assistant("y", reasoning="a", reasoning_content="b")), "thoughts are given twice"),
-        (chat(user("x"), assistant(f"{OPEN}a{CLOSE}y", reasoning="b")), "thoughts are given twice"),
-        (chat(user("x"), assistant(f"y{OPEN}a{CLOSE}")), "message 2: a thought must be whole"),
-        (chat(user("x"), assistant(f"{OPEN}a")), "message 2: a thought must be whole"),
+        (chat(user("x"), assistant("y", reasoning="a", reasoning_content="b")), "reasoning is given twice"),
+        (chat(user("x"), assistant(f"{OPEN}a{CLOSE}y", reasoning="b")), "reasoning is given twice"),
+        (chat(user("x"), assistant(f"y{OPEN}a{CLOSE}")), "message 2: reasoning must be whole"),
+        (chat(user("x"), assistant(f"{OPEN}a")), "message 2: reasoning must be whole"),
         (chat(user("x"), assistant("y<turn|>z")), r"message 2: it goes on after <turn\|>, which ends an answer"),
         (chat(user("x"), assistant("y<turn|>")), r"message 2: it goes on after <turn\|>"),
-        (chat(user("x"), assistant("y", reasoning="a<eos>b")), "message 2: its thought goes on after <eos>"),
+        (chat(user("x"), assistant("y", reasoning="a<eos>b")), "message 2: its reasoning goes on after <eos>"),
         (chat(user("x"), {"role": "system", "content": "s"}, assistant("y")), "unexpected message role: system"),
         (chat(user("x"), ANSWERED, assistant("y")), "a tool message needs the name"),
         (chat(user("x"), CALLING, ANSWERED | {"name": 5}, assistant("y")), "message 3: name must be a string"),
@@ -486,7 +486,7 @@ def test_a_bad_line_is_refused_by_its_number(make: Make, tmp_path: Path, line: L
 
 
 def test_unfinished_thoughts_are_refused_when_they_are_stripped_too(make: Make) -> None:
-    with pytest.raises(DataError, match="line 1: message 2: a thought must be whole"):
+    with pytest.raises(DataError, match="line 1: message 2: reasoning must be whole"):
         make(chat(user("x"), assistant(f"{OPEN}a")), thinking="strip")
 
 

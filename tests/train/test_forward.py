@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.nn import vocabulary
+from gesso.nn import cross_entropy
 from gesso.train import forward
 from gesso.train.batch import Batch, Conversation, make_batch
 
@@ -155,7 +155,7 @@ def test_padding_and_filling_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     model = random_model(shape, 2)
     batch = batch_of(shape, 6)
     first = forward.losses(model, batch)
-    monkeypatch.setattr(forward, "GRAIN", 7)
+    monkeypatch.setattr(forward, "ROW_MULTIPLE", 7)
     monkeypatch.setattr(forward, "SHORTEST", 1, raising=False)
     second = forward.losses(model, batch)
     assert first.denoiser.item() == pytest.approx(second.denoiser.item(), abs=1e-5)
@@ -316,7 +316,7 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     model, batch = trainable(shape), batch_of(shape)
     whole = gradients(model, batch)
     monkeypatch.setattr(forward, "LOGIT_BYTES", 4 * shape.vocab * 7)
-    monkeypatch.setitem(vocabulary.TRAINING_BYTES, "cpu", 4 * shape.vocab * 7)
+    monkeypatch.setitem(cross_entropy.TRAINING_BYTES, "cpu", 4 * shape.vocab * 7)
     chunked = gradients(model, batch)
     assert chunked[:2] == pytest.approx(whole[:2], rel=1e-5)
     for one, other in zip(whole[2], chunked[2], strict=True):

@@ -12,7 +12,7 @@ from torch import Tensor
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train import forward
 from gesso.train.batch import Batch
-from gesso.train.self_generated import OwnDrafts
+from gesso.train.self_generated import SelfGenerated
 from train.test_forward import batch_of
 
 ROUNDS = 3
@@ -20,11 +20,11 @@ ROUNDS = 3
 
 def drafting(batch: Batch, vocab: int, probability: float = 0.7, seed: int = 6) -> Batch:
     generator = torch.Generator().manual_seed(seed)
-    drafts = OwnDrafts.draw(batch.canvas_BC.shape, probability, ROUNDS, vocab, generator)
-    return dataclasses.replace(batch, own_drafts=drafts)
+    drafts = SelfGenerated.draw(batch.canvas_BC.shape, probability, ROUNDS, vocab, generator)
+    return dataclasses.replace(batch, self_generated=drafts)
 
 
-def slow_draft(drafts: OwnDrafts, i: int, round_: int, logits_CV: Tensor) -> Tensor:
+def slow_draft(drafts: SelfGenerated, i: int, round_: int, logits_CV: Tensor) -> Tensor:
     """One round of canvas `i`, position by position."""
     share = logits_CV.double().softmax(-1)
     entropy = -(share * share.log()).sum(-1)
@@ -37,7 +37,7 @@ def slow_draft(drafts: OwnDrafts, i: int, round_: int, logits_CV: Tensor) -> Ten
 
 
 def slow_loss(model: DiffusionGemma, batch: Batch) -> float:
-    drafts = batch.own_drafts
+    drafts = batch.self_generated
     assert drafts is not None
     losses = []
     for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
@@ -63,8 +63,8 @@ def test_the_loss_equals_a_slow_one(name: str, probability: float) -> None:
     shape = SHAPES[name]
     model = random_model(shape, 3)
     batch = drafting(batch_of(shape, 4, examples=14, probability=probability), shape.vocab)
-    assert batch.own_drafts is not None
-    assert set(batch.own_drafts.rounds_B[batch.self_conditioned_B].tolist()) >= {0, 1, ROUNDS}
+    assert batch.self_generated is not None
+    assert set(batch.self_generated.rounds_B[batch.self_conditioned_B].tolist()) >= {0, 1, ROUNDS}
     assert forward.losses(model, batch).denoiser.item() == pytest.approx(slow_loss(model, batch), abs=1e-4)
 
 
@@ -73,7 +73,7 @@ def test_nothing_changes_where_no_canvas_is_drafted() -> None:
     model = random_model(shape, 1).train().requires_grad_(True)
     plain = batch_of(shape, 2)
     for batch in (drafting(plain, shape.vocab, probability=0.0), drafting(batch_of(shape, 2, probability=0.0), 9, 1.0)):
-        expected = forward.losses(model, dataclasses.replace(batch, own_drafts=None)).denoiser
+        expected = forward.losses(model, dataclasses.replace(batch, self_generated=None)).denoiser
         assert forward.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-6)
 
 
@@ -110,7 +110,7 @@ def test_processes_that_share_layers_go_through_them_equally_often(monkeypatch: 
 @given(st.integers(0, 1000), st.integers(1, 12))
 def test_accepted_are_the_surest_and_the_rest_is_noise(seed: int, width: int) -> None:
     generator = torch.Generator().manual_seed(seed)
-    drafts = OwnDrafts.draw(torch.Size((4, width)), 0.8, 2, 50, generator)
+    drafts = SelfGenerated.draw(torch.Size((4, width)), 0.8, 2, 50, generator)
     noisy, sample = torch.full((4, width), 100), torch.full((4, width), 200)
     entropy = torch.rand(4, width, generator=generator)
     canvas = drafts.canvas(1, noisy, sample, entropy)
@@ -127,7 +127,7 @@ def test_accepted_are_the_surest_and_the_rest_is_noise(seed: int, width: int) ->
 
 
 def test_draws_are_as_asked() -> None:
-    drafts = OwnDrafts.draw(torch.Size((4000, 2)), 0.6, ROUNDS, 50, torch.Generator().manual_seed(1))
+    drafts = SelfGenerated.draw(torch.Size((4000, 2)), 0.6, ROUNDS, 50, torch.Generator().manual_seed(1))
     shares = [(drafts.rounds_B == rounds).double().mean().item() for rounds in range(ROUNDS + 1)]
     assert shares == pytest.approx([0.4, 0.2, 0.2, 0.2], abs=0.03)
     assert (int(drafts.noise_RBC.min()), int(drafts.noise_RBC.max())) == (0, 49)

@@ -11,7 +11,7 @@ from gesso.tasks.registry import TASKS, TRAINING_TASKS
 from gesso.tasks.vocabulary import SPECIAL_TOKENS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.recipes.mini import TOKENS
+from gesso.train.recipes.common import TOKENS
 from gesso.train.recipes.skills import ALL, CANVAS, COPYING, NARROW, NARROWEST, skill_data
 from gesso.train.skill_data import SkillData, messages_of
 
@@ -24,9 +24,9 @@ def data() -> SkillData:
 
 
 def template() -> ChatTemplate:
-    from gesso.train.recipes.skills import _chat_template
+    from gesso.train.recipes.common import chat_template
 
-    return ChatTemplate(_chat_template(), TOKENS)
+    return ChatTemplate(chat_template(), TOKENS)
 
 
 @pytest.mark.parametrize("name", ["sorting", "dialogues", "calls", "changes", "filling"])

@@ -208,5 +208,5 @@ def test_the_loss_plot_is_a_picture(tmp_path: Path) -> None:
     train(recipe(steps=6, evaluate_every=2), tmp_path, device="cpu")
     plot_losses(tmp_path / "metrics.jsonl", tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(TrainingError, match="told nothing yet"):
+    with pytest.raises(TrainingError, match="written nothing yet"):
         plot_losses(tmp_path / "none.jsonl", tmp_path / "loss.png")

@@ -1,1 +1,1 @@
-"""What a model costs on a device, beside the least that it must: `gesso bench`."""
+"""Measures what a model costs on a device, beside the least that it must: `gesso bench`."""

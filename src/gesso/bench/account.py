@@ -1,4 +1,4 @@
-"""The bytes that a shape takes on a device, without its weights and without the device.
+"""Counts the bytes that a shape takes on a device, without its weights and without the device.
 
 Weights and caches are added up. The passes of a step are run once on PyTorch's meta device, where tensors have shapes
 and no numbers, over one layer of each kind, and what they hold at once is counted storage by storage. Code that asks
@@ -46,6 +46,7 @@ class Account:
 
     @property
     def total(self) -> int:
+        """Returns the sum of all parts."""
         return self.experts + self.dense + self.table + self.cache + self.workspace
 
 
@@ -174,8 +175,8 @@ def _run(model: DiffusionGemma, one: _Pass, cache: KVCache, *, ends: bool) -> No
             return
         hidden = torch.stack([part[-1] for part in hidden.split(counts)])
     else:
-        soft = torch.zeros(count, model.config.hidden_size, dtype=model.dtype, device=META)
-        hidden = model.denoise_flat(tokens, counts, cache, soft)
+        self_conditioning = torch.zeros(count, model.config.hidden_size, dtype=model.dtype, device=META)
+        hidden = model.denoise_flat(tokens, counts, cache, self_conditioning)
     model.vocabulary.predict(hidden, torch.ones(len(hidden), device=META), torch.zeros(len(hidden), device=META))
 
 

@@ -1,4 +1,4 @@
-"""What is measured: one cell for every prompt length, output length, batch size and mode."""
+"""Defines what is measured: one cell for every prompt length, output length, batch size and mode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, get_args
 
 from gesso.config import ModelConfig
+from gesso.diffusion.stopping import StoppingRule
 from gesso.errors import OptionError
 from gesso.generation import Mode
 from gesso.options import keyword
@@ -37,7 +38,7 @@ class Settings:
     """Configures how each cell is measured."""
 
     steps: int | None = None
-    """Of every canvas; None lets canvases stop where they settle."""
+    """Denoising steps of every canvas; None lets canvases stop where they settle."""
     repeats: int = 3
     warmup: int = 1
 
@@ -49,13 +50,15 @@ class Settings:
         if self.warmup < 0:
             raise OptionError(f"--warmup must be at least 0, got {self.warmup}", option="warmup")
 
-    def options(self, cell: Cell) -> Mapping[str, Any]:
-        """Returns the options of a request of the cell: exactly so many tokens, and so many steps where they are
-        given."""
+    def options(self, cell: Cell, stopping: StoppingRule) -> Mapping[str, Any]:
+        """Returns the options of a request of the cell: exactly so many tokens, and so many steps where they are given.
+
+        Args:
+            stopping: the rule of the model's defaults, which must not end a canvas earlier.
+        """
         options: dict[str, Any] = {"mode": cell.mode, "max_new_tokens": cell.output, "ignore_eos": True, "verify": 0}
         if cell.mode == "canvas" and self.steps is not None:
-            # No mean entropy is below 0, so no canvas stops early.
-            options |= {"max_denoising_steps": self.steps, "confidence_threshold": 0.0}
+            options |= {"max_denoising_steps": self.steps, **stopping.for_every_step()}
         return options
 
 

@@ -1,4 +1,4 @@
-"""The floor: the least time that a step can take on a machine whose bandwidth and matmul rate are known.
+"""Computes the floor: the least time that a step can take on a machine whose bandwidth and matmul rate are known.
 
 What a step must read: every weight of the text model once, of the experts those that its tokens are routed to, the
 embedding table once (scores and mixture are made chunk by chunk), and the keys and values of what is committed. How
@@ -32,7 +32,7 @@ class Rates:
     bytes: float
     """That it reads from memory."""
     operations: float
-    """Of matmuls, in the dtype and in shapes of the model."""
+    """Operations of matmuls a second, in the dtype and in shapes of the model."""
 
     def best(self, other: "Rates") -> "Rates":
         """Returns the better of two measurements."""
@@ -66,7 +66,7 @@ def step_work(model: DiffusionGemma, cell: Cell, rows: int) -> Work:
 
 
 def _weight_bytes(model: DiffusionGemma, tokens: int, *, self_conditioned: bool) -> float:
-    """Of what so many tokens meet, in the bytes that hold it."""
+    """Counts the bytes of the weights that so many tokens meet."""
     met = experts_met(model.config, tokens) / model.config.num_experts
     total = 0.0
     for name, tensor in model.state_dict().items():

@@ -1,4 +1,4 @@
-"""The machine: what it is, and how fast it reads and multiplies."""
+"""Describes the machine and measures how fast it reads and multiplies."""
 
 import os
 import platform

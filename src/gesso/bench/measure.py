@@ -1,4 +1,4 @@
-"""One cell after the other, through the engine's own loop."""
+"""Measures one cell after the other, through the engine's own loop."""
 
 import statistics
 import time
@@ -51,12 +51,12 @@ class CellResult:
     steps_per_canvas: float
     tokens_per_forward: float
     tokens_per_s: Spread
-    """Of the whole batch, prompts included."""
+    """Tokens a second of the whole batch, prompts included."""
     peak_bytes: int
     """Over what was held before the first cell, weights included."""
     peak_is_of_cell: bool
     joules: float | None
-    """Of a repeat in the median; None where the device does not tell."""
+    """Joules of a repeat in the median; None where the device does not tell."""
     work: Work
 
 
@@ -130,7 +130,8 @@ class Bench:
         return self._result(cell, runs) if runs else None
 
     def _run(self, cell: Cell, prompts: Sequence[Sequence[int]]) -> _Run | None:
-        engine, options = self._engine, self._settings.options(cell)
+        engine = self._engine
+        options = self._settings.options(cell, engine.defaults.stopping_options)
         loop = TimedLoop(engine, cell.batch)
         sequences = [engine.start(Request(list(ids), {**options, "seed": SEED + i})) for i, ids in enumerate(prompts)]
         for sequence in sequences:

@@ -1,4 +1,4 @@
-"""Peak memory and energy of a stretch of work, as far as the device tells them."""
+"""Measures peak memory and energy of a stretch of work, as far as the device tells them."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""The same weights in `transformers`, in a process of its own: gesso itself never imports it.
+"""Runs the same weights in `transformers`, in a process of its own: gesso itself never imports it.
 
 The script that does it, `benchmarks/peer.py`, stands in the source tree and in no package.
 """

@@ -1,4 +1,4 @@
-"""A report as a picture."""
+"""Plots a report."""
 
 from pathlib import Path
 
@@ -22,9 +22,9 @@ def plot_report(report: Report, picture: Path) -> None:
     steps, speeds = figure.subplots(2)
     places = range(len(cells))
     bars = (("step_ms", "measured", "C0", -0.2), ("floor_ms", "floor", "0.6", 0.2))
-    for name, told, colour, shift in bars:
+    for name, title, colour, shift in bars:
         heights = [cell[name] if name == "floor_ms" else cell[name]["median"] for cell in cells]
-        steps.bar([place + shift for place in places], heights, 0.4, label=told, color=colour)
+        steps.bar([place + shift for place in places], heights, 0.4, label=title, color=colour)
     steps.set(ylabel="ms a step", yscale="log")
     steps.legend(frameon=False)
     medians = [cell["tokens_per_s"]["median"] for cell in cells]

@@ -1,4 +1,4 @@
-"""A model of any published size without its weights: drawn on the device, never on disk."""
+"""Makes a model of any published size without its weights: drawn on the device, never on disk."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ from gesso.text.tokenizer import TokenIds
 SEED = 0
 FORMATS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "fp8": FP8()}
 EMBEDDING_FORMATS: dict[str, Format] = {"int8": Int8(), "int4": Int4()}
-"""Those that a checkpoint's table may have."""
+"""Formats that a checkpoint's table may have."""
 TABLE_ROWS = 1 << 12
-"""Of the table, drawn and packed at a time."""
+"""Rows of the table that are drawn and packed at a time."""
 
 
 def read_shape(path: Path) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""What a run tells, as one JSON-ready mapping, and what has changed since an earlier one."""
+"""Makes the report of a run, as one JSON-ready mapping, and lists what has changed since an earlier one."""
 
 import dataclasses
 import json

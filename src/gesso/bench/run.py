@@ -1,4 +1,4 @@
-"""A whole run over one engine: the machine's rates, every cell, and the report."""
+"""Runs the whole benchmark over one engine: the machine's rates, every cell, and the report."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

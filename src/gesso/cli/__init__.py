@@ -1,8 +1,8 @@
-"""The `gesso` command. Only this package knows of terminals."""
+"""Implements the `gesso` command. Only this package knows of terminals."""
 
 
 def main() -> None:
-    """Run the command line: a user's mistake is one line and exit code 2, Ctrl-C one line and exit code 130."""
+    """Runs the command line: a user's mistake is one line and exit code 2, Ctrl-C one line and exit code 130."""
     # Before anything else: what is imported from here on takes its time, and Ctrl-C must not wait for it.
     from gesso.cli.signals import SIGNALS
 

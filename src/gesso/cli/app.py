@@ -1,4 +1,4 @@
-"""The commands and what wraps them. Heavy imports happen inside the commands: `--help` must be quick."""
+"""Defines the commands and what wraps them. Heavy imports happen inside the commands: `--help` must be quick."""
 
 import os
 import sys
@@ -80,7 +80,7 @@ def _command() -> Any:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns the exit code."""
+    """Runs one command line; returns the exit code."""
     command = _command()
     SIGNALS.recovered()
     try:

@@ -1,4 +1,4 @@
-"""`gesso bench`."""
+"""Implements `gesso bench`."""
 
 import dataclasses
 import threading

@@ -1,4 +1,4 @@
-"""A report of `gesso bench` in a terminal of 80 columns; a narrower one leaves the least and the most out."""
+"""Shows a report of `gesso bench` in a terminal of 80 columns; a narrower one leaves the least and the most out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ WIDE = 76
 
 
 def show_report(report: Report) -> None:
-    """Everything of the report that a reader wants at a glance."""
+    """Shows what a reader of the report wants at a glance."""
     console = Console(highlight=False, soft_wrap=False)
     model, machine = report["model"], report["machine"]
     weights = f"{model['parameters'] / 1e6:,.1f} million parameters, {model['weights_mb']:,.0f} MB of weights"
@@ -24,7 +24,7 @@ def show_report(report: Report) -> None:
         f"reads {machine['gb_per_s']:,.1f} GB/s, multiplies {machine['matmul_gflop_per_s']:,.0f} GFLOP/s"
         + (f"; load {machine['load']:.1f} at the start" if machine["load"] is not None else "")
     )
-    console.print(_told_of_steps(report))
+    console.print(_steps_line(report))
     if report["cells"]:
         wide = console.width >= WIDE
         console.print(_steps(report["cells"], wide))
@@ -40,7 +40,7 @@ def show_report(report: Report) -> None:
 
 
 def show_account(report: Report) -> None:
-    """The bytes of every cell, in GB, or in MB where none has a GB."""
+    """Shows the bytes of every cell, in GB, or in MB where none has a GB."""
     console = Console(highlight=False, soft_wrap=False)
     model, cells = report["model"], report["cells"]
     console.print(
@@ -55,13 +55,13 @@ def show_account(report: Report) -> None:
     console.print(table)
 
 
-def _told_of_steps(report: Report) -> str:
-    told = f"{report['repeats']} repeats after {report['warmup']} to warm up, canvases of "
-    told += f"{report['model']['canvas_length']}, "
+def _steps_line(report: Report) -> str:
+    facts = f"{report['repeats']} repeats after {report['warmup']} to warm up, canvases of "
+    facts += f"{report['model']['canvas_length']}, "
     if report["steps"] == "real":
-        return told + "as many steps as they take"
-    told += f"{report['steps']} steps each"
-    return told + (": random weights never settle" if report["model"]["random_weights"] else "")
+        return facts + "as many steps as they take"
+    facts += f"{report['steps']} steps each"
+    return facts + (": random weights never settle" if report["model"]["random_weights"] else "")
 
 
 def _table(title: str, *headings: str, gap: int = 2) -> Table:
@@ -133,8 +133,8 @@ def _show_changes(console: Console, changes: Mapping[str, Any]) -> None:
     table = _table(f"\nSince {changes['since']}", "step", "min..max", "tok/s", "min..max")
     for cell in changes["cells"]:
         parts = [(cell[name]["percent"], cell[name]["low"], cell[name]["high"]) for name in ("step_ms", "tokens_per_s")]
-        told = [text for middle, low, high in parts for text in (f"{middle:+.1f}%", f"{low:+.0f}..{high:+.0f}%")]
-        table.add_row(label(cell), cell["mode"], *told)
+        facts = [text for middle, low, high in parts for text in (f"{middle:+.1f}%", f"{low:+.0f}..{high:+.0f}%")]
+        table.add_row(label(cell), cell["mode"], *facts)
     console.print(table if changes["cells"] else f"\nSince {changes['since']}: no cell in common")
     if changes["differs"]:
         console.print(f"not as it was then: {', '.join(changes['differs'])}", style="bold")

@@ -1,4 +1,4 @@
-"""`gesso chat`: a conversation in the terminal."""
+"""Implements `gesso chat`: a conversation in the terminal."""
 
 import shutil
 import sys

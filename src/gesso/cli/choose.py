@@ -1,4 +1,4 @@
-"""`gesso choose`."""
+"""Implements `gesso choose`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

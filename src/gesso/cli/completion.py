@@ -1,4 +1,4 @@
-"""What a shell is offered when somebody presses Tab: models, the words that options take, and files.
+"""Completes what a shell is offered when somebody presses Tab: models, the words that options take, and files.
 
 typer writes the scripts (`gesso --install-completion`) and offers commands and options by itself. Its scripts fall back
 to file names where nothing is offered, which is what an argument that is a file needs.
@@ -37,7 +37,7 @@ WORDS: dict[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One word that is offered, as typer's scripts want it."""
+    """Holds one word that is offered, as typer's scripts want it."""
 
     value: str
     help: str | None = None
@@ -45,7 +45,7 @@ class Item:
 
 
 def offer_values(command: Any) -> None:
-    """Let every parameter of a command, and of the commands below it, offer its values."""
+    """Lets every parameter of a command, and of the commands below it, offer its values."""
     for parameter in command.params:
         names = _known(parameter.name)
         own = parameter.shell_complete
@@ -80,7 +80,7 @@ def _tasks() -> Sequence[str]:
 
 
 def model_names() -> Sequence[str]:
-    """Models that are bundled, and those in the local Hugging Face cache that look like ours.
+    """Returns the models that are bundled, and those in the local Hugging Face cache that look like ours.
 
     A look at the folders: huggingface_hub takes longer to import than anybody waits for a Tab.
     """

@@ -1,4 +1,4 @@
-"""`gesso doctor`: what this machine has, what it can do, and what is missing."""
+"""Implements `gesso doctor`: what this machine has, what it can do, and what is missing."""
 
 import os
 import time
@@ -50,7 +50,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """All that `gesso doctor` tells. Sizes are bytes, rates are per second."""
+    """Collects all that `gesso doctor` tells. Sizes are bytes, rates are per second."""
     import platform
 
     import torch
@@ -77,7 +77,7 @@ def examine() -> dict[str, Any]:
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed package; None where there is none."""
+    """Returns the version of an installed package; None where there is none."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -149,7 +149,7 @@ def _caches() -> dict[str, Any]:
 
 
 def folder_size(path: Path) -> int:
-    """Bytes of the files below a folder, each counted once; 0 where there is none."""
+    """Counts the bytes of the files below a folder, each once; 0 where there is none."""
     size, seen = 0, set()
     for folder, _, files in os.walk(path):
         for name in files:

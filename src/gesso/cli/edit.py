@@ -1,4 +1,4 @@
-"""`gesso edit`."""
+"""Implements `gesso edit`."""
 
 import sys
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ Interactive = Annotated[
 ]
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
-"""Of the lines of a diff, by their first character."""
+"""Styles of the lines of a diff, by their first character."""
 QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
 
 
@@ -123,7 +123,7 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
 
 
 def changes(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """Both texts in pieces, side by side: unequal where there is a change. Joined, they are the texts."""
+    """Cuts both texts into pieces, side by side: unequal where there is a change. Joined, they are the texts."""
     import difflib
 
     from gesso.control.edit import split_lines
@@ -188,8 +188,8 @@ def _print_diff(result: "EditResult") -> None:
     console = Console(highlight=False)
     if result.changed:
         console.print(_drawn(split_lines(result.diff)), soft_wrap=True)
-    told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
-    console.print(flow(told if result.changed else ["nothing changes", *told], console.width), style="dim")
+    facts = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.answer.seed}"]
+    console.print(flow(facts if result.changed else ["nothing changes", *facts], console.width), style="dim")
 
 
 def _drawn(lines: list[str]) -> "Text":

@@ -1,4 +1,4 @@
-"""`gesso eval`."""
+"""Implements `gesso eval`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 

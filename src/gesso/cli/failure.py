@@ -1,4 +1,4 @@
-"""How a command that cannot be done says so: one line on standard error, and JSON on standard output with `--json`."""
+"""Reports a command that cannot be done: one line on standard error, and JSON on standard output with `--json`."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from gesso.errors import GessoError
 
 
 def fail(error: Exception, message: str, code: int, command: Any, arguments: Sequence[str]) -> int:
-    """Say what is wrong; returns the exit code.
+    """Says what is wrong; returns the exit code.
 
     A hint of the error stands on a second line. Where the command line asks for JSON, an object `error` with `message`,
     `option`, `hint` and `type` is the output.
@@ -26,8 +26,8 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
     try:
         if as_json:
             kind = type(error).__name__ if isinstance(error, GessoError | OSError) else "UsageError"
-            told = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
-            print_json({"error": told})
+            facts = {"message": message, "option": _option(error, command), "hint": hint, "type": kind}
+            print_json({"error": facts})
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
@@ -39,13 +39,13 @@ def fail(error: Exception, message: str, code: int, command: Any, arguments: Seq
 
 
 def remark(line: str) -> None:
-    """Print a line for the person on standard error, if it is there."""
+    """Prints a line for the person on standard error, if it is there."""
     if sys.stderr is not None:
         print(line, file=sys.stderr)
 
 
 def drop_output() -> None:
-    """Give the interpreter a standard output that it can close, where nobody takes what was written."""
+    """Gives the interpreter a standard output that it can close, where nobody takes what was written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,16 +1,14 @@
-"""Files that commands read and write, to the byte."""
+"""Reads and writes the files of commands, to the byte."""
 
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from gesso.errors import GessoError, TextError
 
 
 def read_text(file: str) -> tuple[bytes, str]:
-    """What a file holds, and the same as text with its line ends as they are; `-` is standard input.
+    """Returns what a file holds, and the same as text with its line ends as they are; `-` is standard input.
 
     Raises:
         OSError: it cannot be read.
@@ -24,11 +22,14 @@ def read_text(file: str) -> tuple[bytes, str]:
 
 
 def write_atomically(path: Path, old: bytes, new: bytes) -> None:
-    """Put `new` in the place of a file that holds `old`, or leave it as it is; its mode is kept.
+    """Puts `new` in the place of a file that holds `old`, or leaves it as it is; its mode is kept.
 
     Raises:
         GessoError: the file holds something else by now.
     """
+    import shutil
+    import tempfile
+
     # A link stays a link: what it leads to is written.
     target = path.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

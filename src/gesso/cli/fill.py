@@ -1,4 +1,4 @@
-"""`gesso fill`."""
+"""Implements `gesso fill`."""
 
 import sys
 from pathlib import Path
@@ -106,7 +106,7 @@ def _show(document: "Document", result: "FillResult") -> None:
         shown.append(printable(hole.text) if hole is not None else "", "bold green")
     console = Console(highlight=False)
     console.print(shown, soft_wrap=True)
-    told = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
+    facts = [f"{result.denoising_steps} steps", f"{result.seconds:.2f} s", f"seed {result.seed}"]
     if result.truncated:
-        told.append("text far from a hole was left out")
-    console.print(flow(told, console.width), style="dim")
+        facts.append("text far from a hole was left out")
+    console.print(flow(facts, console.width), style="dim")

@@ -1,4 +1,4 @@
-"""`gesso finetune`."""
+"""Implements `gesso finetune`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +43,7 @@ def finetune(
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
     held_out_file: HeldOutFiles = None,
-    thinking: Annotated[str, typer.Option(help="keep or strip the thoughts in the data.")] = "keep",
+    thinking: Annotated[str, typer.Option(help="keep or strip the reasoning in the data.")] = "keep",
     raw: Annotated[bool, typer.Option("--raw", help="Pairs without the chat template.")] = False,
     train_on_prompt: Annotated[
         bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
@@ -65,8 +65,8 @@ def finetune(
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
-    evaluate_every: Annotated[int, typer.Option(help="Steps between looks at the held-out loss; 0 never.")] = 50,
-    patience: Annotated[int, typer.Option(help="End after so many looks without a better loss; 0 never.")] = 0,
+    evaluate_every: Annotated[int, typer.Option(help="Steps between evaluations of the held-out loss; 0 never.")] = 50,
+    patience: Annotated[int, typer.Option(help="End after so many evaluations without a better loss; 0 never.")] = 0,
     sample_prompt: SamplePrompts = None,
     sample_every: Annotated[int | None, typer.Option(help="Steps between answers to the sample prompts; 100.")] = None,
     stop_at: opt.StopAt = None,
@@ -86,7 +86,7 @@ def finetune(
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
     from gesso.train.config import TrainConfig
-    from gesso.train.data_lines import FileDataConfig
+    from gesso.train.data_encoder import FileDataConfig
     from gesso.train.finetune import Plan, finetune_recipe
 
     shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]
@@ -118,7 +118,7 @@ def finetune(
         micro_batch_size=micro_batch_size,
         canvases_per_example=canvases_per_example,
         time_exponent=time_exponent,
-        # Of the other canvases half get the first pass's belief, as released.
+        # Of the other canvases half get the first pass's self-conditioning, as released.
         self_conditioning_probability=(1 + own_drafts) / 2,
         own_draft_probability=2 * own_drafts / (1 + own_drafts),
         own_draft_rounds=DRAFT_ROUNDS if draft_rounds is None else draft_rounds,
@@ -179,10 +179,10 @@ def finetune(
         adapter=lora,
         held_out_files=held_out_file or (),
     )
-    from gesso.cli.training import leads, run_training
+    from gesso.cli.training import is_main_process, run_training
     from gesso.train.checkpoint import export
 
-    if leads():
+    if is_main_process():
         Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
     outcome = run_training(
         recipe,
@@ -194,7 +194,7 @@ def finetune(
         plot=plot,
         tensorboard=tensorboard,
     )
-    if not leads():
+    if not is_main_process():
         return 0
     result = out / ("model" if recipe.adapter is None else "adapter")
     export(outcome.best or outcome.last, result)

@@ -1,4 +1,4 @@
-"""`gesso generate`."""
+"""Implements `gesso generate`."""
 
 import sys
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ def generate(
 
 
 def read_prompt(prompt: str | None) -> str:
-    """The prompt, or what standard input holds.
+    """Returns the prompt, or what standard input holds.
 
     Raises:
         TextError: there is none, or nothing but white space.

@@ -1,5 +1,8 @@
-"""Help pages that fit: no description is cut short, options stand under the headings of their groups, and in a narrow
-terminal a description stands below its name. Plain text rather than boxes: quick to make, and no column is lost."""
+"""Lays out help pages that fit the terminal.
+
+No description is cut short, options stand under the headings of their groups, and in a narrow terminal a description
+stands below its name. Plain text rather than boxes: quick to make, and no column is lost.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +16,7 @@ NARROW_NAME = 4
 """Columns that a name may have there before the description goes to the next line."""
 GROUPS = (
     *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Canvases and tokens"),
+    "Of one sampler, schedule or stopping rule",
     *("Measuring", "Server", "Limits", "Defaults of requests", "Output", "Model"),
 )
 """Headings in their order; others stand before them, and options without one at the end."""
@@ -34,18 +38,18 @@ def _rank(group: str) -> int:
 
 
 class Context(typer.Context):
-    """The context of a command line, which knows how help is laid out."""
+    """Lays out the help of a command line by `HelpFormatter`."""
 
     formatter_class = HelpFormatter
 
 
 class Command(TyperCommand):
-    """A command with such help."""
+    """Lays out the help of a command that way."""
 
     context_class = Context
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, and the options group by group."""
+        """Writes the arguments, and the options group by group."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -60,12 +64,12 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands with such help; each is listed with the whole first line of its description."""
+    """Lays out the help of a group that way; each command is listed with the whole first line of its description."""
 
     context_class = Context
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's signature
-        """List the commands."""
+        """Lists the commands."""
         rows = [(name, command.get_short_help_str(limit=1000)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)

@@ -1,4 +1,4 @@
-"""Ctrl-C that ends the work in hand instead of throwing it away."""
+"""Lets Ctrl-C end the work in hand instead of throwing it away."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def first_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM calls `action`, from the signal handler; a second one interrupts as usual."""
+    """Calls `action` at the first Ctrl-C or SIGTERM, from the signal handler; a second one interrupts as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

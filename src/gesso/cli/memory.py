@@ -1,4 +1,4 @@
-"""The table behind `--estimate`. Imported when it is asked for."""
+"""Prints the table behind `--estimate`. Imported when it is asked for."""
 
 from rich.console import Console
 from rich.table import Table
@@ -30,7 +30,7 @@ def print_estimate(
     adapter: LoraConfig | None,
     quantize: Quantization | None,
 ) -> int:
-    """Print what one step of these settings takes at its peak, examples of `tokens` tokens each."""
+    """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each."""
     import torch
 
     total, _ = parameters(config)

@@ -1,4 +1,4 @@
-"""`gesso merge`."""
+"""Implements `gesso merge`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def merge(
 ) -> int:
     """Fold an adapter into its model; the result is a checkpoint that gesso and transformers load."""
     from gesso.errors import OptionError
-    from gesso.models.adapters import load_adapter
+    from gesso.models.adapter_files import load_adapter
     from gesso.models.adapters import merge as fold
     from gesso.models.hub import resolve
     from gesso.models.loading import DTYPES, load_folder, read_generation_defaults

@@ -1,4 +1,4 @@
-"""`gesso models`: what is here, what it is made of, and what it can do."""
+"""Implements `gesso models`: what is here, what it is made of, and what it can do."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +22,7 @@ models = typer.Typer(
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 UNTRAINED = "format only: it was not trained for them"
-"""Of tool calls or thinking that a model's tokenizer and template know, and the model does not."""
+"""Said of tool calls or thinking that a model's tokenizer and template know, and the model does not."""
 
 
 @models.callback()

@@ -1,4 +1,4 @@
-"""The command line's side of the table of options: parameters of commands are made from it, and values read back.
+"""Makes parameters of commands from the table of options, and reads their values back.
 
 A command says by `takes` which options it has. It is then called with `options`, the keywords of a request that were
 given, and with `load`, which model is loaded and how.
@@ -36,27 +36,39 @@ if TYPE_CHECKING:
 
 OUTPUT = "Output"
 LONGEST_METAVAR = 18
+STRATEGIES_GROUP = "Of one sampler, schedule or stopping rule"
+"""Heading of the options that only some strategy has, which is not the default."""
 
 
 def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
-    """The `typer.Option` of a row; `help` says it in another way."""
+    """Returns the `typer.Option` of a row; `help` says it in another way."""
     assert row.flag is not None
     text = help or row.help
     facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
     owner = f" ({row.owner})" if _is_choice(row) else ""
     default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
+    metavar = None if isinstance(row.kind, Switch) else _metavar(row)
+    words = ""
+    if metavar == "NAME" and isinstance(row.kind, Choice | StrategyName):
+        words = f" One of {', '.join(row.kind.words)}."
     return typer.Option(
         *row.flag.split(),
-        help=f"{text}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
-        metavar=None if isinstance(row.kind, Switch) else _metavar(row),
+        help=f"{text}{words}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
+        metavar=metavar,
         show_default=False,
-        rich_help_panel=row.group or None,
+        rich_help_panel=(STRATEGIES_GROUP if _is_of_others(row) else row.group) or None,
     )
 
 
 def _is_choice(row: Option) -> bool:
     """Whether it goes with some strategies only, there being others."""
     return any(row.owner.startswith(registry.label) and len(registry.names) > 1 for registry in STRATEGIES.values())
+
+
+def _is_of_others(row: Option) -> bool:
+    """Says whether it is an option of strategies that have to be chosen, and not of a default one."""
+    of_some = [registry for registry in STRATEGIES.values() if row.owner.startswith(registry.label)]
+    return any(row.name not in options_of(registry.get(registry.default)) for registry in of_some)
 
 
 def _form(row: Option) -> str:
@@ -84,7 +96,8 @@ def _metavar(row: Option) -> str:
 
 
 def annotation(row: Option) -> Any:
-    """The type that typer reads a row's value as; None, false or an empty list is a value that was not given."""
+    """Returns the type that typer reads a row's value as; None, false or an empty list is a value that was not
+    given."""
     kind = row.kind
     if row.source in ("file", "json file"):
         return Path | None
@@ -98,7 +111,7 @@ def annotation(row: Option) -> Any:
 
 
 def read(row: Option, value: Any) -> Any:
-    """What a given value means.
+    """Returns what a given value means.
 
     Raises:
         OptionError: token ids that are none; a file that cannot be read, or is no JSON.
@@ -155,7 +168,7 @@ def _token_ids(row: Option, name: str, text: str, free: str | None = None) -> tu
 
 
 def strategy_options() -> tuple[str, ...]:
-    """The options that choose a sampler, a schedule and a stopping rule, and those of each of them."""
+    """Returns the options that choose a sampler, a schedule and a stopping rule, and those of each of them."""
     return tuple(name for role, registry in STRATEGIES.items() for name in (role, *registry.options()))
 
 
@@ -166,7 +179,7 @@ def takes(
     load: Sequence[str] = tuple(options_of(LoadOptions)),
     helps: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that gives a command options of the table.
+    """Returns a decorator that gives a command options of the table.
 
     Args:
         names: those of a request that it has; what has no flag is left out.
@@ -220,7 +233,7 @@ def _annotated(name: str, group: str, help: str | None) -> Any:  # noqa: A002
 
 
 def load_engine(load: LoadOptions) -> "Engine":
-    """Load what the command line names.
+    """Loads what the command line names.
 
     Raises:
         UserError: see `gesso.load`.
@@ -286,5 +299,5 @@ Estimate = Annotated[bool, typer.Option("--estimate", help="Print the memory tha
 
 
 def split_answers(joined: str | None, single: list[str] | None) -> tuple[str, ...]:
-    """Answers given as one text with commas, and one by one."""
+    """Splits answers given as one text with commas, and one by one."""
     return *(joined.split(",") if joined is not None else ()), *(single or ())

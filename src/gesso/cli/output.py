@@ -1,4 +1,4 @@
-"""What a command prints, for any encoding that a terminal or a pipe may have."""
+"""Prints what a command puts out, for any encoding that a terminal or a pipe may have."""
 
 import json
 import sys
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON; characters are written as they are where the encoding has all of them."""
+    """Prints one line of JSON; characters are written as they are where the encoding has all of them."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(json.dumps(value, ensure_ascii=not encoding.lower().startswith("utf")))
 
 
 def print_anything() -> None:
-    """Let standard output print every text: what its encoding lacks is written as an escape such as `\\xb7`."""
+    """Lets standard output print every text: what its encoding lacks is written as an escape such as `\\xb7`."""
     if sys.stdout is not None and getattr(sys.stdout, "errors", None) == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

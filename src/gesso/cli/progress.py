@@ -1,4 +1,4 @@
-"""What a person sees while a command works: on standard error, in a terminal only, and gone when the work is done."""
+"""Shows what a command works on: on standard error, in a terminal only, and gone when the work is done."""
 
 import contextlib
 import os
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 def is_screen(stream: TextIO | None) -> bool:
-    """Whether `stream` is a terminal on which something can be drawn anew."""
+    """Says whether `stream` is a terminal on which something can be drawn anew."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """A line with a spinner while the work goes on; what is yielded changes its text."""
+    """Shows a line with a spinner while the work goes on; what is yielded changes its text."""
     if not is_screen(sys.stderr):
         yield lambda _: None
         return
@@ -33,7 +33,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def run_shown(engine: "Engine", job: "Job[T]") -> T:
-    """Run a job to its end, as `run_job` does, and show how far it is.
+    """Runs a job to its end, as `run_job` does, and shows how far it is.
 
     A round of one request is shown as its canvas, a round of several as a line with the steps so far.
 

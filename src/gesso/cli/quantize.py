@@ -1,4 +1,4 @@
-"""`gesso quantize`."""
+"""Implements `gesso quantize`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

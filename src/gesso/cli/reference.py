@@ -3,7 +3,8 @@
 import inspect
 import sys
 from collections.abc import Iterable
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import typer
 
@@ -43,7 +44,7 @@ WIDTH = 78
 
 
 def reference() -> str:
-    """The page of the command line."""
+    """Returns the page of the command line."""
     command: Any = typer.main.get_command(app)
     parts = [CLI_HEADER]
     settings = {**command.context_settings, "terminal_width": WIDTH}
@@ -60,7 +61,7 @@ def _write(parts: list[str], command: Any, context: Any) -> None:
 
 
 def api_reference() -> str:
-    """The page of the Python interface."""
+    """Returns the page of the Python interface."""
     parts = [API_HEADER, *options_reference()]
     for name in gesso.__all__:
         thing = getattr(gesso, name)
@@ -76,7 +77,7 @@ def api_reference() -> str:
 
 
 def options_reference() -> list[str]:
-    """The table of options, group by group."""
+    """Returns the table of options, group by group."""
     parts, groups = [OPTIONS_HEADER], dict[str, list[Option]]()
     for row in generation_options().values():
         groups.setdefault(row.group, []).append(row)
@@ -101,6 +102,8 @@ def _table(rows: Iterable[Option]) -> str:
 
 
 def _text(thing: Any) -> str:
+    if isinstance(thing, UnionType):
+        return f"Is one of {', '.join(part.__name__ for part in get_args(thing))}."
     return inspect.getdoc(thing) or repr(thing)
 
 

@@ -1,4 +1,4 @@
-"""A model behind somebody's OpenAI-compatible server, as a source of the same events that an engine yields.
+"""Yields the events of a model behind somebody's OpenAI-compatible server, as an engine does.
 
 Draft frames and sampler settings are asked of a gesso server only: others would refuse, or ignore, what they do not
 know.
@@ -28,7 +28,7 @@ CONNECT_SECONDS = 10.0
 
 
 class RemoteModel:
-    """One model of a server."""
+    """Sends requests to one model of a server."""
 
     def __init__(self, url: str, model: str | None, api_key: str | None) -> None:
         """
@@ -77,7 +77,7 @@ class RemoteModel:
         thinking: bool = False,
         **options: Any,
     ) -> "RemoteStream":
-        """The events of one request; options as an engine takes them.
+        """Returns the events of one request; options as an engine takes them.
 
         Raises:
             OptionError: an option that this server does not know.
@@ -99,7 +99,7 @@ class RemoteModel:
 
 
 def _put(body: dict[str, Any], name: str, value: Any) -> None:
-    """Put an option where a gesso server's request has it."""
+    """Puts an option where a gesso server's request has it."""
     row = engine_options().get(name)
     if row is None or row.field is None:
         raise OptionError(f"{name}: a server's requests have no such field", option=name)
@@ -110,7 +110,7 @@ def _put(body: dict[str, Any], name: str, value: Any) -> None:
 
 
 class RemoteStream:
-    """The events of one request; `cancel` hangs up after the next line."""
+    """Iterates over the events of one request; `cancel` disconnects after the next line."""
 
     def __init__(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
         self._url = url
@@ -119,7 +119,7 @@ class RemoteStream:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """End it with what has come. May be called from a signal handler."""
+        """Ends it with what has come. A signal handler may call it."""
         self._cancelled = True
 
     def __iter__(self) -> Iterator[Event]:

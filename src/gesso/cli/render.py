@@ -27,17 +27,17 @@ REFRESH_SECONDS = 0.03
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """`text` without control characters, which a terminal would obey."""
+    """Removes control characters, which a terminal would obey."""
     return "".join(c if c in keep or c.isprintable() else "\N{MIDDLE DOT}" for c in text)
 
 
 def style_of(entropy: float) -> str:
-    """The style of a token of so many nats."""
+    """Returns the style of a token of so many nats."""
     return next(style for bound, style, _ in BANDS if entropy < bound)
 
 
 def draw_canvas(frame: DenoisingFrame, special: frozenset[int]) -> Text:
-    """One canvas; special tokens are dots, line breaks are marked."""
+    """Draws one canvas; special tokens are dots, line breaks are marked."""
     text = Text()
     for token, piece, entropy in zip(frame.tokens, frame.pieces, frame.entropy, strict=True):
         if token in special:
@@ -51,6 +51,7 @@ def draw_canvas(frame: DenoisingFrame, special: frozenset[int]) -> Text:
 
 
 def legend() -> Text:
+    """Draws the legend of the colours."""
     text = Text()
     for _, style, name in BANDS:
         text.append("\N{BLACK SQUARE} ", style)
@@ -60,7 +61,7 @@ def legend() -> Text:
 
 
 def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Text:
-    """Where the canvas stands, in as many lines of `width` columns as it takes."""
+    """Describes where the canvas stands, in as many lines of `width` columns as it takes."""
     mean = sum(frame.entropy) / len(frame.entropy)
     parts = [
         f"canvas {frame.canvas + 1}",
@@ -73,7 +74,7 @@ def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Te
 
 
 def figures(result: GenerationResult) -> list[str]:
-    """A finished request in a few words each."""
+    """Describes a finished request in a few words each."""
     return [
         f"{result.completion_tokens} tokens",
         f"{result.canvases} canvas{'es' if result.canvases != 1 else ''}",
@@ -87,7 +88,7 @@ def figures(result: GenerationResult) -> list[str]:
 
 
 def flow(parts: Iterable[str], width: int) -> str:
-    """Parts with dots between them; a line of `width` columns ends between two parts."""
+    """Joins parts with dots between them; a line of `width` columns ends between two parts."""
     lines: list[str] = []
     for part in parts:
         longer = f"{lines[-1]} \N{MIDDLE DOT} {part}" if lines else part
@@ -99,7 +100,7 @@ def flow(parts: Iterable[str], width: int) -> str:
 
 
 def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
-    """Draw events as they come; nothing of it stays on the screen.
+    """Draws events as they come; nothing of it stays on the screen.
 
     Raises:
         GessoError: the request failed.
@@ -131,7 +132,7 @@ def draw_live(events: Iterable[Event], console: Console, special: frozenset[int]
 
 
 def show_live(events: Iterable[Event], console: Console, special: frozenset[int]) -> GenerationResult:
-    """Draw events as they come; leaves the final text on the screen and a dim summary below it.
+    """Draws events as they come; leaves the final text on the screen and a dim summary below it.
 
     What a cancelled request has committed is left dim, and marked: it may end anywhere.
     """
@@ -154,7 +155,11 @@ def _tail(body: Text, console: Console, room: int) -> Text:
 
 
 def write_plain(events: Iterable[Event]) -> GenerationResult:
-    """Print the answer as its blocks are committed, nothing else; for pipes and files."""
+    """Prints the answer as its blocks are committed, nothing else; for pipes and files.
+
+    Raises:
+        GessoError: the request failed.
+    """
     shown = printable if sys.stdout.isatty() else str
     result: GenerationResult | None = None
     written = 0

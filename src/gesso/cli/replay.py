@@ -1,4 +1,4 @@
-"""`gesso replay`: show a trace again."""
+"""Implements `gesso replay`: shows a trace again."""
 
 import sys
 from collections.abc import Iterable, Iterator

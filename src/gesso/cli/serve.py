@@ -1,4 +1,4 @@
-"""`gesso serve`."""
+"""Implements `gesso serve`."""
 
 import dataclasses
 import re
@@ -211,7 +211,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def size_in_bytes(text: str) -> int:
-    """`4GiB`, `500MB` or a plain number of bytes.
+    """Reads `4GiB`, `500MB` or a plain number of bytes.
 
     Raises:
         OptionError: anything else.
@@ -227,7 +227,7 @@ def size_in_bytes(text: str) -> int:
 
 
 def adapter_folders(given: list[str]) -> dict[str, Path]:
-    """Folders by name, from `NAME=DIR` each.
+    """Returns folders by name, from `NAME=DIR` each.
 
     Raises:
         OptionError: another form, or a name twice.

@@ -1,4 +1,4 @@
-"""What `generate`, `chat` and `replay` share: the three ways to show a result."""
+"""Shows a result in the three ways that `generate`, `chat` and `replay` share."""
 
 import dataclasses
 import sys
@@ -14,7 +14,7 @@ from gesso.errors import GessoError
 
 
 def present(events: Iterable[Event], *, live: bool, as_json: bool, special: frozenset[int]) -> GenerationResult:
-    """Show a request and return its result."""
+    """Shows a request and returns its result."""
     if live:
         return show_live(events, Console(highlight=False), special)
     if as_json:
@@ -33,7 +33,7 @@ def _result(events: Iterable[Event]) -> GenerationResult:
 
 
 def result_to_dict(result: GenerationResult) -> dict[str, object]:
-    """All fields and derived figures of a result."""
+    """Returns all fields and derived figures of a result."""
     derived = {
         "canvases": result.canvases,
         "tokens_per_forward": round(result.tokens_per_forward, 3),
@@ -43,5 +43,5 @@ def result_to_dict(result: GenerationResult) -> dict[str, object]:
 
 
 def note(message: str) -> None:
-    """A remark for the person, not part of the output."""
+    """Prints a remark for the person, not part of the output."""
     print(message, file=sys.stderr)

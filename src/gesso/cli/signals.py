@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do at any moment of a command: one line on standard error, and exit code 130 or 143.
+"""Handles Ctrl-C and SIGTERM at any moment of a command: one line on standard error, and exit code 130 or 143.
 
 The life of a command has three parts. While it *starts*, nothing is there to be put in order: the process ends on the
 spot. While it *runs*, a signal is a `KeyboardInterrupt`, so that what is half done is undone. While it *ends*, the
@@ -26,7 +26,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Signals:
-    """The handler of both signals, and what has come of them so far."""
+    """Handles both signals, and keeps what has come of them so far."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -36,14 +36,14 @@ class Signals:
         self._raised = False
 
     def install(self) -> None:
-        """Handle the signals from here on, but for those that the parent process chose to ignore, as `nohup` does."""
+        """Handles the signals from here on, but for those that the parent process chose to ignore, as `nohup` does."""
         atexit.register(self._ignore)
         for number in _ENDS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self.handle)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Raise KeyboardInterrupt where that leads somewhere, once; end the process where it does not.
+        """Raises KeyboardInterrupt where that leads somewhere, once; ends the process where it does not.
 
         Raises:
             KeyboardInterrupt: the command runs.
@@ -55,15 +55,15 @@ class Signals:
         raise KeyboardInterrupt
 
     def recovered(self) -> None:
-        """Called where a KeyboardInterrupt was caught and the command goes on: the next signal raises one again."""
+        """Notes that a KeyboardInterrupt was caught and the command goes on: the next signal raises one again."""
         self.received, self._raised = None, False
 
     def exit_code(self) -> int:
-        """The exit code of a command that a signal ended: that of Ctrl-C where no signal was seen."""
+        """Returns the exit code of a command that a signal ended: that of Ctrl-C where no signal was seen."""
         return _ENDS[signal.Signals(self.received or signal.SIGINT)][0]
 
     def line(self) -> str:
-        """What is said of it."""
+        """Returns what is said of it."""
         return f"gesso: {_ENDS[signal.Signals(self.received or signal.SIGINT)][1]}"
 
     def _end(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""`gesso train`."""
+"""Implements `gesso train`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +44,7 @@ def train(
             adapter=plan.adapter,
             quantize=None if plan.quantize is None else QLORA,
         )
-    from gesso.cli.training import leads, run_training
+    from gesso.cli.training import is_main_process, run_training
 
     outcome = run_training(
         plan,
@@ -56,7 +56,7 @@ def train(
         plot=plot,
         tensorboard=tensorboard,
     )
-    if not leads():
+    if not is_main_process():
         return 0
     print(outcome.last)
     if export is not None:

@@ -1,4 +1,5 @@
-"""What `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one starts."""
+"""Runs what `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one
+starts."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ REASONS = {
 }
 
 
-class ProgressWatcher(TrainingCallback):
-    """A progress bar on standard error, with held-out losses and samples above it."""
+class ProgressCallback(TrainingCallback):
+    """Shows a progress bar on standard error, with held-out losses and samples above it."""
 
     def __init__(self, stack: ExitStack) -> None:
         from rich.console import Console
@@ -66,8 +67,8 @@ class ProgressWatcher(TrainingCallback):
         self.console.print(f"warning: {message}", markup=False, style="yellow")
 
 
-class TensorBoardWatcher(ProgressWatcher):
-    """The same, and scalars and texts for TensorBoard beside the run."""
+class TensorBoardCallback(ProgressCallback):
+    """Shows the same, and writes scalars and texts for TensorBoard beside the run."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         from gesso.errors import OptionError
@@ -97,8 +98,8 @@ class TensorBoardWatcher(ProgressWatcher):
         self.writer.add_text(sample.prompt, sample.text, sample.step)
 
 
-def leads() -> bool:
-    """Whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
+def is_main_process() -> bool:
+    """Says whether this process is the one of its group that shows and writes: the first that `torchrun` started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -113,7 +114,11 @@ def run_training(
     plot: bool,
     tensorboard: bool,
 ) -> Outcome:
-    """Train with a progress bar, tell why the run ended, and draw its losses."""
+    """Trains with a progress bar, says why the run ended, and plots its losses.
+
+    Raises:
+        OptionError: an option that is impossible, or one whose package is not installed.
+    """
     import torch
 
     from gesso.errors import OptionError
@@ -130,9 +135,9 @@ def run_training(
     limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
     with ExitStack() as stack:
         stack.enter_context(first_interrupt(interrupted.set))
-        if not leads():
+        if not is_main_process():
             return train(recipe, folder, device=device, **limits)
-        callback = TensorBoardWatcher(stack, folder) if tensorboard else ProgressWatcher(stack)
+        callback = TensorBoardCallback(stack, folder) if tensorboard else ProgressCallback(stack)
         outcome = train(recipe, folder, device=device, callback=callback, **limits)
     callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
     if plot:

@@ -1,1 +1,1 @@
-"""What is done with a canvas beyond writing an answer: fill holes, edit, choose."""
+"""Does with a canvas what goes beyond writing an answer: fill holes, edit, choose."""

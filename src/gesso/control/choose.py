@@ -1,4 +1,4 @@
-"""How likely a model finds each of some given answers.
+"""Scores given answers by how likely a model finds each.
 
 Two passes of the same weights are asked. The *denoising* pass sees one canvas of noise behind the prompt and says every
 position for itself: an answer's probability is the product over its tokens and the end-of-turn token. The *causal* pass
@@ -42,7 +42,7 @@ class ChooseResult:
     choices: tuple[Choice, ...]
     prompt_tokens: int
     seed: int
-    """Of the noise that the denoising pass saw."""
+    """Seed of the noise that the denoising pass saw."""
     calibrated: bool = False
     """Always: the numbers say which answer is likelier, not how often it is right."""
 
@@ -55,8 +55,8 @@ class ChooseResult:
         """The answers, the likeliest first, for a notebook."""
         ranked = sorted(self.choices, key=lambda choice: -choice.causal_logprob)
         rows = [(choice.text, f"{choice.denoising:.1%}", f"{choice.causal:.1%}") for choice in ranked]
-        told = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
-        return html.block([html.table(("answer", "denoising", "causal"), rows), told])
+        facts = html.line(["shares among these answers, uncalibrated", f"seed {self.seed}"])
+        return html.block([html.table(("answer", "denoising", "causal"), rows), facts])
 
 
 def choose(

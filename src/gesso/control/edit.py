@@ -1,4 +1,4 @@
-"""Edits: change a part of a text as an instruction says, and nothing else.
+"""Edits a part of a text as an instruction says, and nothing else.
 
 The model is asked for the part alone, and its answer is put between what stood before and after: so nothing else can
 change. The canvas starts from the current text, of which `strength` says how much noise takes the place of: a small
@@ -23,7 +23,7 @@ from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer
 
 STRENGTH = 1.0
-"""Where nobody says another: `mini` is most often right when it starts from noise (`benchmarks/edit.py`)."""
+"""Default strength: `mini` is most often right when it starts from noise (`benchmarks/edit.py`)."""
 SURE_ENOUGH = 0.01
 """Nats of mean entropy at which an edit that starts from the text ends: with `mini` 293 of 300 exact in 1.15 steps,
 where the released 0.005 has 292 in 1.32, and 0.05 has 287 in 1.01."""
@@ -33,7 +33,7 @@ DIFF_CONTEXT = 3
 """Lines around a change that a diff shows."""
 _OWN = ("start_canvas", "prediction", "canvas", "begin", "raw", "thinking", "tools")
 _STYLES = {"+": "color: #2e7d32", "-": "color: #c62828", "@": "color: #808080", "\\": "color: #808080"}
-"""Of the lines of a diff in a notebook, by their first character."""
+"""Styles of the lines of a diff in a notebook, by their first character."""
 _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
@@ -76,8 +76,8 @@ class EditResult:
     def _repr_html_(self) -> str:
         """The diff and how it was made, for a notebook."""
         lines = [(line, _STYLES.get(line[:1], "")) for line in split_lines(self.diff)]
-        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
-        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(told)]
+        facts = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.answer.seed}"]
+        parts = [html.pieces(lines) if self.changed else html.line(["nothing changes"]), html.line(facts)]
         return html.block(parts if self.left_out is None else [html.warning(self.left_out), *parts])
 
 

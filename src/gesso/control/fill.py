@@ -1,110 +1,22 @@
-"""Fill the holes of a document. What stands around them comes back byte for byte.
+"""Fills the holes of a document. What stands around them comes back byte for byte.
 
-The answer is the document. In the canvas all but the hole is pinned, so nothing there depends on what the model thinks;
-the result is put together from the original texts and the holes. What is too far left for the canvas stands before it
-in the prompt, as an answer that was begun; what is too far right stands in the user's message.
-
-How long a hole is, nobody knows. Several widths are denoised as one batch, then those between the best and its
-neighbours. Each canvas that comes out is read by the causal pass of the same weights, and the likeliest one wins: see
-`Candidate.score`. A hole that ends the document ends by itself, where the model says so.
-
-Holes are filled in order. One sees what was chosen before it, and later ones as free positions of a usual width.
-
-A word's token mostly holds the space before it, so a single space or line break before a hole is tried as part of the
-hole first; a candidate that does not begin with it is dropped. So is one that ends within a character.
+`gesso.control.filler` says how.
 """
 
-import secrets
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
-from gesso.control.holes import Document, Hole, parse_document
+from gesso.control.fill_result import Candidate, FilledHole, FillResult
+from gesso.control.filler import Filler
+from gesso.control.holes import Document, parse_document
 from gesso.control.job import Job
-from gesso.control.window import Tokens, Window, Windows, between, check_exact, lead_of, spread
-from gesso.display import html
-from gesso.engine.engine import Engine, Request
-from gesso.engine.result import GenerationResult
-from gesso.errors import OptionError, TextError
-from gesso.generation import LARGEST_BIAS, STRATEGIES
-from gesso.text.tokenizer import Tokenizer
+from gesso.engine.engine import Engine
+from gesso.errors import OptionError
+
+__all__ = ["INSTRUCTION", "Candidate", "FillResult", "FilledHole", "fill"]
 
 INSTRUCTION = "Fill in what is missing."
-"""What is asked where nothing is said."""
-USUAL_WIDTH = 4
-"""Tokens that a later hole gets while an earlier one is filled."""
-CANDIDATE_STEPS = 16
-"""Denoising steps of a candidate, where nobody says how many: one that fits settles in a few, and most do not fit."""
-OWN_SETTINGS = (
-    "seed", "canvas_length", "max_denoising_steps", "temperature", "top_k", "top_p", "max_new_tokens", *STRATEGIES
-)  # fmt: skip
-
-
-def fill_settings() -> tuple[str, ...]:
-    """The options of `GenerationConfig` that a fill takes: these, and those of its sampler, schedule and stopping
-    rule."""
-    return OWN_SETTINGS + tuple(name for registry in STRATEGIES.values() for name in registry.options())
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Is one text that a hole may hold."""
-
-    text: str
-    score: float
-    """Nats: mean log-probability, by the causal pass, of the hole's tokens and of those after it in the canvas that are
-    given, the end of the answer included."""
-    width: int
-    """Tokens; the first of them may hold the space before the hole as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilledHole:
-    """Holds a filled hole: the best of its candidates, and the next best texts."""
-
-    name: str
-    text: str
-    score: float
-    width: int
-    converged: bool
-    """Whether its canvas was stable and confident in time."""
-    complete: bool
-    """False where it ends the document and was cut at its greatest length."""
-    alternatives: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FillResult:
-    """Holds a document without holes."""
-
-    text: str
-    holes: tuple[FilledHole, ...]
-    prompt_tokens: int
-    """Of the longest prompt."""
-    denoising_steps: int
-    """Of all candidates together."""
-    seed: int
-    truncated: bool
-    """Whether text too far from a hole was left out of what the model saw."""
-    seconds: float
-
-    def _repr_html_(self) -> str:
-        """The text, its holes and how they were found, for a notebook."""
-        rows = [(hole.text, hole.name, f"{hole.score:.2f}", str(hole.width)) for hole in self.holes]
-        told = [html.count(self.denoising_steps, "step"), f"{self.seconds:.2f} s", f"seed {self.seed}"]
-        told += ["text far from a hole was left out"] if self.truncated else []
-        heads = ("hole", "name", "nats a token", "tokens")
-        return html.block([html.pre(self.text), html.table(heads, rows), html.line(told)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    candidate: Candidate
-    ids: tuple[int, ...]
-    converged: bool
-    complete: bool = True
+"""The user's message where no instruction is given."""
 
 
 def fill(
@@ -147,7 +59,7 @@ def fill(
     if names:
         message += f"\n\nMissing, in this order: {'; '.join(names)}."
     given = {name: value for name, value in settings.items() if value is not None}
-    filler = _Filler(engine, document, None if raw else message, max_length, adapter, given)
+    filler = Filler(engine, document, None if raw else message, max_length, adapter, given)
     holes = yield from filler.run(alternatives)
     return FillResult(
         text=document.filled([hole.text for hole in holes]),
@@ -158,178 +70,3 @@ def fill(
         truncated=filler.windows.truncated,
         seconds=time.monotonic() - started,
     )
-
-
-class _Filler:
-    """One document at work."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        document: Document,
-        message: str | None,
-        max_length: int | None,
-        adapter: str | None,
-        settings: dict[str, Any],
-    ) -> None:
-        for name in settings:
-            if name not in (known := fill_settings()):
-                raise OptionError(f"{name} does not go with a fill, which takes {', '.join(known)}", option=name)
-        config = engine.defaults.override(**settings)
-        shape = engine.config
-        check_exact(document, engine.tokenizer)
-        self._document, self._engine, self._adapter = document, engine, adapter
-        self._canvas = config.canvas_length or shape.canvas_length
-        if self._canvas > shape.canvas_length:
-            raise OptionError(
-                f"canvas_length {self._canvas} is more than the model's {shape.canvas_length}", option="canvas_length"
-            )
-        self._widest = self._canvas - self._canvas // 4
-        self._budget = config.max_new_tokens
-        self.seed = secrets.randbits(31) if config.seed is None else config.seed
-        steps = min(CANDIDATE_STEPS, config.max_denoising_steps)
-        self._settings = {
-            "max_denoising_steps": steps,
-            **settings,
-            "seed": self.seed,
-            "canvas_length": self._canvas,
-            "logprobs": 0,
-            "stop": (),
-        }
-        limit = min(shape.max_position_embeddings, max_length or shape.max_position_embeddings)
-        self.windows = Windows(engine, message, self._canvas, limit)
-        self.prompt_tokens = self.steps = 0
-        for hole in document.holes:
-            if (hole.most or 0) > self._widest:
-                raise TextError(
-                    f"a hole of {hole.most} tokens: a canvas of {self._canvas} has {self._widest} for one at most"
-                )
-
-    def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fills one hole after the other."""
-        texts, holes = self._document.texts, self._document.holes
-        done: list[int] = []
-        filled = []
-        for number, hole in enumerate(holes):
-            ends = number + 1 == len(holes) and not texts[-1] and hole.least is None
-            after = self._after(number + 1)
-            for lead, whole_only in _tries(lead_of(texts[number])):
-                before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
-                banned = self._banned(ends, whole_only)
-                if ends:
-                    found = yield from self._open_end(before, lead, banned)
-                else:
-                    found = yield from self._widths(hole, before, after, lead, banned)
-                if found:
-                    break
-            else:
-                raise TextError(f"hole {number + 1}: the model wrote no whole text")
-            filled.append(_chosen(hole, found, alternatives))
-            done = [*before, *found[0].ids]
-        return filled
-
-    def _banned(self, ends: bool, whole_only: bool) -> dict[int, float]:
-        """Tokens that a hole does not hold, as a bias; the end is one of them unless the hole may end."""
-        tokenizer, eos = self._engine.tokenizer, frozenset(self._engine.defaults.eos_token_ids)
-        banned = tokenizer.special_ids - eos if ends else tokenizer.special_ids | eos
-        return dict.fromkeys(banned | _partial(tokenizer) if whole_only else banned, -LARGEST_BIAS)
-
-    def _after(self, number: int) -> list[int | None]:
-        """Tokens from text `number` to the end of the answer."""
-        encode, tokens = self._engine.tokenizer.encode, list[int | None]()
-        for text, hole in zip(self._document.texts[number:], self._document.holes[number:], strict=False):
-            lead = lead_of(text)
-            width = max(hole.least or 1, min(hole.most or USUAL_WIDTH, USUAL_WIDTH)) + len(lead)
-            tokens += [*encode(text.removesuffix(lead)), *(None for _ in range(width))]
-        return [*tokens, *encode(self._document.texts[-1]), self._engine.end_of_turn]
-
-    def _widths(
-        self, hole: Hole, before: Sequence[int], after: Tokens, lead: str, banned: dict[int, float]
-    ) -> Job[list[_Found]]:
-        """Candidates of several widths, the best first."""
-        slack = self._canvas - len(before) - len(after)
-        usual = slack if slack >= max(1, self._canvas // 4) else max(1, self._canvas // 2)
-        usual = min(usual, self._widest, self._budget)
-        least, most = (hole.least or 1) + len(lead), (hole.most or usual) + len(lead)
-        window = self.windows.around(before, after, most)
-        tried = spread(least, most)
-        found = yield from self._denoise(window, tried, lead, banned)
-        if found:
-            best = max(found, key=_score).ids
-            rest = between(tried, len(best))
-            if rest:
-                found += yield from self._denoise(window, rest, lead, banned)
-        return sorted(found, key=_score, reverse=True)
-
-    def _denoise(self, window: Window, widths: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[_Found]]:
-        """One round; those candidates that are text."""
-        start = len(window.near)
-        results = yield [
-            self._request(window, window.pins(width, self._canvas, self._engine.pad_fill), self._canvas, banned)
-            for width in widths
-        ]
-        given = [place for place, token in enumerate(window.after[: window.scored]) if token is not None]
-        found = []
-        for width, result in zip(widths, results, strict=True):
-            places = [*range(start, start + width), *(start + width + place for place in given)]
-            found += self._read(result, result.token_ids[start : start + width], places, lead)
-        return found
-
-    def _open_end(self, before: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[_Found]]:
-        """The one candidate for a hole that ends the document, as long as the model makes it."""
-        near = len(before) if len(before) <= self._canvas // 2 else self._canvas // 4
-        most = min(self._budget, max(self._canvas - near, self.windows.limit // 2))
-        window = self.windows.around(before, (), self._canvas - near, canvases=-(-(near + most) // self._canvas))
-        start = len(window.near)
-        (result,) = yield [self._request(window, window.near, start + most, banned)]
-        tokens = result.token_ids
-        ids = tokens[start : len(tokens) - (tokens[-1] in self._engine.defaults.eos_token_ids)]
-        found = self._read(result, ids, range(start, len(tokens)), lead)
-        return [replace(one, complete=result.finish_reason == "stop") for one in found]
-
-    def _request(self, window: Window, pins: Tokens, tokens: int, banned: dict[int, float]) -> Request:
-        options = {**self._settings, "canvas": pins or None, "max_new_tokens": tokens, "logit_bias": banned}
-        return Request(window.prompt, options, self._adapter)
-
-    def _read(self, result: GenerationResult, ids: Sequence[int], places: Sequence[int], lead: str) -> list[_Found]:
-        """The candidate of a result, if it is text. `places` are those of the tokens that count for its score."""
-        self.steps += sum(result.denoising_steps)
-        self.prompt_tokens = max(self.prompt_tokens, result.prompt_tokens)
-        text = self._engine.tokenizer.decode(ids)
-        if "\ufffd" in text or not text.startswith(lead):
-            return []
-        score = sum(result.logprobs[place].logprob for place in places) / len(places)
-        return [_Found(Candidate(text.removeprefix(lead), score, len(ids)), tuple(ids), all(result.converged))]
-
-
-def _tries(lead: str) -> list[tuple[str, bool]]:
-    """Ways to fill a hole until one succeeds: what of the text before it is part of it, and whether only tokens that
-    are whole text by themselves are allowed."""
-    return [*([(lead, False)] if lead else []), ("", False), ("", True)]
-
-
-def _score(found: _Found) -> float:
-    return found.candidate.score
-
-
-def _chosen(hole: Hole, found: Sequence[_Found], alternatives: int) -> FilledHole:
-    """The first of `found`, and of the others each text once."""
-    best = found[0].candidate
-    others = {one.candidate.text: one.candidate for one in reversed(found)}
-    del others[best.text]
-    ranked = sorted(others.values(), key=lambda other: -other.score)
-    return FilledHole(
-        name=hole.name,
-        text=best.text,
-        score=best.score,
-        width=best.width,
-        converged=found[0].converged,
-        complete=found[0].complete,
-        alternatives=tuple(ranked[:alternatives]),
-    )
-
-
-@lru_cache(maxsize=4)
-def _partial(tokenizer: Tokenizer) -> frozenset[int]:
-    """Tokens that are no whole text by themselves, such as the first byte of a character."""
-    return frozenset(token for token in range(tokenizer.size) if "\ufffd" in tokenizer.piece(token))

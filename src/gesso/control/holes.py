@@ -1,4 +1,4 @@
-"""Documents with holes.
+"""Parses documents with holes.
 
     {{ }}             a hole
     {{city}}          with a hint of what belongs there
@@ -25,7 +25,7 @@ _LENGTH = re.compile(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?")
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Is a place in a document whose text is to be found."""
+    """Marks a place in a document whose text is to be found."""
 
     name: str = ""
     """A hint; empty for none."""

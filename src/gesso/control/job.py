@@ -1,4 +1,4 @@
-"""Work that takes several requests, the later ones made from the results of the earlier.
+"""Runs work that takes several requests, the later ones made from the results of the earlier.
 
 A job is a generator: it yields lists of requests, is sent their results in the same order, and returns what it was for.
 So it knows nothing of how requests are run: `run_job` runs them on an engine, the server among everybody else's.

@@ -1,4 +1,4 @@
-"""Which part of a text is meant, and what of it a model is shown.
+"""Selects which part of a text is meant, and what of it a model is shown.
 
 A selection cuts a text into what stands before it, the part itself and what stands after: put together they are the
 text, character for character. A `Passage` is such a part as a model sees it: without the white lines around it, its

@@ -1,4 +1,5 @@
-"""What a request about a hole sees: how wide the hole is, and how prompt and canvas are shared out around it."""
+"""Lays out what a request about a hole sees: how wide the hole is, and how prompt and canvas are shared out around
+it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from gesso.text.tokenizer import Tokenizer
 BEGIN_OF_TEXT = "<bos>"
 
 Tokens = Sequence[int | None]
-"""Of a document; None is a position of a hole."""
+"""Token ids of a document; None is a position of a hole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Windows:
         self.truncated = False
         """Whether some text was left out."""
 
-    def around(self, before: Sequence[int], after: Tokens, widest: int, canvases: int = 1) -> Window:
-        """Makes the window of a hole of up to `widest` tokens.
+    def around(self, before: Sequence[int], after: Tokens, max_width: int, canvases: int = 1) -> Window:
+        """Makes the window of a hole of up to `max_width` tokens.
 
         Of the room that the hole leaves in its canvas, a quarter is for the text before it, which can stand in the
         prompt as well; the rest is for the text after it, and what is left then for the text before it again.
@@ -63,7 +64,7 @@ class Windows:
         Raises:
             OptionError: the user's message is too long.
         """
-        room = self.canvas - widest
+        room = self.canvas - max_width
         scored = min(len(after), room - min(len(before), room // 4))
         near = min(len(before), room - scored)
         space = self.limit - canvases * self.canvas
@@ -90,9 +91,9 @@ class Windows:
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""
         engine = self._engine
-        told = far[: space // 4]
-        self.truncated |= len(told) + 1 < len(far)
-        if text := self._write([token for token in told if token != engine.end_of_turn]).strip():
+        quoted = far[: space // 4]
+        self.truncated |= len(quoted) + 1 < len(far)
+        if text := self._write([token for token in quoted if token != engine.end_of_turn]).strip():
             message += f"\n\nLater the text goes on:\n\n{text}"
         return list(engine.prompts.read(message, max_tokens=self.limit).ids)
 
@@ -103,7 +104,7 @@ class Windows:
         return "".join("{{ }}" if free else decode([t for t in part if t is not None]) for free, part in parts)
 
 
-def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
+def spread_widths(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
     """Picks at most `count` widths from `least` to `most`, in equal ratios; small ones make up for those that
     coincide."""
     steps = max(1, count - 1)
@@ -114,14 +115,14 @@ def spread(least: int, most: int, count: int = MOST_REQUESTS) -> list[int]:
     return sorted(widths)
 
 
-def between(tried: Sequence[int], best: int) -> list[int]:
+def widths_between(tried: Sequence[int], best: int) -> list[int]:
     """Picks the widths between the best one and its neighbours."""
     low = max((width for width in tried if width < best), default=best)
     high = min((width for width in tried if width > best), default=best)
     return sorted({*range(low + 1, high)} - {best}, key=lambda width: abs(width - best))[:MOST_REQUESTS]
 
 
-def lead_of(text: str) -> str:
+def leading_space(text: str) -> str:
     """Returns the end of a text before a hole that a token of the hole may begin with: a single space or line break."""
     alone = text[-1:] in {" ", "\n"} and not text[-2:-1].isspace()
     return text[-1:] if alone else ""

@@ -1,4 +1,5 @@
-"""Block diffusion as small parts: samplers, schedules, stopping rules, the denoise loop, and corruption for training.
+"""Implements block diffusion in small parts: samplers, schedules, stopping rules, the denoise loop, and corruption for
+training.
 
 This package knows a `Denoiser` (a protocol), never a model. Samplers, schedules and stopping rules are strategies: one
 file each, which declares its own options and registers itself (see `gesso.options.registry`).

@@ -1,4 +1,4 @@
-"""Uniform-state corruption (D3PM, arXiv 2107.03006): what the denoiser is trained to undo."""
+"""Corrupts canvases with uniform noise (D3PM, arXiv 2107.03006), which the denoiser is trained to undo."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,20 @@ T_EPSILON = 1e-4
 
 
 def draw_times(batch: int, generator: torch.Generator, exponent: float = 1.0) -> Tensor:
-    """t ~ U(1e-4, 1 - 1e-4), one per example, [B]; an exponent below 1, of the uniform number, favours noise."""
+    """Draws t ~ U(1e-4, 1 - 1e-4), one per example, [B]; an exponent below 1, of the uniform number, favours noise."""
     return T_EPSILON + (1 - 2 * T_EPSILON) * torch.rand(batch, generator=generator) ** exponent
 
 
 def corrupt(canvas_BC: Tensor, times_B: Tensor, vocab_size: int, generator: torch.Generator) -> Tensor:
-    """Keep each token with probability 1 - t, else put a uniform random token, which may be the same one."""
+    """Keeps each token with probability 1 - t, else puts a uniform random token, which may be the same one.
+
+    Args:
+        canvas_BC: token ids, int64.
+        times_B: noise levels t in (0, 1), fp32.
+
+    Returns:
+        The noisy canvases, int64 [B, C].
+    """
     keep = torch.rand(canvas_BC.shape, generator=generator) >= times_B[:, None]
     noise = torch.randint(vocab_size, canvas_BC.shape, generator=generator)
     return torch.where(keep, canvas_BC, noise)

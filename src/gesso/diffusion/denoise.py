@@ -1,19 +1,25 @@
-"""The denoising of canvases, one step at a time.
+"""Denoises canvases, one step at a time.
 
 Life cycle of a `CanvasState`: its sampler makes the first canvas (noise, or a given canvas); in every `denoise_step`
 the model proposes a token per position, the sampler makes the next canvas of it, and the stopping rule is asked; when
-it is `finished` its `argmax_C`, what the sampler puts out, is what it says. Several states share a pass of the model;
-each has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
+it is `finished`, its `argmax_C`, the sampler's output, is its text. Several states share a pass of the model; each
+has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
-from gesso.diffusion.logits_processing import CanvasConstraint, LogitsProcessing, processed_log_probs, processed_pass
+from gesso.diffusion.logits_processing import (
+    ROWS,
+    CanvasConstraint,
+    LogitsProcessing,
+    processed_log_probs,
+    processed_pass,
+)
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.schedules import SCHEDULES, Schedule
@@ -25,7 +31,7 @@ Cache_contra = TypeVar("Cache_contra", contravariant=True)
 
 
 class Denoiser(Protocol[Cache_contra]):
-    """All that this package knows of a model."""
+    """Gives this package all that it knows of a model."""
 
     @property
     def device(self) -> torch.device: ...
@@ -36,26 +42,32 @@ class Denoiser(Protocol[Cache_contra]):
     def denoise_flat(
         self, canvas_N: Tensor, widths: Sequence[int], cache: Cache_contra, self_conditioning_ND: Tensor | None
     ) -> Tensor:
-        """One pass over canvases laid flat, behind a cache that it does not change: hidden states [N, D]."""
+        """Runs one pass over canvases laid flat, behind a cache that it does not change; returns hidden states [N,
+        D]."""
 
 
 @dataclass(frozen=True, slots=True)
 class DenoisingRules:
-    """How a canvas is denoised: the default strategies where none are named."""
+    """Holds the rules by which a canvas is denoised; strategies that are not named are the default ones."""
 
     max_denoising_steps: int
     """Steps that a canvas may take."""
     schedule: Schedule = field(default_factory=lambda: SCHEDULES.make(SCHEDULES.default, None, {}))
     sampler: Sampler = field(default_factory=lambda: SAMPLERS.make(SAMPLERS.default, None, {}))
     stopping: StoppingRule = field(default_factory=lambda: STOPPING_RULES.make(STOPPING_RULES.default, None, {}))
-    shaping: LogitsProcessing = field(default_factory=LogitsProcessing)
+    logits_processing: LogitsProcessing = field(default_factory=LogitsProcessing)
     total_steps: int | None = None
     """Steps of the schedule, of which only the last ones are taken; None is `max_denoising_steps`."""
     end_tokens: tuple[int, ...] = ()
     """Token ids that end the answer, where only what stands up to the first of them has to settle."""
 
+    @property
+    def reads_log_probs(self) -> bool:
+        """Says whether the sampler or the stopping rule needs `Prediction.log_probs`."""
+        return self.sampler.reads_log_probs or self.stopping.reads_log_probs
+
     def temperature(self, step: int) -> float:
-        """Temperature of step `step`, counted from 1."""
+        """Returns the temperature of step `step`, counted from 1."""
         return self.schedule.temperature(
             self.max_denoising_steps - step + 1, self.total_steps or self.max_denoising_steps
         )
@@ -63,14 +75,14 @@ class DenoisingRules:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What positions of a canvas hold; all CPU tensors [C].
+    """Holds some positions of a canvas at given tokens; all are CPU tensors [C].
 
     A pinned position enters the model as itself in every step, is never re-noised, is certain to the sampler and to the
     stopping rule, and is what is emitted. What the model itself would say there only conditions the next step.
     """
 
     tokens_C: Tensor
-    """Token ids, where something is held."""
+    """Token ids, int64; used where `held_C`."""
     held_C: Tensor
     """Bool."""
     never_C: Tensor
@@ -81,14 +93,15 @@ class Pins:
 
 @dataclass(slots=True)
 class Probe:
-    """Beginnings of a canvas that the first step gives probabilities of."""
+    """Asks the first step for the probabilities of some beginnings of the canvas."""
 
     sequences: tuple[tuple[int, ...], ...]
     logprobs: tuple[float, ...] = ()
-    """Nats, one for each: the sum over its tokens of what each position says for itself, untempered. Empty before."""
+    """Nats, one for each sequence: the sum over its tokens of each position's own log-probability, untempered. Empty
+    before the first step."""
 
     def read(self, vocabulary: Vocabulary, hidden_CD: Tensor) -> None:
-        """Take them from the hidden states of the canvas."""
+        """Computes the log-probabilities from the hidden states of the canvas, [C, D]."""
         longest = max(len(sequence) for sequence in self.sequences)
         scores_PV = vocabulary.logits(hidden_CD[:longest]).log_softmax(dim=-1)
         self.logprobs = tuple(
@@ -97,7 +110,7 @@ class Probe:
 
 
 class CanvasState:
-    """One canvas of C tokens on its way from noise to text."""
+    """Holds one canvas of C tokens on its way from noise to text."""
 
     def __init__(
         self,
@@ -107,7 +120,7 @@ class CanvasState:
         generator: torch.Generator,
         start_canvas: Sequence[int] | None = None,
         pins: Pins | None = None,
-        guide: CanvasConstraint | None = None,
+        constraint: CanvasConstraint | None = None,
         strength: float | None = None,
         probe: Probe | None = None,
     ) -> None:
@@ -119,7 +132,7 @@ class CanvasState:
         self.rules = rules
         self.generator = generator
         self.pins = pins
-        self.guide = guide
+        self.constraint = constraint
         self.probe = probe
         self.info = CanvasInfo(
             width=width,
@@ -135,7 +148,7 @@ class CanvasState:
         self._stopping_state = rules.stopping.start(self.info)
         self.canvas_C = self._pin(first_C)
         self.argmax_C = self.canvas_C
-        """What the canvas says so far."""
+        """The sampler's output so far, int64."""
         self.accepted_C = torch.zeros(width, dtype=torch.bool)
         self.entropy_C = torch.full((width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
@@ -153,7 +166,7 @@ class CanvasState:
 
     @property
     def temperature(self) -> float:
-        """Of the next step."""
+        """Returns the temperature of the next step."""
         return self.rules.temperature(self.steps + 1)
 
     def _pin(self, tokens_C: Tensor) -> Tensor:
@@ -161,44 +174,57 @@ class CanvasState:
 
     @property
     def needs_logits(self) -> bool:
-        """Whether a step needs the logits of the whole canvas."""
-        if self.guide is not None or self.rules.shaping.needs_logits or self.rules.sampler.reads_log_probs:
+        """Says whether a step needs the logits of the whole canvas."""
+        if self.constraint is not None or self.rules.logits_processing.needs_logits or self.rules.reads_log_probs:
             return True
         return self.pins is not None and bool(self.pins.never_C.any())
 
     def draw_uniform(self) -> Tensor:
-        """The numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""
+        """Returns the numbers that decide the next step's samples, [C] in [0, 1): the same until the step is taken."""
         if self._uniform_C is None:
             self._uniform_C = torch.rand(self.width, generator=self.generator)
         return self._uniform_C
 
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
-        """Take one step's outcome: the sampler makes the next canvas of it, the stopping rule ends it or does not."""
+        """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
+        is the last.
+
+        Args:
+            self_conditioning_CD: conditions the next step.
+        """
         info = StepInfo(self.info, self.steps + 1, self.temperature)
         self.steps += 1
         self._uniform_C = None
         if self.pins is not None:
             sure = torch.where(self.pins.held_C, 0.0, prediction.entropy_C)
             sample, argmax = self._pin(prediction.sample_C), self._pin(prediction.argmax_C)
-            prediction = Prediction(sample, argmax, sure, prediction.log_probs)
+            confidence_C = prediction.confidence_C
+            if confidence_C is not None:
+                confidence_C = torch.where(self.pins.held_C, 1.0, confidence_C)
+            prediction = Prediction(sample, argmax, sure, confidence_C, prediction.log_probs)
         sampler = self.rules.sampler
         canvas_C, accepted_C, self._sampler_state = sampler.step(
             info, self.canvas_C, prediction, self._sampler_state, self.generator
         )
         self.canvas_C = self._pin(canvas_C)
         self.accepted_C = accepted_C if self.pins is None else accepted_C | self.pins.held_C
-        self.argmax_C = self._pin(sampler.output(info, self.canvas_C, prediction, self._sampler_state))
+        # Samples of single positions need not satisfy a constraint together; the likeliest canvas does.
+        said_C = prediction.argmax_C
+        if self.constraint is None:
+            said_C = sampler.output(info, self.canvas_C, prediction, self._sampler_state)
+        self.argmax_C = self._pin(said_C)
         self.entropy_C = prediction.entropy_C
         self.self_conditioning_CD = self_conditioning_CD
         self.converged, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
 
 
 def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:
-    """One step of every state, in one pass; the rows of `cache` belong to `states` in order. None is finished."""
+    """Takes one step of every state, in one pass; the rows of `cache` belong to `states` in order. None may be
+    finished."""
     assert not any(state.finished for state in states)
     widths = [state.width for state in states]
     canvas_N = torch.cat([state.canvas_C for state in states]).to(denoiser.device)
-    hidden = denoiser.denoise_flat(canvas_N, widths, cache, _soft(states)).split(widths)
+    hidden = denoiser.denoise_flat(canvas_N, widths, cache, _self_conditioning(states)).split(widths)
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.probe is not None and state.steps == 0:
             state.probe.read(denoiser.vocabulary, hidden_CD)
@@ -206,7 +232,7 @@ def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState]
 
 
 def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
-    """What a pass said of every state, [C, D], taken as its next step."""
+    """Takes the next step of every state from its hidden states [C, D]."""
     if fused := [i for i, state in enumerate(states) if not state.needs_logits]:
         _step_fused(vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
     for state, hidden_CD in zip(states, hidden, strict=True):
@@ -215,42 +241,66 @@ def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Seq
 
 
 def _step_fused(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
-    """The vocabulary in one pass for all of them, without holding their logits."""
+    """Steps states in one pass over the vocabulary, without holding their logits."""
     widths = [state.width for state in states]
     temperatures = torch.tensor([state.temperature for state in states]).repeat_interleave(torch.tensor(widths))
     uniforms = torch.cat([state.draw_uniform() for state in states])
     # What a canvas of one step believes conditions nothing: token by token it is left out.
     mix = any(state.rules.max_denoising_steps > 1 for state in states)
-    outcome = vocabulary.predict(torch.cat(list(hidden)), temperatures.to(hidden[0].device), uniforms, mix=mix)
+    hidden_ND, temperature_N = torch.cat(list(hidden)), temperatures.to(hidden[0].device)
+    outcome = vocabulary.predict(hidden_ND, temperature_N, uniforms, mix=mix)
     samples, bests = torch.stack((outcome.sample_N, outcome.argmax_N)).cpu()
+    confidences: Sequence[Tensor | None] = [None] * len(states)
+    if any(state.rules.sampler.reads_confidence for state in states):
+        tokens_N = torch.cat(
+            [_drawn(*drawn) for drawn in zip(states, samples.split(widths), bests.split(widths), strict=True)]
+        )
+        scores_N = vocabulary.log_probs_of(
+            tokens_N.to(hidden_ND.device), hidden_ND, temperature_N, outcome.normaliser_N
+        )
+        confidences = scores_N.exp().cpu().split(widths)
     parts = zip(
         states,
         samples.split(widths),
         bests.split(widths),
         outcome.entropy_N.cpu().split(widths),
         outcome.embedding_ND.split(widths),
+        confidences,
         strict=True,
     )
-    for state, sample, best, entropy, soft in parts:
-        sample = best if state.rules.shaping.temperature == 0 else sample  # noqa: PLW2901
-        state.advance(Prediction(sample, best, entropy), soft)
+    for state, sample, best, entropy, embedding, confidence in parts:
+        state.advance(Prediction(_drawn(state, sample, best), best, entropy, confidence), embedding)
+
+
+def _drawn(state: CanvasState, sample_C: Tensor, argmax_C: Tensor) -> Tensor:
+    """Returns the sample, which is the likeliest token at temperature 0 of the request."""
+    return argmax_C if state.rules.logits_processing.temperature == 0 else sample_C
 
 
 def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tensor) -> None:
-    """One canvas over its full logits, which its request wants changed."""
+    """Steps one canvas over its full logits, which its request processes."""
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
-    uniform_C, shaping = state.draw_uniform(), state.rules.shaping
-    outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, shaping, ban, state.guide)
-    log_probs = None
-    if state.rules.sampler.reads_log_probs:
-        log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, shaping, ban, state.guide)
-    prediction = Prediction(outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu(), log_probs)
-    state.advance(prediction, outcome.embedding_ND)
+    uniform_C, processing = state.draw_uniform(), state.rules.logits_processing
+    outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint)
+    log_probs, confidence_C, reads_confidence = None, None, state.rules.sampler.reads_confidence
+    if state.rules.reads_log_probs or reads_confidence:
+        log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, processing, ban, state.constraint)
+    if log_probs is not None and reads_confidence:
+        confidence_C = _confidence(log_probs, outcome.sample_N)
+    sample_C, argmax_C, entropy_C = outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu()
+    state.advance(Prediction(sample_C, argmax_C, entropy_C, confidence_C, log_probs), outcome.embedding_ND)
 
 
-def _soft(states: Sequence[CanvasState]) -> Tensor | None:
-    """Self-conditioning of the batch, flat; a canvas at its first step has exact zeros."""
+def _confidence(log_probs: Callable[[slice], Tensor], sample_C: Tensor) -> Tensor:
+    """Returns the probability of each drawn token, fp32 [C] on the CPU."""
+    parts = [slice(start, start + ROWS) for start in range(0, len(sample_C), ROWS)]
+    found = [log_probs(rows).gather(1, sample_C[rows, None])[:, 0].exp() for rows in parts]
+    return torch.cat(found).cpu()
+
+
+def _self_conditioning(states: Sequence[CanvasState]) -> Tensor | None:
+    """Returns the self-conditioning of the batch, flat [N, D]; a canvas at its first step has exact zeros."""
     known = next((state.self_conditioning_CD for state in states if state.self_conditioning_CD is not None), None)
     if known is None:
         return None

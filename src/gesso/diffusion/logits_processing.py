@@ -1,4 +1,4 @@
-"""Requests that bend the distribution tokens are drawn from: temperature, top_p, top_k and logit_bias.
+"""Processes logits as requests ask: temperature, top_p, top_k, logit_bias and constraints.
 
 `Vocabulary.predict` never holds the logits of a whole canvas; ranking tokens needs them, so here they are made for
 `ROWS` positions at a time. Biases are added to the logits. At the schedule's temperature the distribution is cut to
@@ -28,11 +28,10 @@ NUCLEUS = 1024
 
 @dataclass(frozen=True, slots=True)
 class LogitsProcessing:
-    """How a request bends its distributions. Ranges are those of the options (`gesso.generation`), which are checked
-    there."""
+    """Holds how a request processes its logits. The options (`gesso.generation`) declare and check the ranges."""
 
     temperature: float = 1.0
-    """Of the samples, times that of the schedule; 0 takes the likeliest token."""
+    """Temperature of the samples, times that of the schedule; 0 takes the likeliest token."""
     top_p: float = 1.0
     """Mass of the nucleus; 1 keeps all."""
     top_k: int = 0
@@ -42,40 +41,40 @@ class LogitsProcessing:
 
     @property
     def neutral(self) -> bool:
-        """Whether it changes nothing, so that `Vocabulary.predict` serves."""
+        """Says whether it changes nothing, so that `Vocabulary.predict` serves."""
         return self.temperature == 1 and not self.needs_logits
 
     @property
     def needs_logits(self) -> bool:
-        """Whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
+        """Says whether it takes `processed_pass`; temperature 0 alone is the argmax of `Vocabulary.predict`."""
         return self.temperature not in (0, 1) or self.top_p < 1 or self.top_k > 0 or bool(self.bias)
 
 
 @dataclass(frozen=True, slots=True)
 class ConstraintPosterior:
-    """A whole canvas under a constraint."""
+    """Holds the distribution of a whole canvas given a constraint."""
 
     canvas_C: Tensor
     """The most probable canvas that satisfies it, int64."""
     entropy_C: Tensor
-    """Of each position given the constraint, nats."""
+    """Entropy of each position given the constraint, nats."""
     apply: Callable[[Tensor, slice], Tensor]
     """Log-probabilities of some rows given the constraint, from the scores of the same rows [R, V]."""
 
 
 class CanvasConstraint(Protocol):
-    """A constraint on one canvas: from scores of its positions, each for itself, to what holds for all together."""
+    """Constrains one canvas: it takes scores of each position by itself to the joint distribution of all."""
 
     def predict(
         self, vocabulary: Vocabulary, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor
     ) -> VocabularyPass:
-        """`processed_pass` of a neutral shaping without a ban, without holding the logits."""
+        """Computes `processed_pass` of neutral processing without a ban, without holding the logits."""
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Any:
-        """What it needs of some rows; -inf is impossible. The scores may be changed in place."""
+        """Returns what it needs of some rows' scores; -inf is impossible. It may change the scores in place."""
 
     def infer(self, parts: Sequence[Any]) -> ConstraintPosterior:
-        """From the summaries of all rows, in order."""
+        """Infers the posterior from the summaries of all rows, in order."""
 
 
 @torch.no_grad()
@@ -84,43 +83,46 @@ def processed_pass(
     hidden_ND: Tensor,
     temperature_N: Tensor,
     uniform_N: Tensor,
-    shaping: LogitsProcessing,
+    processing: LogitsProcessing,
     ban: tuple[Tensor, Sequence[int]] | None = None,
-    guide: CanvasConstraint | None = None,
+    constraint: CanvasConstraint | None = None,
 ) -> VocabularyPass:
-    """`Vocabulary.predict` of the shaped distributions; its equal, up to rounding, where `shaping` is neutral.
+    """Computes `Vocabulary.predict` of the processed distributions; equal to it, up to rounding, where `processing` is
+    neutral.
 
     Args:
         vocabulary: the table; every biased token is in it.
         hidden_ND: normed hidden states.
         temperature_N: the schedule's, above zero, one per position, fp32.
         uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
-        shaping: of all positions.
+        processing: of all positions.
         ban: positions, bool [N], and the token ids that are impossible there.
-        guide: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the logits
-            of all of them are held for it.
+        constraint: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the
+            logits of all of them are held for it.
     """
-    if guide is not None and ban is None and not shaping.needs_logits:
-        found = guide.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
-        return found if shaping.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
+    if constraint is not None and ban is None and not processing.needs_logits:
+        found = constraint.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
+        return found if processing.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
     never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
     rows = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
     scores = (
-        _scores(vocabulary, hidden_ND[part], temperature_N[part], never_N[part], banned, shaping) for part in rows
+        _scores(vocabulary, hidden_ND[part], temperature_N[part], never_N[part], banned, processing) for part in rows
     )
-    if guide is None:
-        passes = [_outcome(vocabulary, z_NV, uniform_N[part], shaping) for z_NV, part in zip(scores, rows, strict=True)]
+    if constraint is None:
+        passes = [
+            _outcome(vocabulary, z_NV, uniform_N[part], processing) for z_NV, part in zip(scores, rows, strict=True)
+        ]
     else:
         held = list(scores)
-        guidance = guide.infer([guide.summarise(z_NV, part) for z_NV, part in zip(held, rows, strict=True)])
+        posterior = constraint.infer([constraint.summarise(z_NV, part) for z_NV, part in zip(held, rows, strict=True)])
         passes = [
             _outcome(
                 vocabulary,
-                guidance.apply(z_NV, part),
+                posterior.apply(z_NV, part),
                 uniform_N[part],
-                shaping,
-                guidance.canvas_C[part],
-                guidance.entropy_C[part],
+                processing,
+                posterior.canvas_C[part],
+                posterior.entropy_C[part],
             )
             for z_NV, part in zip(held, rows, strict=True)
         ]
@@ -132,26 +134,30 @@ def processed_log_probs(
     vocabulary: Vocabulary,
     hidden_ND: Tensor,
     temperature_N: Tensor,
-    shaping: LogitsProcessing,
+    processing: LogitsProcessing,
     ban: tuple[Tensor, Sequence[int]] | None = None,
-    guide: CanvasConstraint | None = None,
+    constraint: CanvasConstraint | None = None,
 ) -> Callable[[slice], Tensor]:
-    """The distributions that `processed_pass` samples from at temperature 1 of `shaping`, on demand: a function from
-    some rows to their log-probabilities [R, V], fp32. A constraint is inferred here once."""
+    """Returns the distributions that `processed_pass` samples from at temperature 1 of `processing`, on demand.
+
+    They are a function from some rows to their log-probabilities [R, V], fp32. A constraint is inferred here once.
+    """
     never_N, banned = ban if ban is not None else (torch.zeros_like(temperature_N, dtype=torch.bool), ())
 
     def scores(rows: slice) -> Tensor:
-        return _scores(vocabulary, hidden_ND[rows], temperature_N[rows], never_N[rows], banned, shaping)
+        return _scores(vocabulary, hidden_ND[rows], temperature_N[rows], never_N[rows], banned, processing)
 
     parts = [slice(start, start + ROWS) for start in range(0, len(hidden_ND), ROWS)]
-    posterior = None if guide is None else guide.infer([guide.summarise(scores(part), part) for part in parts])
+    posterior = (
+        None if constraint is None else constraint.infer([constraint.summarise(scores(part), part) for part in parts])
+    )
 
     @torch.no_grad()
     def log_probs(rows: slice) -> Tensor:
         z_RV = scores(rows)
         if posterior is not None:
             z_RV = posterior.apply(z_RV, rows)
-        _cut(z_RV, shaping)
+        _cut(z_RV, processing)
         return z_RV.log_softmax(dim=-1)
 
     return log_probs
@@ -163,12 +169,12 @@ def _scores(
     temperature_N: Tensor,
     never_N: Tensor,
     banned: Sequence[int],
-    shaping: LogitsProcessing,
+    processing: LogitsProcessing,
 ) -> Tensor:
-    """Biased logits over the schedule's temperature, [N, V] fp32."""
+    """Returns biased logits over the schedule's temperature, [N, V] fp32."""
     z_NV = vocabulary.logits(hidden_ND)
-    if shaping.bias:
-        tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*shaping.bias, strict=True))
+    if processing.bias:
+        tokens, biases = (torch.tensor(part, device=z_NV.device) for part in zip(*processing.bias, strict=True))
         z_NV.index_add_(1, tokens, biases.to(z_NV).expand(len(z_NV), -1))
     z_NV *= (1.0 / temperature_N.to(z_NV))[:, None]
     for token in banned:
@@ -180,13 +186,13 @@ def _outcome(
     vocabulary: Vocabulary,
     z_NV: Tensor,
     uniform_N: Tensor,
-    shaping: LogitsProcessing,
+    processing: LogitsProcessing,
     argmax_N: Tensor | None = None,
     entropy_N: Tensor | None = None,
 ) -> VocabularyPass:
-    """What a pass yields of scores, which are cut in place. `argmax_N` and `entropy_N` are given where more is known
-    than the scores of each position by itself."""
-    _cut(z_NV, shaping)
+    """Summarises scores as a vocabulary pass, and cuts them in place. `argmax_N` and `entropy_N` are given where more
+    is known than the scores of each position by itself."""
+    _cut(z_NV, processing)
     top_N1, likeliest_N1 = z_NV.max(dim=-1, keepdim=True)
     mass_NV = (z_NV - top_N1).exp_()
     total_N1 = mass_NV.sum(dim=-1, keepdim=True)
@@ -194,10 +200,10 @@ def _outcome(
         entropy_N = (total_N1.log() + torch.special.entr(mass_NV).sum(dim=-1, keepdim=True) / total_N1)[:, 0]
     best_N = likeliest_N1[:, 0] if argmax_N is None else argmax_N
     sample_N = best_N
-    if shaping.temperature > 0:
-        if shaping.temperature != 1:
+    if processing.temperature > 0:
+        if processing.temperature != 1:
             coldest = torch.finfo(torch.float32).tiny
-            mass_NV = (z_NV - top_N1).div_(max(shaping.temperature, coldest)).exp_()
+            mass_NV = (z_NV - top_N1).div_(max(processing.temperature, coldest)).exp_()
         drawn_N1 = _draw(mass_NV, uniform_N.to(mass_NV))
         # Sums are rounded, so that a number between two tokens could fall on one that was cut.
         sample_N = torch.where(mass_NV.gather(1, drawn_N1) > 0, drawn_N1, likeliest_N1)[:, 0]
@@ -210,20 +216,20 @@ def _outcome(
     )
 
 
-def _cut(z_NV: Tensor, shaping: LogitsProcessing) -> None:
-    """Make all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
+def _cut(z_NV: Tensor, processing: LogitsProcessing) -> None:
+    """Makes all tokens impossible, in place, but the `top_k` likeliest and of these the nucleus; of equals the lower
     ids are kept."""
     vocab = z_NV.shape[1]
-    kept = min(shaping.top_k or vocab, vocab)
-    if kept == vocab and shaping.top_p == 1:
+    kept = min(processing.top_k or vocab, vocab)
+    if kept == vocab and processing.top_p == 1:
         return
-    ranked_NK = _ranked(z_NV, kept, shaping.top_p)
+    ranked_NK = _ranked(z_NV, kept, processing.top_p)
     count_N1 = torch.full_like(z_NV[:, :1], kept, dtype=torch.int64)
-    if shaping.top_p < 1:
+    if processing.top_p < 1:
         whole_N1 = (z_NV if kept == vocab else ranked_NK).logsumexp(dim=-1, keepdim=True)
         share_NK = (ranked_NK - whole_N1).exp_()
         # A top_p that is zero in fp32 keeps the likeliest token all the same.
-        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < shaping.top_p).sum(dim=-1, keepdim=True).clamp_(min=1)
+        count_N1 = (share_NK.cumsum(dim=-1) - share_NK < processing.top_p).sum(dim=-1, keepdim=True).clamp_(min=1)
     border_N1 = ranked_NK.gather(1, count_N1 - 1)
     tied_NV = z_NV == border_N1
     room_N1 = count_N1 - (z_NV > border_N1).sum(dim=-1, keepdim=True)
@@ -231,8 +237,8 @@ def _cut(z_NV: Tensor, shaping: LogitsProcessing) -> None:
 
 
 def _ranked(z_NV: Tensor, kept: int, top_p: float) -> Tensor:
-    """The `kept` highest scores in order, or fewer of them that are sure to reach `top_p`: a nucleus is nearly always
-    small, and ranking a whole vocabulary is slow."""
+    """Returns the `kept` highest scores in order, or fewer of them that are sure to reach `top_p`: a nucleus is nearly
+    always small, and ranking a whole vocabulary is slow."""
     vocab = z_NV.shape[1]
     if kept == vocab > NUCLEUS:
         few_NK = z_NV.topk(NUCLEUS).values
@@ -242,7 +248,8 @@ def _ranked(z_NV: Tensor, kept: int, top_p: float) -> Tensor:
 
 
 def _draw(mass_NV: Tensor, uniform_N: Tensor) -> Tensor:
-    """Inverse distribution function [N, 1] in the two strides of `Vocabulary.predict`: the block, the token in it."""
+    """Samples by inverse distribution function, [N, 1], in the two strides of `Vocabulary.predict`: the block, the
+    token in it."""
     low, high = 2.0**-25, 1 - 2.0**-24
     vocab = mass_NV.shape[1]
     blocks_NGB = F.pad(mass_NV, (0, -vocab % BLOCK)).unflatten(1, (-1, BLOCK))

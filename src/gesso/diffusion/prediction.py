@@ -1,4 +1,4 @@
-"""What one denoising pass says about one canvas, on the host."""
+"""Holds what one denoising pass predicts for one canvas, on the host."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,17 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Per position of a canvas of C tokens, CPU tensors [C]. A pinned position says its own token, and is certain."""
+    """Holds the prediction for each position of a canvas of C tokens, as CPU tensors [C]. A pinned position predicts
+    its own token, with entropy 0."""
 
     sample_C: Tensor
-    """Drawn from the tempered distribution, int64."""
+    """Token drawn from the tempered distribution, int64."""
     argmax_C: Tensor
-    """Its likeliest token, int64."""
+    """Likeliest token, int64."""
     entropy_C: Tensor
-    """Its entropy in nats, fp32."""
+    """Entropy in nats, fp32."""
+    confidence_C: Tensor | None = None
+    """Probability of the sample in the tempered distribution, fp32; only for a sampler that `reads_confidence`."""
     log_probs: Callable[[slice], Tensor] | None = None
     """Tempered log-probabilities [R, V] of some positions, fp32 on the model's device, made when asked for; only for a
     sampler that `reads_log_probs`. They leave pins aside."""

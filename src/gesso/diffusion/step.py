@@ -1,4 +1,4 @@
-"""What a sampler, a schedule and a stopping rule are told of a canvas and of a denoising step."""
+"""Describes a canvas and a denoising step to samplers, schedules and stopping rules."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CanvasInfo:
-    """A canvas of C positions before its first step. Tensors are on the CPU."""
+    """Describes a canvas of C positions before its first step. Tensors are on the CPU."""
 
     width: int
     """C, in tokens."""
@@ -31,27 +31,27 @@ class CanvasInfo:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """One denoising step of a canvas."""
+    """Describes one denoising step of a canvas."""
 
     canvas: CanvasInfo
     step: int
     """Counted from 1."""
     temperature: float
-    """At which the samples of this step were drawn."""
+    """Temperature that the samples of this step were drawn at."""
 
     @property
     def steps_left(self) -> int:
-        """Steps that may follow; 0 at the last one."""
+        """Returns the number of steps that may follow; 0 at the last one."""
         return self.canvas.steps - self.step
 
     @property
     def time(self) -> float:
-        """Noise level before this step: 1 where the schedule begins; `time_after` is 0 at its end."""
+        """Returns the noise level before this step: 1 where the schedule begins; `time_after` is 0 at its end."""
         return (self.steps_left + 1) / self.canvas.total_steps
 
     @property
     def time_after(self) -> float:
-        """Noise level that this step leads to."""
+        """Returns the noise level that this step leads to."""
         return self.steps_left / self.canvas.total_steps
 
     @property

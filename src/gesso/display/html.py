@@ -1,4 +1,4 @@
-"""Parts of an HTML page. What a model wrote may hold anything, so every text is escaped, in tags and attributes.
+"""Makes parts of an HTML page. What a model wrote may hold anything, so every text is escaped, in tags and attributes.
 
 Styles are in the tags themselves: a notebook's own style sheet must not be changed, and some notebooks drop others.
 """
@@ -17,47 +17,48 @@ _CELL = "text-align: {}; padding: 0 1em 0 0; border: none"
 
 
 def clean(text: str) -> str:
-    """`text` without control characters and halves of characters, which have no place on a page."""
+    """Removes control characters and halves of characters, which have no place on a page."""
     return "".join(c if c in "\n\t" or not _HIDDEN.match(c) else REPLACEMENT for c in text)
 
 
 def escape(text: str) -> str:
-    """`text`, cleaned, as it is written in HTML between tags and in attributes."""
+    """Cleans `text` and escapes it for HTML, between tags and in attributes."""
     return html.escape(clean(text), quote=True)
 
 
 def block(parts: Iterable[str]) -> str:
-    """Parts of HTML, one below the other."""
+    """Puts parts of HTML one below the other."""
     return f'<div style="{_FRAME}">{"".join(parts)}</div>'
 
 
 def pre(text: str, style: str = "") -> str:
-    """A text as it stands, its line breaks kept."""
+    """Shows a text as it stands, its line breaks kept."""
     return f'<pre style="{_PRE}; {_MONO}{"; " if style else ""}{style}">{escape(text)}</pre>'
 
 
 def pieces(texts: Iterable[tuple[str, str]]) -> str:
-    """Texts that follow one another in a `pre`, each with a style of its own, or none."""
+    """Shows texts that follow one another in a `pre`, each with a style of its own, or none."""
     spans = (f'<span style="{style}">{escape(text)}</span>' if style else escape(text) for text, style in texts)
     return f'<pre style="{_PRE}; {_MONO}">{"".join(spans)}</pre>'
 
 
 def line(parts: Iterable[str]) -> str:
-    """A dim line of short facts."""
+    """Shows a dim line of short facts."""
     return f'<div style="{_DIM}">{" &middot; ".join(escape(part) for part in parts)}</div>'
 
 
 def warning(text: str) -> str:
+    """Shows a warning."""
     return f'<div style="color: #b06000">{escape(text)}</div>'
 
 
 def folded(title: str, inside: str) -> str:
-    """HTML that shows when its title is clicked."""
+    """Folds HTML away until its title is clicked."""
     return f'<details><summary style="{_DIM}">{escape(title)}</summary>{inside}</details>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; all columns but the first are numbers."""
+    """Makes a table; all columns but the first are numbers."""
 
     def cells(tag: str, values: Sequence[str]) -> str:
         sides = ["left"] + ["right"] * (len(values) - 1)
@@ -69,5 +70,5 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def count(number: int, one: str, many: str = "") -> str:
-    """`1 canvas`, `2 canvases`."""
+    """Writes a count with its noun: `1 canvas`, `2 canvases`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

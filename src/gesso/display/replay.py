@@ -1,4 +1,4 @@
-"""A page on which a canvas resolves again, step by step: one self-contained HTML string that asks no network.
+"""Makes a page on which a canvas resolves again, step by step: one self-contained HTML string that asks no network.
 
 The page holds the steps as JSON and a few lines of script that draw one of them. Texts reach the page as text nodes
 only. In a notebook it stands in a frame of its own without the notebook's origin, so that nothing a model wrote can
@@ -16,14 +16,14 @@ from gesso.display.html import clean, escape
 BANDS = (0.05, 0.5, 1.5)
 """Nats of entropy below which a token is sure, likely, and open; the rest is noise."""
 LINE_HEIGHT, LINE_WIDTH = 20, 90
-"""Of the text in the frame: pixels, and characters."""
+"""Height of a line of text in the frame, in pixels, and its width, in characters."""
 LEAST_HEIGHT, MOST_HEIGHT, AROUND = 220, 640, 140
-"""Of the frame, in pixels: at least, at most, and what stands around the text."""
+"""Height of the frame, in pixels: at least, at most, and what stands around the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One denoising step. Sequences have an entry for each position of the canvas."""
+    """Holds one denoising step. Sequences have an entry for each position of the canvas."""
 
     blocks: int
     """Canvases that were committed before it."""
@@ -39,7 +39,7 @@ class Frame:
 def replay_page(
     frames: Sequence[Frame], blocks: Sequence[tuple[str, str]], *, prompt: str = "", answer: str = "", summary: str = ""
 ) -> str:
-    """The page.
+    """Returns the page.
 
     Args:
         frames: one at least.
@@ -62,14 +62,14 @@ def replay_page(
 
 
 def in_frame(page: str, lines: int) -> str:
-    """A page as a part of another one, with room for so many lines of text."""
+    """Embeds a page in another one, with room for so many lines of text."""
     height = min(MOST_HEIGHT, max(LEAST_HEIGHT, AROUND + LINE_HEIGHT * lines))
     style = f"width: 100%; height: {height}px; border: 1px solid #80808040"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
 
 
 def lines_of(text: str) -> int:
-    """Lines that a text takes in the frame, about."""
+    """Estimates the lines that a text takes in the frame."""
     return sum(1 + len(line) // LINE_WIDTH for line in text.split("\n"))
 
 

@@ -1,1 +1,1 @@
-"""Requests in, events out."""
+"""Turns requests into events: request building, scheduling, the step loop, output and traces."""

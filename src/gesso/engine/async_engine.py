@@ -1,4 +1,4 @@
-"""The engine for ever: requests from any thread, one thread that runs the model.
+"""Runs an engine for as long as a process lives: any thread submits requests, one thread runs the model.
 
 `submit` checks a request in the caller's thread and puts it into the queue; the engine's thread runs the step loop and
 calls each request's listener with its events. Cancelling, deadlines and closing take effect between two passes. When
@@ -35,7 +35,7 @@ _SMOOTHING = 0.2
 
 
 class RequestHandle:
-    """A submitted request, as whoever submitted it holds it."""
+    """Lets whoever submitted a request follow and cancel it."""
 
     def __init__(self, service: "AsyncEngine", request: RequestState) -> None:
         self._service = service
@@ -44,25 +44,26 @@ class RequestHandle:
 
     @property
     def position(self) -> int:
-        """Requests before it in the queue; 0 when it runs or is done."""
+        """Returns the number of requests before it in the queue; 0 when it runs or is done."""
         return self._service._position(self._request)
 
     def cancel(self) -> None:
-        """End it before the next pass; `Finished` with reason `cancelled` follows if it was not finished yet."""
+        """Ends the request before the next pass; `Finished` with reason `cancelled` follows unless it was finished
+        already."""
         self._request.cancelled = True
         self._service._wake()
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """What a service knows of a request beside its state."""
+    """Holds what the engine keeps of a request beside its state."""
 
     listener: Listener
     submitted: float
 
 
 class AsyncEngine:
-    """A queue before an engine. Start it once; close it once."""
+    """Queues requests before an engine. It is started once and closed once."""
 
     def __init__(
         self, engine: Engine, limits: Limits | None = None, adapters: Mapping[str, Path] | None = None
@@ -99,24 +100,26 @@ class AsyncEngine:
 
     @property
     def ready(self) -> bool:
-        """Whether requests are taken."""
+        """Says whether requests are accepted."""
         return self._thread is not None and not self._closing and self.failure is None
 
     @property
     def failure(self) -> str | None:
-        """Why no request can be run any more until the process is started anew; None where all is well."""
+        """Says why no request can run until the process is restarted; None where all is well."""
         if self._failure is None and self._thread is not None and not self._closing and not self._thread.is_alive():
             return "the engine's thread is gone"
         return self._failure
 
     def start(self) -> None:
-        """Start the engine's thread."""
+        """Starts the engine's thread."""
         thread = threading.Thread(target=self._run, name="gesso-engine", daemon=True)
         thread.start()
         self._thread = thread
 
     def submit(self, request: Request, listener: Listener) -> RequestHandle:
-        """Check, tokenize and queue a request. `listener` gets its events in the engine's thread: it must not block.
+        """Checks, tokenizes and queues a request.
+
+        `listener` gets its events in the engine's thread and must not block.
 
         Raises:
             OptionError, TextError: the request is wrong, or can never fit the memory.
@@ -149,7 +152,7 @@ class AsyncEngine:
         return RequestHandle(self, state)
 
     def stats(self) -> Stats:
-        """How things stand."""
+        """Returns the counters and gauges of the engine as they are now."""
         with self._changed:
             scheduler, counters = self._core.scheduler, self._core.counters
             waiting = len(scheduler.waiting) + len(self._new)
@@ -176,7 +179,8 @@ class AsyncEngine:
             )
 
     def close(self, drain_seconds: float = 0.0) -> None:
-        """Take no more requests; let those that are here finish for so long, then cancel them. Blocks until done."""
+        """Stops accepting requests, lets those under way finish for `drain_seconds`, cancels the rest, and blocks until
+        the thread has ended."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -210,7 +214,7 @@ class AsyncEngine:
             self._changed.notify()
 
     def _run(self) -> None:
-        """The engine's thread, from its beginning to its end."""
+        """Runs the engine's thread from its beginning to its end."""
         try:
             self._iterate()
         except BaseException as error:
@@ -220,7 +224,7 @@ class AsyncEngine:
             self.engine.costs.stop()
 
     def _iterate(self) -> None:
-        """As long as there is something to do, one iteration after the other; then costs are measured."""
+        """Runs iterations as long as there is work; measures costs when idle."""
         while True:
             costs = self.engine.costs
             with self._changed:
@@ -230,19 +234,19 @@ class AsyncEngine:
                     return
                 while self._new:
                     self._core.scheduler.add(self._new.popleft())
-                late = self._late()
-                for state in late:
+                timed_out = self._timed_out()
+                for state in timed_out:
                     self._core.remove(state)
-            for state in late:
+            for state in timed_out:
                 seconds = self.limits.request_timeout
-                self._tell(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
+                self._dispatch(state, fail(state, Failed("timeout", f"not finished within {seconds:g} seconds")))
             if self._core.idle:
                 costs.measure_pass()
                 continue
             for state, events in self._core.step():
-                self._tell(state, events)
+                self._dispatch(state, events)
 
-    def _late(self) -> list[RequestState]:
+    def _timed_out(self) -> list[RequestState]:
         """Requests past their deadline."""
         timeout = self.limits.request_timeout
         if timeout is None:
@@ -251,20 +255,20 @@ class AsyncEngine:
         return [state for state, entry in tuple(self._entries.items()) if now - entry.submitted > timeout]
 
     def _die(self, error: BaseException) -> None:
-        """Take no more requests, and end all that are here. The device may be lost: nothing is asked of it."""
-        told = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
+        """Fails every request and accepts no more. The device may be lost, so nothing is asked of it."""
+        reason = str(error) if isinstance(error, EngineDeadError) else f"{type(error).__name__} in the step loop"
         with self._changed:
-            self._failure = told
+            self._failure = reason
             self._new.clear()
             ended = tuple(self._entries)
         for state in ended:
-            self._tell(state, fail(state, Failed("crash", f"the engine has failed: {told}")))
+            self._dispatch(state, fail(state, Failed("crash", f"the engine has failed: {reason}")))
         try:
             self._core.close()
         except Exception:
             LOG.exception("the engine's caches could not be let go")
 
-    def _tell(self, state: RequestState, events: list[Event]) -> None:
+    def _dispatch(self, state: RequestState, events: list[Event]) -> None:
         entry = self._entries.get(state)
         if entry is None:
             return

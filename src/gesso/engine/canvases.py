@@ -1,4 +1,4 @@
-"""The canvases of one request, one after the other: how wide each is, what it starts from and what it holds."""
+"""Makes the canvases of one request, one after the other: their widths, starting tokens and pins."""
 
 from math import ceil
 
@@ -13,7 +13,7 @@ from gesso.text.tokenizer import Tokenizer
 
 
 def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """Return the sampler, schedule and stopping rule of a request, with the steps that it takes."""
+    """Returns the sampler, schedule and stopping rule of a request, with its number of steps."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
@@ -23,14 +23,14 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
         sampler=config.sampler_options,
         stopping=config.stopping_options,
         end_tokens=config.eos_token_ids if ends else (),
-        shaping=LogitsProcessing(
+        logits_processing=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
     )
 
 
 class Canvases:
-    """Makes the canvases; all of them draw from one random generator."""
+    """Makes the canvases of one request; all of them draw from one random generator."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Canvases:
         self._generator = torch.Generator().manual_seed(seed)
 
     def make(self, number: int, written: int, room: int) -> CanvasState:
-        """Return canvas `number`, counted from 0.
+        """Returns canvas `number`, counted from 0.
 
         Args:
             written: tokens of the answer before it.
-            room: positions that are left in the context; it is no wider than that.
+            room: positions left in the context, which bound its width.
         """
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
@@ -69,18 +69,20 @@ class Canvases:
             self._generator,
             start or None,
             pins,
-            guide=self._guide(left, width, pins),
+            constraint=self._canvas_constraint(left, width, pins),
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
         )
 
-    def again(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
-        """Return the same canvas once more, from noise where `pins` leave it free."""
-        guide = self._guide(self._config.max_new_tokens - written, canvas.width, pins)
-        return CanvasState(self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, guide=guide)
+    def make_round(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
+        """Returns the same canvas for another round, from noise where `pins` leave it free."""
+        constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
+        return CanvasState(
+            self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, constraint=constraint
+        )
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
-        """Return canvas `number` as the last step left it; `before` steps were taken on it in earlier rounds."""
+        """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""
         rules, tokens = self.rules, canvas.argmax_C.tolist()
         return DenoisingFrame(
             canvas=number,
@@ -93,11 +95,11 @@ class Canvases:
             pieces=tuple(tokenizer.piece(token) for token in tokens),
         )
 
-    def _guide(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
-        return None if self._constraint is None else self._constraint.guide(left, width, pins)
+    def _canvas_constraint(self, left: int, width: int, pins: Pins | None) -> CanvasConstraintState | None:
+        return None if self._constraint is None else self._constraint.on_canvas(left, width, pins)
 
     def _width(self, number: int, left: int) -> int:
-        """Return the width of canvas `number`, when `left` tokens may still be written."""
+        """Returns the width of canvas `number`, when `left` tokens may still be written."""
         if self._config.mode == "ar":
             return 1
         width = self._canvas_length
@@ -108,7 +110,7 @@ class Canvases:
         return width
 
     def _pins(self, offset: int) -> Pins | None:
-        """Return what the template says of the canvas that begins at position `offset` of the answer."""
+        """Returns the template's pins on the canvas that begins at position `offset` of the answer."""
         if self._config.canvas is None or offset > self.last_pin:
             return None
         template = self._config.canvas[offset : offset + self._canvas_length]

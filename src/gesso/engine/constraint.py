@@ -1,4 +1,4 @@
-"""A constraint on a request's output, canvas by canvas."""
+"""Applies a constraint to a request's output, canvas by canvas."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,10 +26,10 @@ from gesso.nn.vocabulary import ROWS, Vocabulary, VocabularyPass
 
 
 def constraint_expression(config: GenerationConfig) -> Expression:
-    """The language of a request's constraint; it has one.
+    """Returns the language of a request's constraint; the request must have one.
 
     Raises:
-        OptionError: it cannot be read, or has a part that is not supported.
+        OptionError: the constraint cannot be parsed, or has a part that is not supported.
     """
     if config.regex is not None:
         return parse(config.regex)
@@ -63,7 +63,7 @@ def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
 def tool_expression(
     tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any], parallel: bool
 ) -> Expression | None:
-    """The language of an answer that may or must call `tools`; None where nothing is asked of it.
+    """Returns the language of an answer that may or must call `tools`; None where tools put no constraint on it.
 
     Args:
         tools: functions as OpenAI's API describes them; arguments of those that are `strict` are held to their schema.
@@ -106,12 +106,13 @@ def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 TABLE_BYTES = 256 * 2**20
-"""Of the inference tables that are kept, on whatever device they are."""
+"""Bytes of inference tables that are kept, on all devices together."""
 _tables: SizedCache[tuple[TokenAutomaton, torch.device], Lattice] = SizedCache(TABLE_BYTES)
 
 
-def lattice_of(automaton: TokenAutomaton, device: torch.device) -> Lattice:
-    """The inference tables of an automaton on a device; those used last are kept, up to `TABLE_BYTES`."""
+def get_lattice(automaton: TokenAutomaton, device: torch.device) -> Lattice:
+    """Returns the inference tables of an automaton on a device; the most recently used stay cached, up to
+    `TABLE_BYTES`."""
     if (lattice := _tables.get((automaton, device))) is None:
         lattice = Lattice(automaton, device)
         lattice.prepare()
@@ -121,12 +122,12 @@ def lattice_of(automaton: TokenAutomaton, device: torch.device) -> Lattice:
 
 
 def table_stats() -> CacheStats:
-    """How many inference tables are kept in this process, and their bytes with those of their automata."""
+    """Returns the number of cached inference tables in this process, and their bytes with those of their automata."""
     return _tables.stats
 
 
 class OutputConstraint:
-    """Where one request's output stands in its automaton."""
+    """Tracks the state of one request's output in its automaton."""
 
     def __init__(self, lattice: Lattice) -> None:
         self._lattice = lattice
@@ -134,23 +135,24 @@ class OutputConstraint:
 
     @property
     def automaton(self) -> TokenAutomaton:
+        """Returns the automaton over tokens that the output must satisfy."""
         return self._lattice.automaton
 
     def allows(self, tokens: Sequence[int]) -> bool:
-        """Whether these tokens may come next."""
+        """Says whether these tokens may come next."""
         return self.automaton.advance(self._state, tokens) >= 0
 
-    def take(self, tokens: list[int]) -> None:
-        """These tokens are part of the output now; they were allowed."""
+    def advance(self, tokens: list[int]) -> None:
+        """Appends these tokens, which must be allowed, to the output."""
         self._state = self.automaton.advance(self._state, tokens)
 
-    def guide(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
-        """For the next canvas of `width`, when `left` tokens may still be written."""
+    def on_canvas(self, left: int, width: int, pins: Pins | None) -> "CanvasConstraintState":
+        """Returns the constraint on the next canvas of `width`, when `left` tokens may still be written."""
         return CanvasConstraintState(self._lattice, self._state, left, width, pins)
 
 
 class CanvasConstraintState:
-    """The constraint on one canvas; see `gesso.diffusion.logits_processing.CanvasConstraint`."""
+    """Constrains one canvas; implements `gesso.diffusion.logits_processing.CanvasConstraint`."""
 
     def __init__(self, lattice: Lattice, state: int, left: int, width: int, pins: Pins | None) -> None:
         self._lattice = lattice
@@ -160,7 +162,8 @@ class CanvasConstraintState:
         self._pins = pins
 
     def summarise(self, scores_RV: Tensor, rows: slice) -> Emissions:
-        """Pinned positions are what they are pinned to; past the last token that may be written is only filling."""
+        """Sums scores up by class of tokens. Pinned positions are certain of their token; those past the last token
+        that may be written, of the pad fill."""
         fixed = self._fixed()[rows].to(scores_RV.device)
         held = fixed >= 0
         if held.any():
@@ -202,7 +205,7 @@ class CanvasConstraintState:
         return self._lattice.posterior(emissions, self._state, budget)
 
     def _fixed(self) -> Tensor:
-        """The token of every position that is not free, -1 elsewhere."""
+        """Returns the token of every position that is not free, -1 elsewhere, int64 [C]."""
         fixed_C = torch.full((self._width,), -1)
         if self._pins is not None:
             fixed_C = torch.where(self._pins.held_C, self._pins.tokens_C, fixed_C)

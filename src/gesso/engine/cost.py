@@ -1,4 +1,4 @@
-"""What an answer costs as canvases and token by token: how `mode: auto` chooses.
+"""Estimates what an answer costs as canvases and token by token, by which `mode: auto` chooses.
 
 As canvases it costs `canvases * steps * seconds of a step`, token by token `tokens * seconds of a token`. The seconds
 are measured on this model and device, alone: by the thread that runs the model, when it has nothing else to do, one
@@ -22,25 +22,25 @@ from gesso.runner.protocol import CacheHandle, CanvasItem, PrefillBatch, Prefill
 LOG = logging.getLogger(__name__)
 
 STEPS = 12.0
-"""Of a canvas, before any was seen: what the published model needs on average."""
+"""Denoising steps of a canvas before any was observed: the published model's average."""
 WEIGHT = 0.1
-"""Of the newest answer in a running mean."""
+"""Weight of the newest answer in a running mean."""
 PROMPT, WARMUP, RUNS = 32, 3, 3
-"""Tokens before what is timed, passes that warm up (a CUDA graph is captured in the third), and passes that count."""
+"""Prompt tokens before what is timed, passes that warm up (a CUDA graph is captured in the third), and passes timed."""
 _TOKEN = 0
-"""Stands for writing token by token where others stand for the width of a canvas."""
+"""Stands for token by token where others stand for the width of a canvas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which way is quicker, and why."""
+    """Names the quicker mode, and why it is."""
 
     mode: Literal["canvas", "ar"]
     reason: str
 
 
 class CostModel:
-    """Estimates for one model. Threads may share it; one of them measures."""
+    """Estimates costs for one model. Threads may share it; only one of them measures."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -55,8 +55,8 @@ class CostModel:
         self._timing: _Timing | None = None
 
     def choose(self, width: int, most_tokens: int) -> Decision:
-        """Decide for an answer of at most `most_tokens` on canvases of `width`, by what is known now. What is not is
-        put on the list of what is to be measured."""
+        """Chooses the mode of an answer of at most `most_tokens` on canvases of `width`, from the costs known now;
+        unknown ones are queued to be measured."""
         with self._lock:
             missing = self._missing(width)
             self._wanted += [work for work in missing if work not in self._wanted and work not in self._unmeasurable]
@@ -73,7 +73,11 @@ class CostModel:
         return Decision("ar" if as_tokens < as_canvas else "canvas", reason)
 
     def learn(self, steps: list[int] | None, tokens: int) -> None:
-        """An answer of `tokens` is finished; `steps` are those of its canvases, None where it was written by token."""
+        """Updates the running means with a finished answer of `tokens`.
+
+        Args:
+            steps: denoising steps of each of its canvases; None where it was written token by token.
+        """
         with self._lock:
             self._tokens = float(tokens) if self._tokens is None else self._tokens + WEIGHT * (tokens - self._tokens)
             for count in steps or ():
@@ -81,17 +85,17 @@ class CostModel:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is something to measure."""
+        """Says whether there is a cost to measure."""
         return bool(self._wanted)
 
     def measure(self, width: int) -> None:
-        """Measure what a choice for canvases of `width` needs, here and now, unless it is known."""
+        """Measures, in the caller's thread, the costs for canvases of `width` that are not known yet."""
         self.choose(width, 1)
         while self.wanted:
             self.measure_pass()
 
     def measure_pass(self) -> None:
-        """Go on with what is to be measured, by one pass of the model. What fails is not tried again."""
+        """Runs one pass of the measurement under way. A measurement that fails is not tried again."""
         with self._measuring:
             if not self._wanted:
                 return
@@ -114,7 +118,7 @@ class CostModel:
             self._drop()
 
     def stop(self) -> None:
-        """Measure no more: the runner is about to go."""
+        """Drops all measurements: the runner is about to go."""
         with self._measuring:
             if self._wanted:
                 self._drop()
@@ -125,7 +129,7 @@ class CostModel:
         return missing if width in self._step_seconds else [*missing, width]
 
     def _drop(self) -> None:
-        """The first of what is wanted is done with."""
+        """Removes the first cost from the queue, with its measurement."""
         del self._wanted[0]
         timing, self._timing = self._timing, None
         if timing is not None:
@@ -133,7 +137,7 @@ class CostModel:
 
 
 class _Timing:
-    """Times one kind of work, pass by pass."""
+    """Times one kind of pass, pass by pass."""
 
     def __init__(self, runner: Runner, work: int) -> None:
         self._runner = runner
@@ -144,10 +148,10 @@ class _Timing:
         self._seconds: list[float] = []
 
     def run(self) -> float | None:
-        """Do one pass; returns the median of those that count, in seconds, once they are done."""
+        """Runs one pass; returns the median of the timed ones, in seconds, after the last of them, None before."""
         if self._cache is None:
-            reach = PROMPT + max(self._width, WARMUP + RUNS)
-            self._cache = self._runner.new_cache(reach, max(PROMPT, self._width))
+            max_seq_len = PROMPT + max(self._width, WARMUP + RUNS)
+            self._cache = self._runner.new_cache(max_seq_len, max(PROMPT, self._width))
             prompt = PrefillItem(-1, self._cache, (0,) * PROMPT, keep=1)
             self._runner.prefill(PrefillBatch(None, (prompt,)))
             return None
@@ -157,13 +161,14 @@ class _Timing:
         return statistics.median(self._seconds[WARMUP:]) if len(self._seconds) == WARMUP + RUNS else None
 
     def close(self) -> None:
-        """Let the cache go."""
+        """Releases the cache."""
         if self._cache is not None:
             self._runner.release(self._cache)
 
     def _new_canvas(self) -> CanvasState:
-        """A canvas that is never done before it was stepped often enough."""
+        """Returns a canvas that does not end within the passes of a measurement."""
         mode: Literal["canvas", "ar"] = "ar" if self._kind == "token" else "canvas"
-        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, confidence_threshold=0.0, mode=mode)
+        config = GenerationConfig(max_denoising_steps=WARMUP + RUNS + 1, mode=mode)
+        config = config.override(**config.stopping_options.for_every_step())
         canvases = Canvases(config, self._runner.config.vocab_size, self._width, 0, None)
         return canvases.make(0, 0, self._width)

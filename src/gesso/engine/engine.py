@@ -1,4 +1,4 @@
-"""The engine: prompts in, events out.
+"""Runs prompts synchronously: requests in, events out.
 
 A request is checked and made a `RequestState` by the `RequestBuilder`; the passes are the `EngineCore`'s, on a runner.
 A call of `generate`, `generate_batch` or `stream` runs a loop of its own to the end; `gesso.engine.async_engine` keeps
@@ -33,7 +33,7 @@ CPU_CHUNK, CHUNK = 128, 512
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One prompt with its settings.
+    """Holds one prompt with its settings.
 
     `options` are those of `GenerationConfig` and of `RequestOptions`, and `constraint`: what `gesso.constraint` made,
     in the place of the option of its kind. None leaves an option at its default.
@@ -42,13 +42,13 @@ class Request:
     prompt: Prompt
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     adapter: str | None = None
-    """Name of the adapter it runs with, of those a service was started with."""
+    """Name of its adapter, one of those that the async engine was started with."""
     drafts: bool = False
-    """Whether the events tell of every denoising step."""
+    """Whether the events hold every denoising step."""
 
 
 class Stream:
-    """The events of one request, in order; `cancel` ends it with what is committed."""
+    """Iterates over the events of one request, in order; `cancel` ends it with what is committed."""
 
     def __init__(self, state: RequestState, events: Iterator[tuple[RequestState, Event]]) -> None:
         self._state = state
@@ -58,13 +58,13 @@ class Stream:
         return (event for _, event in self._events)
 
     def cancel(self) -> None:
-        """No further pass of the model begins: what the last one made is still told, then `Finished` with reason
-        `cancelled`. May be called from a signal handler."""
+        """Lets no further pass begin: the events of the last one still come, then `Finished` with reason `cancelled`. A
+        signal handler may call it."""
         self._state.cancelled = True
 
 
 class Engine:
-    """A model with its text side and the defaults of its checkpoint."""
+    """Owns a runner, the tokenizer and chat template, and the defaults of a checkpoint."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def model(self) -> Model:
-        """The model itself.
+        """Returns the model itself.
 
         Raises:
             OptionError: the runner runs it elsewhere.
@@ -117,22 +117,22 @@ class Engine:
 
     @property
     def config(self) -> ModelConfig:
-        """Shape of the model."""
+        """Returns the shape of the model."""
         return self.runner.config
 
     @property
     def chunk(self) -> int:
-        """Prompt tokens encoded at a time."""
+        """Returns the number of prompt tokens encoded at a time."""
         return CPU_CHUNK if self.runner.device.type == "cpu" else CHUNK
 
     @property
     def end_of_turn(self) -> int:
-        """The token that a finished answer ends with."""
+        """Returns the token that a finished answer ends with."""
         return self._builder.end_of_turn
 
     @property
     def pad_fill(self) -> int:
-        """The token that the rest of a canvas holds after the end of an answer."""
+        """Returns the token that fills a canvas after the end of an answer."""
         return self._builder.pad_fill(self.defaults)
 
     @property
@@ -146,7 +146,7 @@ class Engine:
         return RequestBuilder(self.runner, self.tokenizer, self.template, self.defaults)
 
     def generate(self, prompt: Prompt, **options: Any) -> GenerationResult:
-        """Generate and return the whole result.
+        """Generates an answer and returns the whole result.
 
         Args:
             prompt: a string (a user message, or the text itself with `raw=True`), chat messages, or token ids.
@@ -159,9 +159,13 @@ class Engine:
         return self.generate_batch([Request(prompt, options)])[0]
 
     def generate_batch(self, requests: Sequence[Request | Mapping[str, Any] | Prompt]) -> list[GenerationResult]:
-        """Generate many prompts, each with its own settings; results come in the order of the requests.
+        """Generates answers to many prompts, each with its own settings; results come in the order of the requests.
 
-        A request is a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
+        Args:
+            requests: each a `Request`, a mapping such as `{"prompt": "...", "seed": 7}`, or just a prompt.
+
+        Raises:
+            OptionError, TextError: as for `generate`; nothing is generated then.
         """
         if isinstance(requests, str | bytes | Mapping):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
@@ -171,23 +175,27 @@ class Engine:
         return [state.result() for state in states]
 
     def stream(self, prompt: Prompt, *, drafts: bool = True, **options: Any) -> Stream:
-        """The events of one request: draft frames (unless `drafts=False`), committed blocks, and the finish."""
+        """Returns the events of one request: denoising frames (unless `drafts=False`), committed blocks, and the
+        finish.
+
+        Raises:
+            OptionError, TextError: as for `generate`, before the first event.
+        """
         state = self.start(Request(prompt, options, drafts=drafts))
         return Stream(state, self._run([state]))
 
     def start(
         self, request: Request, chunk: int | None = None, max_length: int | None = None, *, measure: bool = True
     ) -> RequestState:
-        """Check everything that can be checked before the first pass.
+        """Builds the state of a request; all that can be checked before the first pass is checked.
 
         Args:
             chunk: prompt tokens encoded at a time; None takes the engine's.
             max_length: tokens that prompt and answer may have, where that is less than the model's limit.
-            measure: whether `mode: auto` may time the model here, in the caller's thread; else it goes by what is
-                known.
+            measure: whether `mode: auto` may time the model here, in the caller's thread; else it uses the costs known.
 
         Raises:
-            OptionError, TextError: see `generate`.
+            OptionError, TextError: as for `generate`.
         """
         return self._builder.build(
             request.prompt,
@@ -201,7 +209,8 @@ class Engine:
         )
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
-        """The canvases of `width` that an answer of these tokens fills, its end and the pad fill behind it included."""
+        """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad
+        fill."""
         return self._builder.canvases_of(tokens, width)
 
     def _run(self, requests: Sequence[RequestState]) -> Iterator[tuple[RequestState, Event]]:

@@ -1,4 +1,4 @@
-"""The step loop: requests join and leave between passes of the model.
+"""Runs the step loop: requests join and leave between passes of the model.
 
 Every iteration encodes what the scheduler picked, one flat pass over all of it, then gives each running request that
 is ready one denoising step, again in one flat pass. Requests of one adapter share a pass. A request has its own cache,
@@ -28,7 +28,7 @@ from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, Prefill
 
 LOG = logging.getLogger(__name__)
 LEAST_PREFILL = 512
-"""Prompt tokens that an iteration reads where there are so many."""
+"""Prompt tokens that an iteration reads at least, where that many are pending."""
 
 UNBOUNDED = 2**62
 
@@ -39,7 +39,7 @@ Callbacks = list[tuple[RequestState, Callable[[], list[Event]]]]
 
 @dataclass(slots=True)
 class Counters:
-    """What a loop has done since it began."""
+    """Counts what a step loop has done since it began."""
 
     steps: int = 0
     canvas_steps: int = 0
@@ -55,7 +55,7 @@ class Counters:
 
 
 class EngineCore:
-    """Waiting and running requests of one runner. Not for several threads at once."""
+    """Steps the waiting and running requests of one runner. Only one thread may use it."""
 
     def __init__(
         self,
@@ -78,18 +78,18 @@ class EngineCore:
         self.counters = Counters()
         self.cache_bytes = 0
         self.held_bytes = (0, 0)
-        """Running caches and stored prefixes after the last iteration, told together."""
+        """Bytes of running caches and of stored prefixes after the last iteration."""
         self.prefixes = prefixes
         self.scheduler: Scheduler[RequestState] = Scheduler(max_running, max(chunk, LEAST_PREFILL))
         self._isolate = isolate
 
     @property
     def idle(self) -> bool:
-        """Whether no request is here."""
+        """Says whether no request waits or runs."""
         return self.scheduler.idle
 
     def need(self, request: RequestState) -> int:
-        """Bytes of a request's cache, and of what is kept beside it."""
+        """Returns the bytes of a request's cache, and of a candidate block that may be rolled back."""
         need = self.runner.cache_bytes(request.max_seq_len, request.max_write_len)
         if request.config.verify:  # a candidate that is rolled back
             need += self.runner.cache_bytes(request.canvas_length, request.max_write_len)
@@ -97,33 +97,33 @@ class EngineCore:
 
     @torch.inference_mode()
     def step(self) -> StepOutputs:
-        """One iteration; events of all the requests it concerned, each request's in order.
+        """Runs one iteration and returns the events of all requests it concerned, each request's in order.
 
         Raises:
             EngineDeadError: the device is lost.
         """
-        happened: StepOutputs = []
+        outputs: StepOutputs = []
         for request in [r for r in (*self.scheduler.running, *self.scheduler.waiting) if r.cancelled]:
-            happened.append((request, cancel(request)))
+            outputs.append((request, cancel(request)))
             self.remove(request)
         for request in self.scheduler.admit(self._fits):
-            self._begin(request, happened)
+            self._begin(request, outputs)
         plan = self.scheduler.plan()
         encode = [r for r in plan.encode if not r.finished]
         for group in self._groups(encode):
-            self._pass(group, self._encode, happened)
+            self._pass(group, self._encode, outputs)
         # What is written token by token has its next token to encode by now.
         for group in self._groups([r for r in plan.denoise if not r.finished and not r.pending]):
             steps = {request.number: request.canvas.steps for request in group}
-            self._pass(group, lambda part, steps=steps: self._denoise(part, steps), happened)  # type: ignore[misc]
-        for request, _ in happened:
+            self._pass(group, lambda part, steps=steps: self._denoise(part, steps), outputs)  # type: ignore[misc]
+        for request, _ in outputs:
             if request.finished:
                 self.remove(request)
         self._note_held()
-        return happened
+        return outputs
 
     def remove(self, request: RequestState) -> None:
-        """Let go of a request, wherever it is."""
+        """Releases what a request holds, and takes it out of the queue or the running ones."""
         self.cache_bytes -= request.reserved
         request.reserved = 0
         if request.cache is not None:
@@ -134,7 +134,7 @@ class EngineCore:
         self._note_held()
 
     def close(self) -> None:
-        """Let go of every request that is still here, and of the stored prefixes."""
+        """Removes every request, and drops the stored prefixes."""
         for request in (*self.scheduler.running, *self.scheduler.waiting):
             self.remove(request)
         if self.prefixes is not None:
@@ -152,14 +152,14 @@ class EngineCore:
             self.prefixes.shrink(free)
         return free >= 0
 
-    def _begin(self, request: RequestState, happened: StepOutputs) -> None:
-        """Give a request that leaves the queue its cache; its clock runs from here."""
+    def _begin(self, request: RequestState, outputs: StepOutputs) -> None:
+        """Gives a request that leaves the queue its cache; its clock runs from here."""
         request.output.start_clock()
         try:
             request.cache = self.runner.new_cache(request.max_seq_len, request.max_write_len)
             restored = self._restore_prefix(request)
         except Exception as error:
-            self._fail(request, error, "a request got no cache", happened)
+            self._fail(request, error, "a request got no cache", outputs)
             return
         request.reserved = self.need(request)
         self.cache_bytes += request.reserved
@@ -172,7 +172,8 @@ class EngineCore:
         self.counters.cached_images += sum(span.end <= restored for span in request.prompt.spans)
 
     def _restore_prefix(self, request: RequestState) -> int:
-        """Fill the cache with what is stored of the prompt; where that fails, take a fresh one."""
+        """Fills the cache with the stored prefix of the prompt and returns its tokens; where that fails, takes a fresh
+        cache."""
         assert request.cache is not None
         if self.prefixes is None:
             return 0
@@ -186,7 +187,7 @@ class EngineCore:
             return 0
 
     def _keep_prefix(self, request: RequestState, number: int) -> None:
-        """Store a copy of a chunk that was just encoded, if there is room."""
+        """Stores a copy of a chunk that was just encoded, if there is room."""
         if self.prefixes is None or request.cache is None:
             return
         room = self.kv_memory - self.cache_bytes if self.kv_memory is not None else UNBOUNDED
@@ -197,16 +198,17 @@ class EngineCore:
             self.counters.prefix_failures += 1
 
     def _groups(self, requests: Sequence[RequestState]) -> list[list[RequestState]]:
-        """Requests that share their weights."""
+        """Groups requests by adapter."""
         groups: dict[str | None, list[RequestState]] = {}
         for request in requests:
             groups.setdefault(request.adapter, []).append(request)
         return list(groups.values())
 
     def _pass(
-        self, group: list[RequestState], work: Callable[[list[RequestState]], Callbacks], happened: StepOutputs
+        self, group: list[RequestState], work: Callable[[list[RequestState]], Callbacks], outputs: StepOutputs
     ) -> None:
-        """Do the work for all of them, or else for each by itself; then conclude what it means for each."""
+        """Runs a pass over a group, or over each request by itself where that fails; then calls each request's
+        callback."""
         try:
             callbacks = work(group)
         except Exception as error:
@@ -214,27 +216,27 @@ class EngineCore:
                 raise
             self.counters.crashed_passes += 1
             if len(group) == 1:
-                self._fail(group[0], error, "a pass over one request failed", happened)
+                self._fail(group[0], error, "a pass over one request failed", outputs)
                 return
             LOG.exception("a pass over %d requests failed", len(group))
             self._check()
             for request in group:
-                self._pass([request], work, happened)
+                self._pass([request], work, outputs)
             return
         for request, conclude in callbacks:
             try:
-                happened.append((request, conclude()))
+                outputs.append((request, conclude()))
             except Exception as error:
-                self._fail(request, error, "a request failed on what a pass said of it", happened)
+                self._fail(request, error, "a request failed on what a pass said of it", outputs)
 
-    def _fail(self, request: RequestState, error: Exception, what: str, happened: StepOutputs) -> None:
-        """End a request with the error that is being handled, which concerns no other unless the device is lost."""
+    def _fail(self, request: RequestState, error: Exception, what: str, outputs: StepOutputs) -> None:
+        """Ends a request with the error that is being handled, which concerns no other unless the device is lost."""
         if not self._isolate:
             raise error
         LOG.exception(what)
         self._check()
-        told = str(error) if isinstance(error, GessoError) else type(error).__name__
-        happened.append((request, fail(request, Failed("crash", f"the model failed on this request ({told})"))))
+        reason = str(error) if isinstance(error, GessoError) else type(error).__name__
+        outputs.append((request, fail(request, Failed("crash", f"the model failed on this request ({reason})"))))
 
     def _check(self) -> None:
         try:

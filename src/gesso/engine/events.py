@@ -1,4 +1,4 @@
-"""The events of a request. Terminal, trace and server draw the same ones; they are plain data."""
+"""Defines the events of a request. Terminal, trace and server show the same ones; they are plain data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from gesso.text.tool_calls import ToolCall
 
 @dataclass(frozen=True, slots=True)
 class DenoisingFrame:
-    """The canvas after one denoising step."""
+    """Shows the canvas after one denoising step."""
 
     canvas: int
     """Number of the canvas, from 0."""
@@ -20,7 +20,7 @@ class DenoisingFrame:
     """Steps done on it, from 1."""
     max_denoising_steps: int
     temperature: float
-    """Of this step."""
+    """Temperature of this step."""
     tokens: tuple[int, ...]
     """The likeliest token of every position."""
     accepted: tuple[bool, ...]
@@ -33,30 +33,30 @@ class DenoisingFrame:
 
 @dataclass(frozen=True, slots=True)
 class BlockCommitted:
-    """A canvas is finished; `text` and `reasoning` are what it adds to the output."""
+    """Tells that a canvas is finished; `text` and `reasoning` are what it adds to the output."""
 
     canvas: int
     tokens: tuple[int, ...]
-    """Of the output: cut at the end of the answer."""
+    """Tokens of the output: the canvas cut at the end of the answer."""
     text: str
     reasoning: str
     denoising_steps: int
     converged: bool
     tool_calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of `tokens`, where the request asked for them."""
+    """Log-probabilities of `tokens`, where the request asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event."""
+    """Ends a request, with its result."""
 
     result: GenerationResult
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The last event of a request that could not be finished."""
+    """Ends a request that has no result."""
 
     kind: Literal["timeout", "crash"]
     message: str
@@ -73,13 +73,13 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """A JSON-ready dict with its kind under `event`."""
+    """Returns a JSON-ready dict with the event's kind under `event`."""
     kind = next(name for name, cls in _KINDS.items() if isinstance(event, cls))
     return {"event": kind, **dataclasses.asdict(event)}
 
 
 def event_from_dict(raw: Mapping[str, Any]) -> Event:
-    """The event that `event_to_dict` made.
+    """Returns the event that `event_to_dict` wrote.
 
     Raises:
         DataError: an unknown kind, or fields that are missing, too many or of another type.
@@ -100,7 +100,7 @@ def event_from_dict(raw: Mapping[str, Any]) -> Event:
 
 
 def _read(value: Any, hint: Any, name: str = "it") -> Any:
-    """`value`, as JSON has it, as the type that `hint` names."""
+    """Returns `value`, as JSON has it, as the type that `hint` names."""
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         hints = get_type_hints(hint)
         return hint(**{key: _read(part, hints.get(key), key) for key, part in value.items()})  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What a service allows, and how it stands."""
+"""Defines the limits of an async engine, and its statistics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,11 @@ from gesso.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a service allows."""
+    """Bounds what an async engine accepts.
+
+    Raises:
+        OptionError: a limit that is too small.
+    """
 
     max_num_seqs: int = 8
     """Requests that run at once."""
@@ -21,7 +25,7 @@ class Limits:
     prefill_chunk: int | None = None
     """Prompt tokens encoded at a time, and the length of stored prefixes' parts; None: by the device."""
     request_timeout: float | None = None
-    """Seconds from submission; None: for ever."""
+    """Seconds from submission; None: no timeout."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_num_seqs", 1), ("max_waiting", 0), ("kv_memory", 1), ("max_model_len", 1)):
@@ -36,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A look at a service; counts are since its start."""
+    """Holds the statistics of an async engine; counts are since its start."""
 
     waiting: int
     running: int
@@ -48,18 +52,18 @@ class Stats:
     """Canvases finished."""
     prompt_tokens: int
     cached_tokens: int
-    """Of them, those that did not have to be encoded."""
+    """Prompt tokens restored from the prefix store."""
     completion_tokens: int
     requests: Mapping[str, int]
     """Finished requests by finish reason, and `timeout` and `crash`."""
     cache_bytes: int
-    """Of running requests."""
+    """Bytes of running requests' caches."""
     prefix_bytes: int
-    """Of stored prefixes."""
+    """Bytes of stored prefixes."""
     kv_memory: int
     """The bound on both."""
     expected_seconds: float
-    """How long a request that came now would wait in the queue, by what the last ones took."""
+    """Estimated seconds that a new request would wait in the queue, by the duration of the last ones."""
     prefix_failures: int = 0
     """Stored prefixes that could not be copied or used; requests ran without."""
     crashed_passes: int = 0

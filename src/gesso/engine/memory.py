@@ -1,4 +1,4 @@
-"""How much memory a service may hold keys and values in, where nobody says."""
+"""Computes how much memory a service may hold keys and values in, where no option says."""
 
 import torch
 
@@ -7,5 +7,6 @@ from gesso.runner.memory import UTILISATION, cache_memory
 
 
 def default_kv_memory(device: torch.device, utilisation: float = UTILISATION) -> int:
-    """Bytes for keys and values on a device, once the weights are loaded; constraints' tables come on top."""
+    """Returns the bytes for keys and values on a device, once the weights are loaded and the constraints' tables are
+    reserved."""
     return cache_memory(device, TABLE_BYTES, utilisation)

@@ -1,4 +1,4 @@
-"""What a request has said so far: from blocks of tokens to text, events and the result."""
+"""Assembles a request's output: blocks of tokens become text, events and the result."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from gesso.text.tokenizer import Tokenizer
 
 
 class OutputAssembler:
-    """The output of one request: tokens, text, reasoning, calls and log-probabilities, and why it ended.
+    """Collects the output of one request: tokens, text, reasoning, calls, log-probabilities and finish reason.
 
     Life cycle: `add` takes the block of a finished canvas, as far as the answer goes; `close_canvas` notes what the
     canvas took; `finish` ends the answer from outside; then `result` is the record of it all.
@@ -50,31 +50,31 @@ class OutputAssembler:
         self._started = self._first_block = self._seconds = 0.0
 
     def start_clock(self) -> None:
-        """Times are counted from here on."""
+        """Starts the clock that the result's times are measured by."""
         self._started = time.monotonic()
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is added any more."""
+        """Says whether the output is complete."""
         return self.finish_reason is not None
 
     @property
     def canvases(self) -> int:
-        """Canvases that are closed, which is the number of the one at work."""
+        """Returns the number of closed canvases, which is the number of the one at work."""
         return len(self.steps)
 
     @property
     def written(self) -> int:
-        """Tokens of the answer before the canvas at work."""
+        """Returns the number of tokens of the answer before the canvas at work."""
         return max(len(self.tokens), len(self._response_prefix))
 
-    def in_budget(self, block: list[int]) -> list[int]:
-        """Cut the next block where a thought uses up its budget."""
+    def cut_to_budget(self, block: list[int]) -> list[int]:
+        """Cuts the next block where the reasoning exceeds its budget."""
         prefix = () if self.canvases else self._response_prefix
         return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)
 
     def add(self, block: Sequence[int]) -> tuple[Delta, int]:
-        """Take a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
+        """Appends a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
         delta, count = Delta(), 0
         if not self.canvases:
             self._first_block = time.monotonic() - self._started
@@ -102,7 +102,7 @@ class OutputAssembler:
         return delta
 
     def finish(self, reason: FinishReason) -> Delta:
-        """End the answer and stop the clock; returns the text that was held back."""
+        """Ends the answer and stops the clock; returns the text that was held back."""
         self.finish_reason = reason
         self._seconds = time.monotonic() - self._started if self._started else 0.0
         return self._parser.flush()
@@ -110,11 +110,11 @@ class OutputAssembler:
     def close_canvas(
         self, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int, converged: bool
     ) -> BlockCommitted:
-        """Note what a canvas took, and tell of its block.
+        """Records the passes and convergence of a canvas, and returns the event of its block.
 
         Args:
             tokens: of the block, those that count.
-            passes: spent on the canvas.
+            passes: passes of the model spent on the canvas.
         """
         event = BlockCommitted(
             canvas=self.canvases,
@@ -141,7 +141,7 @@ class OutputAssembler:
         probe: Probe | None,
         verifier: Verifier,
     ) -> GenerationResult:
-        """The record of a finished request."""
+        """Returns the result of a finished request."""
         assert self.finish_reason is not None
         return GenerationResult(
             text=self._parser.text,
@@ -162,7 +162,7 @@ class OutputAssembler:
             mode="ar" if self._config.mode == "ar" else "canvas",
             decision=decision,
             probe_logprobs=probe.logprobs if probe else (),
-            reasoning_tokens=self._parser.thought_tokens,
+            reasoning_tokens=self._parser.reasoning_tokens,
             verify_rounds=verifier.reported_rounds,
             disputed_tokens=verifier.rejected_tokens,
         )

@@ -1,4 +1,4 @@
-"""Keys and values of prompts that were read before, for requests that begin alike.
+"""Stores keys and values of prompts that were encoded before, for requests that begin alike.
 
 Prompts are encoded in chunks whose borders depend on the prompt up to them alone (see `PromptInput.chunks`), whoever
 else is running, so that a chunk's keys and values depend on the tokens and the embeddings up to its end alone. A copy
@@ -19,7 +19,7 @@ from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy, Runner
 
 @dataclass(eq=False, slots=True)
 class _Node:
-    """A chunk in the tree, with copies of its keys and values."""
+    """Holds a chunk in the tree, with copies of its keys and values."""
 
     parent: "_Node | None" = None
     key: ChunkKey = field(default_factory=lambda: ChunkKey(()))
@@ -29,12 +29,12 @@ class _Node:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the chunk."""
+        """Returns the number of tokens of the chunk."""
         return len(self.key.ids)
 
 
 class PrefixStore:
-    """A bounded store of copies that a runner makes. Not for several threads at once."""
+    """Keeps a bounded number of bytes of copies that a runner makes. Only one thread may use it."""
 
     def __init__(self, runner: Runner) -> None:
         self.bytes = 0
@@ -44,7 +44,8 @@ class PrefixStore:
         self._used: OrderedDict[tuple[_Node, LayerKind], int] = OrderedDict()
 
     def restore(self, chunks: Sequence[PromptChunk], adapter: str | None, cache: CacheHandle) -> int:
-        """Fill an empty cache with what is stored of a prompt, its last token excepted; returns the tokens.
+        """Fills an empty cache with the longest stored prefix of a prompt, its last token excepted; returns the number
+        of tokens.
 
         An error of the runner comes out as it is; the cache is of no more use then.
         """
@@ -60,8 +61,11 @@ class PrefixStore:
     def put(
         self, chunks: Sequence[PromptChunk], number: int, adapter: str | None, cache: CacheHandle, room: int
     ) -> None:
-        """Keep chunk `number` of a prompt, which was just encoded. `room` bounds the bytes of the store after it; where
-        it cannot be made, nothing is kept."""
+        """Stores chunk `number` of a prompt, which was just encoded.
+
+        Args:
+            room: bound on the bytes of the store afterwards; where it cannot be kept, nothing is stored.
+        """
         chunk = chunks[number]
         if not chunk.whole:
             return
@@ -97,7 +101,7 @@ class PrefixStore:
         self._touch(node, node)
 
     def shrink(self, room: int) -> None:
-        """Let go of the least recently used until at most `room` bytes are held."""
+        """Evicts the least recently used copies until at most `room` bytes are held."""
         while self.bytes > room and self._used:
             (node, kind), size = self._used.popitem(last=False)
             self.bytes -= size
@@ -112,11 +116,12 @@ class PrefixStore:
             del node.parent.children[node.key]
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Evicts everything."""
         self.shrink(0)
 
     def _match(self, chunks: Sequence[PromptChunk], adapter: str | None) -> list[_Node]:
-        """The longest chain that begins a prompt and can be continued: sliding layers have all that is in sight."""
+        """Returns the longest chain that begins a prompt and can be continued: sliding layers have all that is in
+        sight."""
         chain: list[_Node] = []
         node = self._roots.get(adapter)
         for chunk in chunks[:-1]:  # the last one holds the last token, which is encoded by each request itself
@@ -131,7 +136,7 @@ class PrefixStore:
         return chain
 
     def _in_sight(self, chain: Sequence[_Node]) -> int:
-        """The place in the chain of the first chunk that a sliding layer sees from its end."""
+        """Returns the place in the chain of the first chunk that a sliding layer sees from its end."""
         place, seen = len(chain) - 1, 0
         while place > 0 and (seen := seen + chain[place].tokens) < self._window - 1:
             place -= 1
@@ -142,8 +147,8 @@ class PrefixStore:
         self.bytes += size
 
     def _touch(self, last: _Node, first_in_sight: _Node) -> None:
-        """The chain that ends at `last` was used: from its end to its root, so that none is older than what follows
-        it; sliding layers back to `first_in_sight` only."""
+        """Marks the chain that ends at `last` as used, from its end to its root, so that none is older than what
+        follows it; sliding layers back to `first_in_sight` only."""
         node: _Node | None = last
         in_sight = True
         while node is not None and node.parent is not None:

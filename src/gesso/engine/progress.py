@@ -1,4 +1,4 @@
-"""How a request moves on: what a pass of the model means for it, as events.
+"""Advances a request after each pass of the model, and returns what the pass means as events.
 
 Life cycle: `pending` tokens, first the prompt, are encoded chunk by chunk (`after_prefill`); then the canvas is
 denoised (`after_step` after every step) until it is finished, its block goes to the output and is encoded in its turn.
@@ -17,7 +17,8 @@ from gesso.text.output import Delta
 
 
 def after_prefill(request: RequestState, item: PrefillItem, runner: Runner) -> list[Event]:
-    """Follow a causal pass: tokens are in the cache. Returns the events of a block that waited for it."""
+    """Advances a request after a causal pass put tokens into its cache; returns the events of a block that waited for
+    it."""
     request.length += len(item.tokens)
     if request.reads_prompt:
         request.next_chunk += 1
@@ -33,7 +34,7 @@ def after_prefill(request: RequestState, item: PrefillItem, runner: Runner) -> l
 
 
 def _judge(request: RequestState, runner: Runner) -> list[Event]:
-    """Read what the pass says of the candidate block; show it, or begin a round over it."""
+    """Judges the candidate block by the pass that encoded it; shows it, or begins a round over it."""
     verifier = request.verifier
     assert verifier.candidate is not None
     block = verifier.candidate.tokens
@@ -44,18 +45,18 @@ def _judge(request: RequestState, runner: Runner) -> list[Event]:
     assert request.cache is not None
     runner.rollback(request.cache, len(block))
     request.length -= len(block)
-    request.canvas = request.canvases.again(request.canvas, pins, request.output.written)
+    request.canvas = request.canvases.make_round(request.canvas, pins, request.output.written)
     return []
 
 
 def _write_token(request: RequestState, runner: Runner) -> list[Event]:
-    """Take the next token as the causal pass has it: a canvas of one position, of which one step is taken."""
+    """Samples the next token from the causal pass: a canvas of one position, of which one step is taken."""
     assert request.cache is not None
     item = CanvasItem(request.number, request.cache, request.canvas)
     runner.sample(CanvasBatch(request.adapter, (item,)))
     request.canvas.converged = True
     # The surest position of a canvas is always accepted, so what it holds is the sample.
-    block = tuple(request.output.in_budget(request.canvas.canvas_C.tolist()))
+    block = tuple(request.output.cut_to_budget(request.canvas.canvas_C.tolist()))
     found: list[TokenLogprob] = []
     if request.config.logprobs is not None:
         found = _logprobs(request, runner, block, request.config.logprobs, encoded=False)
@@ -64,7 +65,7 @@ def _write_token(request: RequestState, runner: Runner) -> list[Event]:
 
 
 def after_step(request: RequestState, runner: Runner) -> list[Event]:
-    """Follow a denoising step of the request's canvas; returns what it means."""
+    """Advances a request after a denoising step of its canvas; returns the events."""
     events: list[Event] = []
     verifier, canvas = request.verifier, request.canvas
     if request.frames and not request.cancelled:
@@ -72,7 +73,7 @@ def after_step(request: RequestState, runner: Runner) -> list[Event]:
         events.append(request.canvases.frame(canvas, number, before, request.tokenizer))
     if not canvas.finished:
         return events
-    block = tuple(request.output.in_budget(canvas.argmax_C.tolist()))
+    block = tuple(request.output.cut_to_budget(canvas.argmax_C.tolist()))
     state = verifier.submit(block)
     if state is VerifierState.RESTORED:
         assert request.cache is not None
@@ -85,7 +86,7 @@ def after_step(request: RequestState, runner: Runner) -> list[Event]:
 
 
 def cancel(request: RequestState) -> list[Event]:
-    """End a request with what is committed."""
+    """Ends a request with what is committed."""
     if passes := _passes(request):
         _close_canvas(request, Delta(), (), (), passes)
     request.output.finish("cancelled")
@@ -93,13 +94,13 @@ def cancel(request: RequestState) -> list[Event]:
 
 
 def fail(request: RequestState, event: Failed) -> list[Event]:
-    """End a request without a result."""
+    """Ends a request without a result."""
     request.failed = True
     return [event]
 
 
 def _show(request: RequestState, block: Sequence[int], logprobs: Sequence[TokenLogprob]) -> list[Event]:
-    """Put a finished canvas into the output; go on to the next one unless the request is finished."""
+    """Puts a finished canvas into the output; goes on to the next one unless the request is finished."""
     output = request.output
     delta, count = output.add(block)
     passes = _passes(request)
@@ -110,7 +111,7 @@ def _show(request: RequestState, block: Sequence[int], logprobs: Sequence[TokenL
     if output.finished:
         return [event, Finished(request.result())]
     if request.constraint is not None:
-        request.constraint.take(list(block))
+        request.constraint.advance(list(block))
     request.canvas = request.next_canvas()
     return [event]
 
@@ -124,7 +125,7 @@ def _close_canvas(
 
 
 def _passes(request: RequestState) -> int:
-    """Passes spent on the canvas at work."""
+    """Returns the passes spent on the canvas at work."""
     last = request.output.finished and request.config.logprobs is None
     return request.canvas.steps + request.verifier.extra_passes(last)
 

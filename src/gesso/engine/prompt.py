@@ -1,4 +1,4 @@
-"""Prompts: a string, chat messages or token ids, to the ids that are encoded and the images among them."""
+"""Turns a prompt (a string, chat messages or token ids) into the ids that are encoded and the images among them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,7 +145,7 @@ def _messages(prompt: Prompt, media: MediaOptions, *, raw: bool) -> Sequence[Map
 def encode_text(
     tokenizer: Tokenizer, text: str, name: str, max_tokens: int | None, *, option: str | None = None
 ) -> list[int]:
-    """Tokenize a text, unless its characters alone say that it has more than `max_tokens`.
+    """Tokenizes a text, unless its characters alone say that it has more than `max_tokens`.
 
     Args:
         name: what an error calls the text.

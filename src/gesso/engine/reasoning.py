@@ -1,4 +1,4 @@
-"""Thoughts that use up their budget."""
+"""Bounds the reasoning of an answer by its token budget."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,17 +15,17 @@ def within_budget(
     constraint: OutputConstraint | None = None,
     response_prefix: Sequence[int] = (),
 ) -> list[int]:
-    """Cut a block where a thought uses up its budget, and close the thought there.
+    """Cuts a block where the reasoning exceeds its budget, and closes the reasoning there.
 
-    Under a constraint it is the next place where a thought may be closed: not within its header or a character.
+    Under a constraint that is the next place where reasoning may be closed: not within its header or a character.
 
     Args:
-        parser: has read what is before the block, but for `response_prefix`, which is never cut.
+        parser: has parsed what is before the block, but for `response_prefix`, which is never cut.
     """
     budget = config.thinking_budget
     if budget is None:
         return block
-    thinking, spent = parser.thinking, parser.thought_tokens
+    thinking, spent = parser.thinking, parser.reasoning_tokens
     for place, token in enumerate((*response_prefix, *block), start=-len(response_prefix)):
         if token in config.eos_token_ids or token == special[CHANNEL_END]:
             thinking = False

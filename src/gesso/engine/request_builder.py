@@ -1,4 +1,4 @@
-"""A request on its way to a `RequestState`: parse, tokenise, constrain, choose the mode, build.
+"""Builds a `RequestState` from a prompt and options: parse, tokenise, constrain, choose the mode, build.
 
 Whatever can be wrong with a request is found here, before the first pass of the model.
 """
@@ -13,7 +13,7 @@ from gesso.constraints.expression import Expression
 from gesso.engine.constraint import (
     OutputConstraint,
     constraint_expression,
-    lattice_of,
+    get_lattice,
     tool_expression,
     with_constraint,
 )
@@ -30,26 +30,26 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 
 END_OF_TURN = "<turn|>"
-"""As the Gemma chat format writes it."""
+"""The end-of-turn token of the Gemma chat format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The positions that a request has room for, and whose bound that is."""
+    """Bounds the positions of a request: `limit` of them, which is the bound of `holder`."""
 
     limit: int
     holder: str
 
     @classmethod
     def of(cls, runner: Runner, max_length: int | None) -> "Context":
-        """The model's limit, or a server's where that is less."""
+        """Returns the model's limit, or a server's where that is less."""
         if max_length is not None and max_length < runner.max_model_len:
             return cls(max_length, "this server's")
         return cls(runner.max_model_len, "the model's")
 
 
 class RequestBuilder:
-    """Makes the state of a request, by the model and the checkpoint's text side."""
+    """Builds request states for one runner, tokenizer and chat template."""
 
     def __init__(
         self, runner: Runner, tokenizer: Tokenizer, template: ChatTemplate | None, defaults: GenerationConfig
@@ -72,7 +72,7 @@ class RequestBuilder:
         adapter: str | None,
         frames: bool,
     ) -> RequestState:
-        """Check a request and make its state.
+        """Checks a request and builds its state.
 
         Args:
             chunk: prompt tokens encoded at a time.
@@ -122,18 +122,19 @@ class RequestBuilder:
 
     @property
     def end_of_turn(self) -> int:
-        """The token that a finished answer ends with."""
+        """Returns the token that a finished answer ends with."""
         ends = self._defaults.eos_token_ids
         named = self._tokenizer.special.get(END_OF_TURN)
         return named if named in ends else ends[0]
 
     def pad_fill(self, config: GenerationConfig) -> int:
-        """The token that the rest of a canvas holds after the end of an answer."""
+        """Returns the token that fills a canvas after the end of an answer."""
         eos = self._runner.config.eos_token_id
         return eos if eos in config.eos_token_ids else config.eos_token_ids[0]
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
-        """The canvases of `width` that an answer of these tokens fills, its end and the pad fill behind it included."""
+        """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad
+        fill."""
         answer = [*tokens, self.end_of_turn]
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
@@ -141,7 +142,7 @@ class RequestBuilder:
         return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
 
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
-        """The options of a request whose canvases start from a predicted answer."""
+        """Returns the options of a request whose canvases start from a predicted answer."""
         others = {
             "thinking": asked.thinking,
             "begin": asked.begin,
@@ -164,7 +165,7 @@ class RequestBuilder:
     def _constrain(
         self, config: GenerationConfig, calls: Expression | None, asked: RequestOptions
     ) -> OutputConstraint | None:
-        """The constraint of a request, compiled, or found where the same was compiled before."""
+        """Compiles the constraint of a request, or takes the compiled one from the cache."""
         name = config.constraint
         if name is None and calls is None:
             return None
@@ -192,12 +193,11 @@ class RequestBuilder:
                 f"{name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
                 option=name,
             )
-        return OutputConstraint(lattice_of(automaton, self._runner.device))
+        return OutputConstraint(get_lattice(automaton, self._runner.device))
 
 
 def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:
-    """The settings with `max_new_tokens` settled: where nobody asked for so many, as many canvases as there is room
-    for in `space` positions."""
+    """Settles `max_new_tokens`: where the request does not set it, as many canvases as fit `space` positions."""
     pinned = len(config.canvas or ())
     if not given:
         room = space // width * width
@@ -211,7 +211,7 @@ def _with_length(config: GenerationConfig, width: int, space: int, *, given: boo
 def _choose_mode(
     config: GenerationConfig, width: int, constraint: OutputConstraint | None, costs: CostModel, *, measure: bool
 ) -> tuple[GenerationConfig, str]:
-    """The settings with `mode: auto` settled, and why."""
+    """Settles `mode: auto`; returns the settings and the reason."""
     if config.mode != "auto":
         return config, ""
     if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):

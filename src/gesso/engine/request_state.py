@@ -1,5 +1,7 @@
-"""The state of one request: what was asked, how far it is, and what holds its parts. Plain data; the rules of how it
-moves on are in `gesso.engine.progress`."""
+"""Holds the state of one request: what was asked, how far it is, and its parts.
+
+It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -23,12 +25,12 @@ _numbers = count()
 
 @dataclass(eq=False, slots=True)
 class RequestState:
-    """A request from its start to its result."""
+    """Holds a request from its start to its result."""
 
     prompt: PromptInput
     """All that is encoded before the first canvas: the prompt and the response prefix."""
     prompt_tokens: int
-    """Of it, those before the response prefix."""
+    """Tokens of the prompt without the response prefix."""
     config: GenerationConfig
     canvas_length: int
     limit: int
@@ -57,41 +59,41 @@ class RequestState:
 
     number: int = field(default_factory=lambda: next(_numbers))
     cache: CacheHandle | None = None
-    """There while the request runs."""
+    """Set while the request runs."""
     reserved: int = 0
     """Bytes that are accounted for its cache."""
     length: int = 0
     """Tokens in its cache."""
     next_chunk: int = 0
-    """The first of `chunks` that is not in it."""
+    """Index of the first of `chunks` that is not in the cache."""
     cached_tokens: int = 0
-    """Prompt tokens that did not have to be encoded."""
+    """Prompt tokens restored from the prefix store."""
     block: tuple[int, ...] = ()
-    """A finished canvas that is to be encoded."""
+    """A finished canvas that waits to be encoded."""
     cancelled: bool = False
     """Set from outside: the next iteration ends the request with what is committed."""
     failed: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether it has its last event."""
+        """Says whether its last event was produced."""
         return self.failed or self.output.finished
 
     @property
     def pending(self) -> int:
-        """Tokens to encode before the next denoising step."""
+        """Returns the number of tokens to encode before the next denoising step."""
         if self.finished:
             return 0
         return len(self.prompt) - self.length if self.reads_prompt else len(self.block)
 
     @property
     def reads_prompt(self) -> bool:
-        """Whether they are the prompt's, or else a canvas."""
+        """Says whether the pending tokens are the prompt's; else they are a canvas's."""
         return self.next_chunk < len(self.chunks)
 
     @property
     def chunk(self) -> int:
-        """How many of them are encoded at once: a canvas whole, a prompt chunk by chunk."""
+        """Returns how many of the pending tokens are encoded at once: a canvas whole, a prompt chunk by chunk."""
         if not self.reads_prompt:
             return len(self.block)
         chunk = self.chunks[self.next_chunk]
@@ -107,16 +109,16 @@ class RequestState:
 
     @property
     def max_write_len(self) -> int:
-        """The most tokens that are put into its cache at once."""
+        """Returns the most tokens that are written into its cache at once."""
         return max(self.canvas_length, *(chunk.end - chunk.start for chunk in self.chunks))
 
     @property
     def left(self) -> int:
-        """Tokens that may still be written."""
+        """Returns the number of tokens that may still be written."""
         return self.config.max_new_tokens - self.output.written
 
     def prefill_item(self) -> PrefillItem:
-        """The next tokens to encode, as a runner takes them."""
+        """Returns the next tokens to encode, as a runner takes them."""
         assert self.cache is not None
         if not self.reads_prompt:
             keep = 1 if self.config.mode == "ar" else self.verifier.keep
@@ -127,12 +129,12 @@ class RequestState:
         return PrefillItem(self.number, self.cache, chunk.key.ids, chunk.key.spans, keep)
 
     def next_canvas(self) -> CanvasState:
-        """Return the canvas after those that are closed."""
+        """Returns a new canvas, the one after those that are closed."""
         written = self.output.written
         return self.canvases.make(self.output.canvases, written, self.limit - self.prompt_tokens - written)
 
     def result(self) -> GenerationResult:
-        """The record of a finished request."""
+        """Returns the result of a finished request."""
         return self.output.result(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
@@ -160,7 +162,7 @@ def new_request(
     costs: CostModel | None = None,
     image_cost: float = 0.0,
 ) -> RequestState:
-    """Build the state of a request that was checked.
+    """Builds the state of a request that was checked.
 
     Args:
         limit: positions that the context has.
@@ -196,19 +198,19 @@ def new_request(
 
 
 def answer_positions(config: GenerationConfig, canvas_length: int) -> int:
-    """Positions that an answer of whole canvases takes: what has to fit the context."""
+    """Returns the positions that an answer of whole canvases takes, which must fit the context."""
     return -(-config.max_new_tokens // canvas_length) * canvas_length
 
 
 def _most_positions(config: GenerationConfig, canvas_length: int) -> int:
-    """Positions that the last canvas of an answer reaches at most, where the context does not end before.
+    """Returns the positions that the last canvas of an answer reaches at most, where the context does not end before.
 
-    A thought that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
+    Reasoning that is cut short begins a canvas before the last one was full, and so does a canvas of a chosen width:
     the last one may begin anywhere before the last token that may be written.
     """
-    widest = 1
+    max_width = 1
     if config.thinking_budget is not None:
-        widest = canvas_length
+        max_width = canvas_length
     elif config.canvas_width != "full":
-        widest = min(canvas_length, NARROWEST)
-    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + widest)
+        max_width = min(canvas_length, NARROWEST)
+    return max(answer_positions(config, canvas_length), config.max_new_tokens - 1 + max_width)

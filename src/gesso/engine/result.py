@@ -1,4 +1,4 @@
-"""What a finished request reports."""
+"""Defines the result of a finished request."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,8 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """How likely the causal pass of the same weights found a token, given all that stands before it."""
+    """Holds the log-probability of a token under the causal pass of the same weights, given all that stands before
+    it."""
 
     token: int
     text: str
@@ -23,12 +24,12 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class GenerationResult:
-    """A finished request. Times are seconds of wall clock since the request was started."""
+    """Holds the result of a finished request. Times are seconds of wall clock since the request was started."""
 
     text: str
     """The answer, without special tokens and without the stop string."""
     reasoning: str
-    """The thoughts before the answer; empty where there were none."""
+    """The reasoning before the answer; empty where there was none."""
     token_ids: tuple[int, ...]
     """Tokens generated, the stop token that ended them included."""
     finish_reason: FinishReason
@@ -41,21 +42,21 @@ class GenerationResult:
     """Whether each canvas was stable and confident before its steps were used up."""
     seed: int
     seconds_to_first_block: float
-    """Until the first canvas was finished; 0 where none was."""
+    """Seconds until the first canvas was finished; 0 where none was."""
     seconds: float
     tool_calls: tuple[ToolCall, ...] = ()
     warnings: tuple[str, ...] = ()
     """What went wrong with the output, such as a tool call that cannot be read."""
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of every token generated, where the request asked for them."""
+    """Log-probabilities of every token generated, where the request asked for them."""
     probe_logprobs: tuple[float, ...] = ()
-    """Of the sequences in `probe`, nats; empty where no step was made."""
+    """Log-probabilities of the sequences in `probe`, nats; empty where no step was made."""
     cached_tokens: int = 0
-    """Prompt tokens that did not have to be encoded: another request had."""
+    """Prompt tokens restored from the prefix store."""
     reasoning_tokens: int = 0
     mode: Literal["canvas", "ar"] = "canvas"
     decision: str = ""
-    """What `mode: auto` reckoned."""
+    """Why `mode: auto` chose the mode."""
     verify_rounds: tuple[int, ...] = ()
     """How often each canvas was denoised again, where the request asked for verification."""
     disputed_tokens: int = 0
@@ -63,21 +64,21 @@ class GenerationResult:
 
     @property
     def canvases(self) -> int:
-        """Canvases worked on, a cancelled one included."""
+        """Returns the number of canvases worked on, a cancelled one included."""
         return len(self.denoising_steps)
 
     @property
     def tokens_per_forward(self) -> float:
-        """Tokens generated per pass in `denoising_steps`."""
+        """Returns the tokens generated per pass in `denoising_steps`."""
         return self.completion_tokens / max(1, sum(self.denoising_steps))
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens generated per second, prefill included."""
+        """Returns the tokens generated per second, prefill included."""
         return self.completion_tokens / self.seconds if self.seconds > 0 else 0.0
 
     def _repr_html_(self) -> str:
-        """The answer and how it came about, for a notebook."""
+        """Returns the answer and how it came about, for a notebook."""
         parts = []
         if self.reasoning:
             parts.append(html.folded("reasoning", html.pre(self.reasoning)))

@@ -1,4 +1,4 @@
-"""Who runs, who waits, and whose prompt is read next. Knows jobs and tokens, no tensors.
+"""Decides which requests run, which wait, and whose prompt is read next. It knows jobs and tokens, no tensors.
 
 The rule: in every iteration each running job that has its prompt behind it takes a denoising step, and every finished
 canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
@@ -14,15 +14,15 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Job(Protocol):
-    """All that the scheduler knows of a request."""
+    """Tells the scheduler all that it knows of a request."""
 
     @property
     def pending(self) -> int:
-        """Tokens to encode before its next denoising step."""
+        """Returns the number of tokens to encode before its next denoising step."""
 
     @property
     def chunk(self) -> int:
-        """How many of them make the next chunk."""
+        """Returns how many of the pending tokens make the next chunk."""
 
     @property
     def chunk_cost(self) -> int:
@@ -30,7 +30,7 @@ class Job(Protocol):
 
     @property
     def reads_prompt(self) -> bool:
-        """Whether they are the prompt's, or else a canvas to be committed."""
+        """Says whether the pending tokens are the prompt's; else they are a canvas to be committed."""
 
 
 J = TypeVar("J", bound=Job)
@@ -38,14 +38,15 @@ J = TypeVar("J", bound=Job)
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[J]):
-    """One iteration: `encode` a chunk each, then one denoising step of each in `denoise`."""
+    """Lists the jobs of one iteration: those in `encode` encode a chunk each, then those in `denoise` take a denoising
+    step."""
 
     encode: list[J] = field(default_factory=list)
     denoise: list[J] = field(default_factory=list)
 
 
 class Scheduler(Generic[J]):
-    """A queue and the running jobs. How long the queue may be is for those to say who fill it."""
+    """Holds the queue and the running jobs. Whoever fills the queue bounds its length."""
 
     def __init__(self, max_running: int, prefill_tokens: int) -> None:
         self._max_running = max_running
@@ -56,10 +57,11 @@ class Scheduler(Generic[J]):
 
     @property
     def idle(self) -> bool:
+        """Says whether no job waits or runs."""
         return not self.waiting and not self.running
 
     def add(self, job: J) -> None:
-        """Put a job at the end of the queue."""
+        """Puts a job at the end of the queue."""
         self.waiting.append(job)
 
     @property
@@ -67,14 +69,14 @@ class Scheduler(Generic[J]):
         return self._max_running - len(self.running)
 
     def position(self, job: J) -> int:
-        """Jobs before it in the queue; 0 where it does not wait. Any thread may ask."""
+        """Returns the number of jobs before it in the queue; 0 where it does not wait. Any thread may ask."""
         waiting = tuple(self.waiting)
         return waiting.index(job) if job in waiting else 0
 
     def admit(self, fits: Callable[[J], bool]) -> Iterator[J]:
-        """Start waiting jobs, in order, as long as there are places and the next one fits.
+        """Starts waiting jobs, in order, as long as there are places and the next one fits.
 
-        Whether it does is asked when the one before has been taken, and with it its share of the memory.
+        `fits` is asked about a job when the one before it was taken, and its memory accounted for.
         """
         while self.waiting and self._free and fits(self.waiting[0]):
             job = self.waiting.popleft()
@@ -83,7 +85,7 @@ class Scheduler(Generic[J]):
             yield job
 
     def plan(self) -> Plan[J]:
-        """What the next iteration does."""
+        """Returns the jobs of the next iteration."""
         plan: Plan[J] = Plan()
         plan.encode.extend(job for job in self.running if job.pending and not job.reads_prompt)
         budget = self._prefill_tokens
@@ -103,7 +105,7 @@ class Scheduler(Generic[J]):
         return plan
 
     def remove(self, job: J) -> None:
-        """The job is done, or given up while it waited."""
+        """Removes a job that is done, or was given up while it waited."""
         if job in self.waiting:
             self.waiting.remove(job)
         else:

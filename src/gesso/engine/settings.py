@@ -1,4 +1,4 @@
-"""Checks a request's settings against the model that it is for, and makes a prediction into a start canvas."""
+"""Checks a request's settings against the model, and makes a predicted answer into a start canvas."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from gesso.text.output import CHANNEL, CHANNEL_END
 LEAST_CANVAS = 4
 _SHAPE = ("canvas_length", "mode", "canvas_width")
 PREDICTION_STRENGTH = 0.3
-"""Noise in a predicted answer, where nobody says how much."""
+"""Share of noise in a predicted answer, where no option says."""
 
 
 def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mapping[str, int]) -> None:
-    """Check what a model bounds.
+    """Checks the settings that a model bounds.
 
     Args:
         shape: of the model that the settings are for.
@@ -57,14 +57,14 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
             )
     if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
         raise OptionError(
-            "thinking_budget: this checkpoint has no tokens that open and close a thought", option="thinking_budget"
+            "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
         )
 
 
 def start_predicted(
     options: Mapping[str, Any], others: Mapping[str, Any], defaults: GenerationConfig, shape: ModelConfig
 ) -> tuple[dict[str, Any], int]:
-    """Make the options of a request whose canvases start from a predicted answer; also tells the canvases' width.
+    """Returns the options of a request whose canvases start from a predicted answer, and the canvases' width.
 
     Args:
         others: options that a prediction does not go with, by name.

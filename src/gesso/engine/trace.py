@@ -1,4 +1,4 @@
-"""A request that can be seen again: its events in a file, and on a page for notebooks.
+"""Records a request's events in a file, reads them back, and replays them on a page for notebooks.
 
 A trace is JSON lines: a header with the model, the prompt and the special tokens, then the events with the seconds
 since the start.
@@ -20,7 +20,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace file holds."""
+    """Holds what a trace file holds."""
 
     model: str
     prompt: str
@@ -32,7 +32,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A request whose canvases resolve again, as a notebook shows it; `save` writes the page to a file."""
+    """Shows a request's canvases resolving again, in a notebook; `save` writes the page to a file."""
 
     events: tuple[Event, ...]
     prompt: str = ""
@@ -40,12 +40,12 @@ class Replay:
 
     @property
     def html(self) -> str:
-        """The page: one self-contained HTML string."""
+        """Returns the page: one self-contained HTML string."""
         blocks = [(event.reasoning, event.text) for event in self.events if isinstance(event, BlockCommitted)]
         return replay_page(self._frames(), blocks, prompt=self.prompt, answer=self._text(), summary=self._summary())
 
     def save(self, path: str | Path) -> None:
-        """Write the page to a file, for a browser."""
+        """Writes the page to a file, for a browser."""
         Path(path).write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
@@ -76,7 +76,7 @@ class Replay:
 
 
 def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (), prompt: str = "") -> Replay:
-    """Make a request's events into an object that a notebook shows with a slider over the denoising steps.
+    """Makes a request's events into an object that a notebook shows with a slider over the denoising steps.
 
     Args:
         source: a file that `gesso generate --trace` wrote, or events, such as a `Stream` yields them.
@@ -98,7 +98,7 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
 
 
 def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, special: frozenset[int]) -> Iterator[Event]:
-    """Pass events on and write them to `path`, one JSON object a line.
+    """Passes events on and writes them to `path`, one JSON object a line.
 
     Raises:
         OptionError: the file cannot be written.
@@ -119,7 +119,7 @@ def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, spec
 
 
 def read_trace(path: Path) -> Trace:
-    """Read what `record` wrote.
+    """Reads a trace file that `record` wrote.
 
     Raises:
         DataError: the file is no trace, is cut short, or has a bad line, which is named by its number.

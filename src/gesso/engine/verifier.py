@@ -1,4 +1,4 @@
-"""Self-verification as a state machine: what the causal pass over a canvas says of it, acted on before it is committed.
+"""Implements self-verification as a state machine: a causal pass judges a canvas before it is committed.
 
     DRAFTING ──submit──> READING ──judge──> REDENOISING ──submit──> READING | RESTORED
         └──submit──> ACCEPTED <──judge──┘          └──submit──> ACCEPTED
@@ -26,12 +26,12 @@ from gesso.generation import VERIFY_THRESHOLD, GenerationConfig
 
 
 class VerifierState(Enum):
-    """Where the canvas at work stands."""
+    """Names the state of the canvas at work."""
 
     DRAFTING = auto()
     """It is denoised for the first time."""
     READING = auto()
-    """It is finished, and waits for the causal pass over it."""
+    """It is finished, and waits for the causal pass that encodes it."""
     REDENOISING = auto()
     """Some of its tokens were rejected; it is denoised once more."""
     RESTORED = auto()
@@ -52,13 +52,13 @@ _TRANSITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class CandidateBlock:
-    """A finished canvas that the causal pass reads, or has read."""
+    """Holds a finished canvas that a causal pass is to encode, or has encoded."""
 
     tokens: tuple[int, ...]
     judged: bool
-    """Whether its tokens may be rejected."""
+    """Whether the verifier may reject its tokens."""
     logprobs: tuple[TokenLogprob, ...] = ()
-    """Of its tokens, once it is read."""
+    """Log-probabilities of its tokens, once it is encoded."""
 
 
 class Verifier:
@@ -71,15 +71,15 @@ class Verifier:
         given = config.canvas or config.start_canvas or config.probe
         self._auto = config.verify == "auto"
         self._max_rounds = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
-        """Of each canvas."""
+        """Bound on the rounds of each canvas."""
         self.rejected_tokens = 0
         """Tokens re-noised so far."""
         self._all_rounds: list[int] = []
-        """Of the canvases that are closed."""
+        """Rounds of each closed canvas."""
         self._open()
 
     def _open(self) -> None:
-        """Begin the next canvas."""
+        """Begins the next canvas."""
         self.state = VerifierState.DRAFTING
         self.candidate: CandidateBlock | None = None
         self.earlier_steps = 0
@@ -90,31 +90,34 @@ class Verifier:
 
     @property
     def reads_hidden(self) -> bool:
-        """Whether the request needs hidden states of the causal pass at all."""
+        """Says whether the request needs hidden states of the causal pass at all."""
         return self._config.logprobs is not None or bool(self._max_rounds)
 
     @property
     def keep(self) -> int:
-        """Of how many tokens of the next causal pass, the last ones, the hidden states are needed."""
+        """Returns how many of the last tokens of the next causal pass need their hidden states kept."""
         if not self.reads_hidden:
             return 0
         return len(self.candidate.tokens) if self.candidate and self.state is VerifierState.READING else 1
 
     @property
     def top(self) -> int:
-        """How many of the likeliest tokens the pass over the candidate has to tell at each place."""
+        """Returns how many of the likeliest tokens the pass over the candidate must give at each place."""
         assert self.candidate is not None
         return max(self._config.logprobs or 0, 1 if self.candidate.judged else 0)
 
     @property
     def reported_rounds(self) -> tuple[int, ...]:
-        """Rounds of each canvas, where there might have been some."""
+        """Returns the rounds of each canvas; empty where the request could have none."""
         hidden = not self._max_rounds or (self._auto and len(self._all_rounds) == 1)
         return () if hidden else tuple(self._all_rounds)
 
     def submit(self, block: Sequence[int]) -> VerifierState:
-        """Take a finished canvas as the candidate: READING it is to be encoded and then judged, ACCEPTED it is to be
-        shown and then encoded, RESTORED it is to be put back into the cache and shown as it was read before."""
+        """Takes a finished canvas as the candidate block and returns what is to be done with it.
+
+        READING: it is to be encoded and then judged. ACCEPTED: it is to be shown and then encoded. RESTORED: it equals
+        the candidate that was rolled back, and is to be restored in the cache and shown as it was read before.
+        """
         tokens = tuple(block)
         if self.candidate is not None and self.candidate.tokens == tokens:
             self._stands = True
@@ -132,7 +135,7 @@ class Verifier:
         return self._rounds < self._max_rounds
 
     def judge(self, found: Sequence[TokenLogprob], canvas: CanvasState, left: int) -> Pins | None:
-        """Decide on the candidate that was read: what a round over it holds fast, or None where it is accepted.
+        """Judges the candidate that was encoded; returns the pins of a round over it, or None where it is accepted.
 
         Args:
             found: log-probabilities of its tokens.
@@ -158,7 +161,7 @@ class Verifier:
         end = next((place for place, token in enumerate(block) if token in self._ends), len(block))
         free_C = torch.zeros(canvas.width, dtype=torch.bool)
         for place, found in enumerate(self.candidate.logprobs[: min(end + 1, left)]):
-            # The token that closes a thought when its budget is used up is nobody's choice.
+            # The token that closes reasoning when its budget is used up is nobody's choice.
             free_C[place] = block[place] == argmax[place] and found.top[0][2] - found.logprob > self._threshold
         fixed_C = torch.zeros_like(free_C) if own is None else own.held_C
         free_C &= ~fixed_C
@@ -176,12 +179,12 @@ class Verifier:
         )
 
     def reported(self, found: Sequence[TokenLogprob]) -> list[TokenLogprob]:
-        """Of what was read, what the request wants to be told."""
+        """Returns the log-probabilities that the request asked for, of those that were read."""
         top = self._config.logprobs
         return [] if top is None else [replace(entry, top=entry.top[:top]) for entry in found]
 
     def extra_passes(self, last: bool) -> int:
-        """Passes spent on the canvas at work, beside the steps of its last round and its commit.
+        """Returns the passes spent on the canvas at work, beside the steps of its last round and its commit.
 
         Args:
             last: without verification there would be no causal pass over it.
@@ -189,7 +192,7 @@ class Verifier:
         return self.earlier_steps + self._judging_passes - (self._stands and not last)
 
     def close(self) -> None:
-        """Go on to the next canvas."""
+        """Ends the canvas at work and begins the next."""
         self._all_rounds.append(self._rounds)
         self._open()
 

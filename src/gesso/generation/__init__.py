@@ -1,15 +1,16 @@
-"""What may be asked of generation: `GenerationConfig` (a checkpoint's defaults and a request's settings) and
-`RequestOptions` (what belongs to one request alone), both parts of the table of options."""
+"""Defines the options of generation.
+
+`GenerationConfig` has a checkpoint's defaults and a request's settings, `RequestOptions` what belongs to one request
+alone; both are parts of the table of options.
+"""
 
 from gesso.generation.config import (
-    CONSTRAINTS,
     LARGEST_BIAS,
     MOST_LOGPROBS,
     MOST_ROUNDS,
     MOST_TEMPERATURE,
     NARROWEST,
     SAMPLING,
-    STRATEGIES,
     VERIFY_THRESHOLD,
     CanvasWidths,
     GenerationConfig,
@@ -17,7 +18,9 @@ from gesso.generation.config import (
     Verify,
     generation_options,
 )
+from gesso.generation.contradictions import CONSTRAINTS
 from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
+from gesso.generation.strategies import STRATEGIES
 
 __all__ = [
     "CONSTRAINTS",

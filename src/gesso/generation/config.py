@@ -1,4 +1,5 @@
-"""What a request may ask of generation: what a checkpoint's `generation_config.json` sets and a request overrides.
+"""Declares what a request may ask of generation: a checkpoint's `generation_config.json` sets it, a request overrides
+it.
 
 Frozen, complete, hashable, changed with `override`, which refuses by name. How a canvas is denoised is three
 strategies, each with options of its own, which are declared in its own file: the sampler, the schedule and the stopping
@@ -11,17 +12,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler
-from gesso.diffusion.schedules import SCHEDULES, Schedule
-from gesso.diffusion.stopping import STOPPING_RULES, StoppingRule
-from gesso.errors import OptionError
+from gesso.diffusion.samplers import Sampler
+from gesso.diffusion.schedules import Schedule
+from gesso.diffusion.stopping import StoppingRule
+from gesso.generation.contradictions import given_constraints, refuse_contradictions
+from gesso.generation.strategies import HOLDERS, STRATEGIES, strategy_option
 from gesso.options import (
     BiasMap,
     IntegerOrWord,
     JsonSchema,
     Option,
     PinnedTokens,
-    Registry,
     Texts,
     TokenIds,
     TokenSequences,
@@ -36,31 +37,22 @@ Verify = int | Literal["auto"]
 CanvasWidths = Literal["full", "need", "auto"]
 NARROWEST = 8
 """Tokens of the narrowest canvas that `canvas_width` chooses."""
-CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 MOST_TEMPERATURE = 2.0
 MOST_LOGPROBS = 20
 MOST_ROUNDS = 8
 LARGEST_BIAS = 1e6
-"""In size; scores are capped far below, and so much still survives a division by any temperature."""
+"""Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
 VERIFY_THRESHOLD = 3.0
 """Nats; see `GenerationConfig.verify_threshold`."""
-
-STRATEGIES: Mapping[str, Registry[Any]] = {"sampler": SAMPLERS, "schedule": SCHEDULES, "stopping": STOPPING_RULES}
-"""The roles that have several ways to be filled, by the name of the option that chooses one."""
 
 ANSWER, DENOISING, SAMPLING = "Answer", "Denoising", "Sampling"
 CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
 
 
-def _strategy(registry: Registry[Any], help: str, **declared: Any) -> Any:  # noqa: A002
-    """A field that chooses a strategy. Which there are is looked up when the table is read."""
-    return option(registry.default, help, kind=registry.kind, group=DENOISING, **declared)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class GenerationConfig:
-    """How one request is denoised. Defaults are the published ones; a checkpoint's
-    `generation_config.json` replaces them and a request overrides both.
+    """Configures how one request is denoised. Defaults are the published ones; a checkpoint's `generation_config.json`
+    replaces them and a request overrides both.
 
     Besides its fields it takes and has the options of the chosen sampler, schedule and stopping rule.
 
@@ -85,16 +77,21 @@ class GenerationConfig:
         file="generation_config.json",
         group=DENOISING,
     )
-    sampler: str = _strategy(
-        SAMPLERS,
+    sampler: str = strategy_option(
+        "sampler",
         "Which tokens of a step a canvas keeps, and what becomes of the others.",
         file="generation_config.json",
+        group=DENOISING,
     )
     sampler_options: Sampler = None  # type: ignore[assignment]
     """The sampler itself, its options set."""
-    schedule: str = _strategy(SCHEDULES, "How the temperature falls from step to step.", file="gesso.json")
+    schedule: str = strategy_option(
+        "schedule", "How the temperature falls from step to step.", file="gesso.json", group=DENOISING
+    )
     schedule_options: Schedule = None  # type: ignore[assignment]
-    stopping: str = _strategy(STOPPING_RULES, "When a canvas is done before its last step.", file="gesso.json")
+    stopping: str = strategy_option(
+        "stopping", "When a canvas is done before its last step.", file="gesso.json", group=DENOISING
+    )
     stopping_options: StoppingRule = None  # type: ignore[assignment]
     canvas_length: int | None = option(
         None, "Tokens of a canvas.", unit="tokens", minimum=1, unset="the model's", group=DENOISING
@@ -126,8 +123,8 @@ class GenerationConfig:
     mode: Mode = option("canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", group=DENOISING)
     temperature: float = option(
         1.0,
-        "How boldly tokens are drawn; 1 as trained, 0 the likeliest. It scales the schedule's, at which it is measured "
-        "how sure a position is.",
+        "Sampling temperature: 1 is as trained, 0 takes the likeliest tokens. It multiplies the schedule's, at which "
+        "entropies are measured.",
         minimum=0,
         maximum=MOST_TEMPERATURE,
         field="*",
@@ -149,7 +146,7 @@ class GenerationConfig:
     )
     thinking_budget: int | None = option(
         None,
-        "Most tokens of thoughts; the thought is closed then.",
+        "Most tokens of reasoning, which is closed then.",
         unit="tokens",
         minimum=0,
         unset="it ends by itself",
@@ -270,7 +267,7 @@ class GenerationConfig:
         self.__post_init__()
 
     def _choose(self, given: dict[str, Any]) -> None:
-        """Make the chosen strategies, with these of their options."""
+        """Makes the chosen strategies, with these of their options."""
         for role, registry in STRATEGIES.items():
             mine = registry.options()
             own = {name: value for name, value in given.items() if name in mine}
@@ -288,41 +285,16 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         checked(self)
-        ar, refused = self.mode == "ar", "must be left out"
-        if ar and self.verify not in (0, "auto"):
-            raise OptionError(f"verify {refused} with mode ar, got {self.verify!r}", option="verify")
-        if self.verify_threshold is not None and self.verify == 0:
-            message = f"verify_threshold {refused} without verify, got {self.verify_threshold!r}"
-            raise OptionError(message, option="verify_threshold")
-        if self.strength is not None and self.start_canvas is None:
-            raise OptionError(f"strength {refused} without start_canvas, got {self.strength!r}", option="strength")
-        if self.canvas is not None and self.thinking_budget is not None:
-            message = f"thinking_budget {refused} beside canvas, got {self.thinking_budget!r}"
-            raise OptionError(message, option="thinking_budget")
-        for name in ("start_canvas", "canvas", "probe"):
-            given = getattr(self, name) is not None
-            if given and ar:
-                raise OptionError(f"mode ar has no canvas: leave {name} out", option="mode")
-            if given and name != "probe" and self.canvas_width != "full":
-                message = f"canvas_width {self.canvas_width} does not go with {name}: widths would shift"
-                raise OptionError(message, option="canvas_width")
-        constraints = self._constraints()
-        if len(constraints) > 1:
-            message = f"{constraints[0]} and {constraints[1]} contradict: an answer has one constraint at most"
-            raise OptionError(message, option=constraints[0])
-        if constraints and self.ignore_eos:
-            raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
+        refuse_contradictions(self)
 
     @property
     def constraint(self) -> str | None:
-        """Name of the constraint that is given."""
-        return next(iter(self._constraints()), None)
-
-    def _constraints(self) -> list[str]:
-        return [name for name in CONSTRAINTS if getattr(self, name) is not None and getattr(self, name) is not False]
+        """Returns the name of the constraint that is given; None without one."""
+        return next(iter(given_constraints(self)), None)
 
     def override(self, **changes: Any) -> "GenerationConfig":
-        """A copy with the changes that are not None. Another sampler, schedule or stopping rule has its own defaults.
+        """Returns a copy with the changes that are not None. Another sampler, schedule or stopping rule has its own
+        defaults.
 
         Raises:
             OptionError: an option that does not exist, or a value that is impossible.
@@ -338,13 +310,9 @@ class GenerationConfig:
         return GenerationConfig(**(kept | given))
 
 
-HOLDERS = tuple(f"{role}_options" for role in STRATEGIES)
-"""Fields that hold a strategy itself."""
-
-
 def generation_options() -> Mapping[str, Option]:
-    """The table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that chooses
-    it."""
+    """Returns the table of what a `GenerationConfig` takes: its own options, those of a strategy behind the one that
+    chooses it."""
     return _table(tuple(registry.names for registry in STRATEGIES.values()))
 
 

@@ -1,11 +1,12 @@
-"""What belongs to one request alone, beside its `GenerationConfig`, and how a request's keywords are told apart."""
+"""Declares what belongs to one request alone, beside its `GenerationConfig`, and tells a request's keywords apart."""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, HOLDERS, generation_options
+from gesso.generation.config import ANSWER, generation_options
+from gesso.generation.strategies import HOLDERS
 from gesso.options import Files, Mappings, OneOf, Option, WordOrMapping, checked, option, options_of, unknown_option
 
 MEDIA = "Images and clips"
@@ -15,7 +16,7 @@ IMAGE_BUDGETS = (70, 140, 280, 560, 1120)
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Options of one request that no checkpoint has defaults for.
+    """Holds the options of one request that no checkpoint has defaults for.
 
     Raises:
         OptionError: a value is impossible.
@@ -117,12 +118,13 @@ class RequestOptions:
 
 
 def engine_options() -> dict[str, Option]:
-    """The table of all keywords that a request takes."""
+    """Returns the table of all keywords that a request takes."""
     return {**options_of(RequestOptions), **generation_options()}
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[RequestOptions, dict[str, Any]]:
-    """A request's keywords: what belongs to it alone, and changes of its `GenerationConfig`. None leaves a default.
+    """Splits a request's keywords into what belongs to it alone, and changes of its `GenerationConfig`. None leaves a
+    default.
 
     Raises:
         OptionError: an option that does not exist, or a value of the first part that is impossible.

@@ -1,4 +1,4 @@
-"""Kernels written in Triton for CUDA, each beside the plain computation that it must equal.
+"""Provides kernels written in Triton for CUDA, each beside the plain computation that it must equal.
 
 Triton comes with PyTorch's CUDA builds and is no dependency: its modules import it, so whoever calls them asks
 `usable` first and imports them then.
@@ -13,7 +13,8 @@ from torch import Tensor
 
 
 class SoftmaxPass(NamedTuple):
-    """What one fused online-softmax pass over the tempered logits z of N positions yields, all fp32 but the argmax."""
+    """Holds what one fused online-softmax pass over the tempered logits z of N positions yields, all fp32 but the
+    argmax."""
 
     mass_NB: Tensor
     """Sum of exp(z - maximum) over every block of tokens."""
@@ -29,7 +30,7 @@ class SoftmaxPass(NamedTuple):
 
 
 def usable(device: torch.device) -> bool:
-    """Whether kernels run on the device."""
+    """Says whether kernels run on the device."""
     return device.type == "cuda" and _has_triton()
 
 

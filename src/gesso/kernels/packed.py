@@ -1,4 +1,4 @@
-"""Matmuls with packed weights: all experts of a layer in one launch, or a linear layer, which is one group.
+"""Multiplies by packed weights: all experts of a layer in one launch, or a linear layer, which is one group.
 
     M rows, sorted by group   E groups   F what comes out, the rows of a matrix   D what goes in   S features of a scale
 
@@ -41,13 +41,13 @@ STAGES = 3
 HALVED = ("int4", "nf4", "nvfp4")
 """Formats with two features in a byte."""
 NEIGHBOURS = ("nf4", "nvfp4")
-"""Those where they stand side by side."""
+"""The formats whose two codes of a byte stand side by side."""
 
 
 def matmul(
     x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, levels: Tensor | None = None
 ) -> Tensor:
-    """Rows of every group times its transposed matrix, [M, F].
+    """Multiplies the rows of every group by its transposed matrix, [M, F].
 
     Args:
         name: of the format: int8, fp8, int4, nf4 or nvfp4.
@@ -97,7 +97,7 @@ def matmul(
 
 
 def blocks(rows: int, groups: int, group: int, itemsize: int) -> tuple[int, int]:
-    """Rows of a tile, and bytes of a matrix's row that are loaded at a time.
+    """Returns the rows of a tile, and the bytes of a matrix's row that are loaded at a time.
 
     Groups of rows are not of one size: tiles are made for those of twice the mean.
 
@@ -263,13 +263,13 @@ def _int8(c):
 
 @triton.jit
 def _uint4(c, made: tl.constexpr):
-    """Of the low four bits."""
+    """Returns the number of the low four bits."""
     return _bfloat16((c & 15) | 0x4300, made) - 128.0
 
 
 @triton.jit
 def _e2m1(c, made: tl.constexpr):
-    """Of the low four bits. As bits of a bfloat16 they stand for 2**-126 times what they do here."""
+    """Returns the number of the low four bits. As bits of a bfloat16 they stand for 2**-126 times what they do here."""
     return _bfloat16(((c & 8) << 12) | ((c & 7) << 6), made) * 8.507059173023462e37
 
 
@@ -281,7 +281,7 @@ def _e4m3(c, made: tl.constexpr):
 
 @triton.jit
 def _bfloat16(c, made: tl.constexpr):
-    """Of these bits."""
+    """Returns the number of these bits."""
     if made == tl.bfloat16:
         x = c.to(tl.int16).to(tl.bfloat16, bitcast=True)
     else:

@@ -1,4 +1,4 @@
-"""Rounding inside of kernels."""
+"""Rounds numbers inside of kernels."""
 
 import triton
 import triton.language as tl
@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def rounded(x, dtype: tl.constexpr):
-    """fp32 x, rounded to what `dtype` holds.
+    """Rounds fp32 x to what `dtype` holds.
 
     bfloat16 by hand: a conversion that reads a matmul's registers keeps Hopper's matmuls from overlapping (ptxas warns
     of it, C7514), and the interpreter cuts off where it should round.

@@ -1,4 +1,4 @@
-"""The fused online-softmax pass over the vocabulary: scores, and what a sampler and the next step need of them.
+"""Runs the fused online-softmax pass over the vocabulary: scores, and what a sampler and the next step need of them.
 
     N positions   V vocabulary   D hidden   S tiles of tokens   B blocks of tokens, whole ones in a tile
 
@@ -31,7 +31,7 @@ CHUNK = 1 << 16
 ROWS = 128
 """Positions that a program scores at most; all that score one tile run side by side and share its rows in the cache."""
 DEPTH_BYTES = 128
-"""Of a table's row, loaded at a time: a cache line."""
+"""Bytes of a table's row that are loaded at a time: a cache line."""
 SMALLEST = 16
 """Rows of the smallest matmul that Triton has."""
 LOWEST = tl.constexpr(-1e38)
@@ -41,7 +41,7 @@ LOWEST = tl.constexpr(-1e38)
 def softmax_pass(
     hidden_ND: Tensor, table_VD: Tensor, inverse_N1: Tensor, softcap: float, block: int, *, mix: bool = True
 ) -> SoftmaxPass:
-    """Soft-capped scores times `inverse`, added up as `SoftmaxPass` says; scores are rounded to the table's dtype.
+    """Sums up soft-capped scores times `inverse`, as `SoftmaxPass` says; scores are rounded to the table's dtype.
 
     Args:
         hidden_ND: contiguous, in the table's dtype.

@@ -1,4 +1,4 @@
-"""Several adapters on one set of weights, one of them active at a time."""
+"""Switches among several adapters on one set of weights, one of them active at a time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,13 +6,14 @@ from pathlib import Path
 from torch import nn
 
 from gesso.errors import OptionError
-from gesso.models.adapters import adapted, load_adapter
+from gesso.models.adapter_files import load_adapter
+from gesso.models.adapters import adapted_layers
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts, LoraLinear
 
 
 class AdapterSwitch:
-    """Reads adapters with `load`; `activate` puts the layers of one in the place of those they wrap.
+    """Loads adapters with `load`; `activate` puts the layers of one in the place of those they wrap.
 
     The base weights are held once, and an adapter's deltas stay beside them, unmerged.
     """
@@ -23,7 +24,7 @@ class AdapterSwitch:
         self._active: str | None = None
 
     def load(self, folders: Mapping[str, Path]) -> None:
-        """Read adapters; none is active afterwards. A name that is known already means the new one from here on.
+        """Loads adapters; none is active afterwards. A name that is known already means the new one from here on.
 
         Raises:
             CheckpointError: an adapter is damaged or does not fit the model.
@@ -31,16 +32,16 @@ class AdapterSwitch:
         self.activate(None)
         for name, folder in folders.items():
             load_adapter(self._model, folder)
-            self._layers[name] = dict(adapted(self._model))
+            self._layers[name] = dict(adapted_layers(self._model))
             self._take_off(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the adapters, in the order they were read."""
+        """Returns the names of the adapters, in the order they were loaded."""
         return tuple(self._layers)
 
     def check(self, name: str | None) -> None:
-        """Refuse a name that no adapter has.
+        """Refuses a name that no adapter has.
 
         Raises:
             OptionError: the message says which there are.
@@ -50,7 +51,8 @@ class AdapterSwitch:
             raise OptionError(f"no adapter {name!r}; known: {known}", option="adapter")
 
     def activate(self, name: str | None) -> bool:
-        """Compute with the adapter `name`, or with the base weights alone; returns whether that is a change.
+        """Computes with the adapter `name`, or with the base weights alone, from here on; returns whether that is a
+        change.
 
         Raises:
             OptionError: there is no such adapter.

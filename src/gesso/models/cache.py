@@ -1,4 +1,4 @@
-"""Keys and values of what is committed, one row per sequence.
+"""Holds keys and values of what is committed, one row per sequence.
 
 Life cycle of a row: `encode` writes T new keys behind the committed end of every layer and attends over
 them (`write_causal`), then `commit(T)` moves the end. `denoise` writes the canvas's keys into the same tail
@@ -21,7 +21,7 @@ from gesso.nn.image_attention import Span, attend_with_images
 
 
 class LayerCache:
-    """Keys and values of one layer and one sequence: `kv` [2, G, capacity, K], committed in [start, end)."""
+    """Holds keys and values of one layer and one sequence: `kv` [2, G, capacity, K], committed in [start, end)."""
 
     def __init__(self, layer: LayerConfig, window: int | None, dtype: torch.dtype, device: torch.device) -> None:
         self.window = window
@@ -29,7 +29,7 @@ class LayerCache:
         self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
 
     def _room(self, tokens: int, max_seq_len: int, max_write_len: int) -> None:
-        """Make room for `tokens` behind the end; the sequence is expected to reach `max_seq_len` tokens and to write
+        """Makes room for `tokens` behind the end; the sequence is expected to reach `max_seq_len` tokens and to write
         `max_write_len` at once."""
         keep = self.end - self.start
         capacity = self.kv.shape[2]
@@ -48,7 +48,7 @@ class LayerCache:
         self.start, self.end = 0, keep
 
     def write(self, k_TGK: Tensor, v_TGK: Tensor, max_seq_len: int, max_write_len: int) -> tuple[Tensor, Tensor]:
-        """Put T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
+        """Writes T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
         tokens = k_TGK.shape[0]
         self._room(tokens, max_seq_len, max_write_len)
         stop = self.end + tokens
@@ -57,13 +57,14 @@ class LayerCache:
         return self.kv[0, :, self.start : stop], self.kv[1, :, self.start : stop]
 
     def commit(self, tokens: int) -> None:
-        """The last `tokens` written stay; a sliding layer lets go of what is out of sight."""
+        """Commits the next `tokens` written; a sliding layer drops what is out of its window."""
         self.end += tokens
         if self.window is not None:
             self.start = max(self.start, self.end - (self.window - 1))
 
     def rollback(self, tokens: int) -> Tensor:
-        """Undo the last commit, of so many tokens, which were written at once; returns a copy of them."""
+        """Undoes the last commit, of so many tokens, which were written at once; returns a copy of them, [2, G, tokens,
+        K]."""
         taken = self.newest(tokens)
         self.end -= tokens
         if self.window is not None:  # what went out of sight is still in the buffer
@@ -71,11 +72,12 @@ class LayerCache:
         return taken
 
     def newest(self, tokens: int) -> Tensor:
-        """A copy of the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
+        """Copies the last `tokens` committed, [2, G, tokens, K]; they must have been written at once."""
         return self.kv[:, :, self.end - tokens : self.end].clone()
 
     def restore(self, parts: Sequence[Tensor], max_seq_len: int, max_write_len: int) -> None:
-        """Start anew from copies of neighbouring stretches, in order; a sliding layer is given those in sight."""
+        """Refills the cache from copies of neighbouring stretches, in order; a sliding layer is given those in its
+        window."""
         self.start = self.end = 0
         for part in parts:
             self.write(part[0].transpose(0, 1), part[1].transpose(0, 1), max_seq_len, max_write_len)
@@ -83,7 +85,7 @@ class LayerCache:
 
 
 class SequenceCache:
-    """All layers of one sequence and its committed length in tokens."""
+    """Holds all layers of one sequence and its committed length in tokens."""
 
     def __init__(
         self,
@@ -104,64 +106,70 @@ class SequenceCache:
     def attend_causal(
         self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, images: Sequence[Span] = ()
     ) -> Tensor:
-        """Write T new keys and attend over all; `images` are spans of the T tokens that see themselves both ways."""
+        """Writes T keys and values of a layer and attends causally over all, [T, H, K]; `images` are the spans of the T
+        tokens that see themselves both ways."""
         cache = self.layers[layer]
         keys, values = cache.write(k_TGK, v_TGK, self.max_seq_len, self.max_write_len)
         return attend_with_images(q_THK, keys, values, cache.window, images)
 
     def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
+        """Writes a canvas's keys and values behind the committed ones and attends over all without a mask, [C, H,
+        K]."""
         keys, values = self.layers[layer].write(k_CGK, v_CGK, self.max_seq_len, self.max_write_len)
         return attend_all(q_CHK, keys, values)
 
     def commit(self, tokens: int) -> None:
+        """Commits the next `tokens` written, in every layer."""
         for layer in self.layers:
             layer.commit(tokens)
         self.length += tokens
 
     def rollback(self, tokens: int) -> list[Tensor]:
-        """Undo the last `encode`, of so many tokens; what it wrote, by layer, for `restore`."""
+        """Undoes the last `encode`, of so many tokens; returns what it wrote, by layer, for `restore`."""
         self.length -= tokens
         return [layer.rollback(tokens) for layer in self.layers]
 
     def restore(self, taken: Sequence[Tensor]) -> None:
-        """What `rollback` took, where nothing was encoded since."""
+        """Undoes the last `rollback`; nothing may have been encoded since."""
         for layer, part in zip(self.layers, taken, strict=True):
             layer.write(part[0].transpose(0, 1), part[1].transpose(0, 1), self.max_seq_len, self.max_write_len)
         self.commit(taken[0].shape[2])
 
     @property
     def bytes(self) -> int:
-        """Bytes of all buffers."""
+        """Returns the bytes of all buffers."""
         return sum(layer.kv.numel() * layer.kv.element_size() for layer in self.layers)
 
 
 class KVCache:
-    """The caches of a batch. Rows may have different lengths and may be regrouped without a copy."""
+    """Groups the caches of a batch. Rows may have different lengths and may be regrouped without a copy."""
 
     def __init__(self, rows: list[SequenceCache]) -> None:
         self.rows = rows
 
     @classmethod
     def join(cls, caches: "list[KVCache]") -> "KVCache":
-        """One cache of all the rows, which stay shared with where they came from."""
+        """Makes one cache of all the rows, which stay shared with where they came from."""
         return cls([row for cache in caches for row in cache.rows])
 
     @property
     def batch_size(self) -> int:
+        """Returns the number of rows."""
         return len(self.rows)
 
     @property
     def lengths(self) -> list[int]:
-        """Committed tokens of every row."""
+        """Returns the committed tokens of every row."""
         return [row.length for row in self.rows]
 
     @property
     def bytes(self) -> int:
+        """Returns the bytes of all buffers."""
         return sum(row.bytes for row in self.rows)
 
 
 def cache_bytes(config: ModelConfig, dtype: torch.dtype, max_seq_len: int, max_write_len: int) -> int:
-    """Bytes that one sequence's buffers take when it reaches `max_seq_len` and writes `max_write_len` at once."""
+    """Returns the bytes of one sequence's buffers when it reaches `max_seq_len` and writes `max_write_len` at once."""
     total = 0
     for layer in config.layers:
         capacity = min(max_seq_len, config.sliding_window - 1 + max_write_len) if layer.is_sliding else max_seq_len

@@ -1,12 +1,12 @@
-"""What a checkpoint was measured to do: the `card.json` beside its weights."""
+"""Reads what a checkpoint was measured to do: the `card.json` beside its weights."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from gesso.errors import CheckpointError
+from gesso.json_files import read_json
 
 CARD = "card.json"
 
@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One kind of prompt, and how well the model does on prompts that training never drew. Shares are from 0 to 1."""
+    """Describes one kind of prompt, and how well the model does on prompts that training never drew. Shares are from 0
+    to 1."""
 
     name: str
     example: str
@@ -37,7 +38,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a model can do and cannot."""
+    """Says what a model can do and cannot."""
 
     skills: tuple[Skill, ...] = ()
     tool_calls: bool = False
@@ -49,24 +50,24 @@ class ModelCard:
 
 
 def read_card(folder: Path) -> ModelCard | None:
-    """The card of a checkpoint; None where it has none.
+    """Reads the card of a checkpoint; None where it has none.
 
     Raises:
-        CheckpointError: it is no JSON, lacks a field, or has one that is unknown.
+        CheckpointError: the file is no JSON object, lacks a field, or has one that is unknown.
     """
     path = folder / CARD
     if not path.is_file():
         return None
+    raw = read_json(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
         skills = tuple(_checked(Skill(**skill)) for skill in raw.pop("skills", ()))
         return _checked(ModelCard(skills, **raw))
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (TypeError, AttributeError) as error:
         raise CheckpointError(f"{path} is no card of a model: {error}") from None
 
 
 def _checked(record: T) -> T:
-    """`record`, if its plain fields are of the types that they were declared with."""
+    """Returns `record`, if its plain fields are of the types that they were declared with."""
     for field in dataclasses.fields(record):  # type: ignore[arg-type]
         value = getattr(record, field.name)
         if field.type in (str, bool) and type(value) is not field.type:

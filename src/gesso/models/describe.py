@@ -1,4 +1,4 @@
-"""Figures of a checkpoint, from its config and file headers; no weight is read."""
+"""Describes a checkpoint in figures, from its config and file headers; no weight is read."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from gesso.options import options_of
 
 
 def parameters(config: ModelConfig) -> tuple[int, int]:
-    """Parameters of the text model: all, and those that work on one token (its experts and no embedding rows
+    """Counts the parameters of the text model: all, and those that work on one token (its experts and no embedding rows
     but its own; the tied head counts)."""
     with torch.device("meta"):
         model = DiffusionGemma(config)
@@ -26,7 +26,7 @@ def parameters(config: ModelConfig) -> tuple[int, int]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of the weights in a folder."""
+    """Counts the bytes of the weights in a folder."""
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
@@ -38,7 +38,7 @@ def _vision(folder: Path, config: ModelConfig) -> str:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """What `gesso models show` prints."""
+    """Returns what `gesso models show` prints."""
     config = read_model_config(folder)
     defaults = read_generation_defaults(folder, config)
     total, active = parameters(config)
@@ -64,7 +64,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def _strategies(defaults: GenerationConfig) -> dict[str, Any]:
-    """The sampler, the schedule and the stopping rule with their options."""
+    """Returns the sampler, the schedule and the stopping rule with their options."""
     facts: dict[str, Any] = {}
     for role in STRATEGIES:
         chosen = getattr(defaults, f"{role}_options")

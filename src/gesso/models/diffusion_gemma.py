@@ -1,4 +1,4 @@
-"""DiffusionGemma's text model: one stack of weights used as causal encoder and as canvas denoiser.
+"""Defines DiffusionGemma's text model: one stack of weights used as causal encoder and as canvas denoiser.
 
     B batch rows   T tokens   C canvas length   N = all rows laid flat   D hidden   V vocabulary
 
@@ -32,7 +32,7 @@ PlacedEmbeddings = tuple[int, Tensor]
 
 
 class Block(nn.Module):
-    """Attention, then the dense MLP and the experts side by side, each between norms of its own."""
+    """Applies attention, then the dense MLP and the experts side by side, each between norms of its own."""
 
     encoder_scalar: Tensor
     decoder_scalar: Tensor
@@ -64,7 +64,8 @@ class Block(nn.Module):
 
 
 class SelfConditioning(nn.Module):
-    """Adds what the last step believed to the canvas embeddings; the final norm is always applied."""
+    """Adds the self-conditioning embedding of the last step to the canvas embeddings; the final norm is always
+    applied."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -73,7 +74,8 @@ class SelfConditioning(nn.Module):
         self.mlp = MLP(config.hidden_size, config.intermediate_size)
 
     def forward(self, x_ND: Tensor, self_conditioning_ND: Tensor | None) -> Tensor:
-        """`self_conditioning_ND` None is the first step's exact zero: the bias-free MLP of zero is zero."""
+        """Returns conditioned embeddings, [N, D]. `self_conditioning_ND` None is the first step's exact zero: the
+        bias-free MLP of zero is zero."""
         return rms_norm(
             x_ND if self_conditioning_ND is None else x_ND + self.mlp(self.pre_norm(self_conditioning_ND)),
             None,
@@ -82,7 +84,8 @@ class SelfConditioning(nn.Module):
 
 
 class DiffusionGemma(nn.Module):
-    """The text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; the engine uses the flat passes."""
+    """Implements the text model. See `encode`, `denoise`, `soft_embeddings`, `logits`; the engine uses the flat
+    passes."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -97,7 +100,8 @@ class DiffusionGemma(nn.Module):
 
     @property
     def reference_parameter(self) -> Tensor:
-        """A weight that is never packed: it has the type of the activations, and lies where all others lie."""
+        """Returns a weight that is never quantized: it has the dtype of the activations and the device of all
+        weights."""
         assert self.norm.weight is not None
         return self.norm.weight
 
@@ -110,12 +114,15 @@ class DiffusionGemma(nn.Module):
         return self.reference_parameter.dtype
 
     def new_cache(self, batch_size: int = 1, max_seq_len: int = 0, max_write_len: int = 0) -> KVCache:
-        """An empty cache.
+        """Makes an empty cache.
 
         Args:
             max_seq_len: the length in tokens that rows will reach, canvas included, where it is known; buffers are then
                 allocated once instead of doubling.
             max_write_len: the most tokens that will be written at once, where it is known: a chunk or a canvas.
+
+        Raises:
+            OptionError: `batch_size` below 1.
         """
         if batch_size < 1:
             raise OptionError(f"batch_size must be at least 1, got {batch_size}", option="batch_size")
@@ -124,27 +131,30 @@ class DiffusionGemma(nn.Module):
         )
 
     def blocks(self) -> Iterator[tuple[int, AttentionKind, Block]]:
-        """Number, kind and module of every layer."""
+        """Yields the number, kind and module of every layer."""
         for i, (layer, block) in enumerate(zip(self.config.layers, self.layers, strict=True)):
             assert isinstance(block, Block)
             yield i, layer.kind, block
 
     def fix_positions(self, positions: int) -> None:
-        """Make the tables of positions for so many, here and now. They are not replaced from here on, so that a CUDA
+        """Makes the tables of positions below `positions` at once. They are not replaced from here on, so that a CUDA
         graph may keep their addresses; without this they grow as they are needed."""
         for table in self.ropes.values():
             table.fix(positions, self.device, self.dtype)
 
     def rope(self, positions_N: Tensor, longest: int) -> dict[AttentionKind, tuple[Tensor, Tensor]]:
-        """cos and sin for each kind of layer; positions are below `longest`."""
+        """Returns cos and sin for each kind of layer, [N, 1, K] each; positions are below `longest`."""
         return {kind: table.lookup(positions_N, longest, self.dtype) for kind, table in self.ropes.items()}
 
     @torch.no_grad()
     def encode(self, tokens_BT: Tensor, cache: KVCache) -> Tensor:
-        """Append T tokens to every row of the cache, causally; returns normed hidden states [B, T, D].
+        """Appends T tokens to every row of the cache, causally; returns normed hidden states [B, T, D].
 
         The last hidden state read through `logits` scores the next token. Cutting a prompt into several calls
         gives the same result as one.
+
+        Raises:
+            OptionError: tokens of another shape than [B, T], or past the model's positions.
         """
         tokens_BT = self._check(tokens_BT, cache)
         rows = []
@@ -161,7 +171,7 @@ class DiffusionGemma(nn.Module):
         cache: KVCache,
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
-        """Append the next `counts[b]` of the flat tokens to row b; returns normed hidden states [N, D].
+        """Appends the next `counts[b]` of the flat tokens to row b; returns normed hidden states [N, D].
 
         Args:
             images: for each row its images, in order, whole and as they are, not scaled by sqrt(D). The tokens of an
@@ -176,8 +186,8 @@ class DiffusionGemma(nn.Module):
     def denoise_flat(
         self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
-        """One denoising pass of canvases of any widths, laid flat, up to the final norm [N, D]; what is committed in
-        the cache stays as it is."""
+        """Runs one denoising pass of canvases of any widths, laid flat; returns normed hidden states [N, D] and leaves
+        what is committed in the cache as it is."""
         return self._layers(canvas_N, widths, cache, self_conditioning_ND, causal=False)
 
     def _layers(
@@ -190,7 +200,7 @@ class DiffusionGemma(nn.Module):
         causal: bool,
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
-        """All layers over flat rows; what fills them up to a whole grain is the last token once more."""
+        """Runs all layers over flat rows, aligned with copies of the last token (see `gesso.nn.row_alignment`)."""
         device, lengths = self.device, cache.lengths
         longest = max(length + count for length, count in zip(lengths, counts, strict=True))
         if longest > self.config.max_position_embeddings:
@@ -208,14 +218,14 @@ class DiffusionGemma(nn.Module):
         return out[: len(tokens_N)]
 
     def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
-        """`denoise_flat` of canvases of one width, [B, C, D]."""
+        """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""
         canvas_BC = self._check(canvas_BC, cache)
         batch, width = canvas_BC.shape
-        soft = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
-        return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, soft).view(batch, width, -1)
+        self_conditioning = None if soft_embeddings_BCD is None else soft_embeddings_BCD.reshape(batch * width, -1)
+        return self.denoise_flat(canvas_BC.flatten(), [width] * batch, cache, self_conditioning).view(batch, width, -1)
 
     def denoise(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
-        """Logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.
+        """Returns logits [B, C, V], fp32, of every canvas position given the cache and the whole canvas.
 
         Args:
             canvas_BC: token ids at positions `length`, `length + 1`, ... of each row.
@@ -225,12 +235,12 @@ class DiffusionGemma(nn.Module):
 
     @torch.no_grad()
     def soft_embeddings(self, logits_BCV: Tensor) -> Tensor:
-        """sqrt(D) * softmax(logits) @ embedding table, [B, C, D]: what the next step is conditioned on."""
+        """Returns sqrt(D) * softmax(logits) @ embedding table, [B, C, D], which the next step is conditioned on."""
         return self.vocabulary.mix(logits_BCV)
 
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
-        """Soft-capped fp32 scores [..., V] of hidden states of `encode` or `denoise_hidden`."""
+        """Returns soft-capped fp32 scores [..., V] of hidden states of `encode` or `denoise_hidden`."""
         return self.vocabulary.logits(hidden)
 
     def _check(self, tokens_BT: Tensor, cache: KVCache) -> Tensor:
@@ -242,7 +252,7 @@ class DiffusionGemma(nn.Module):
 
 
 def _place(x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[PlacedEmbeddings]]) -> list[Sequence[Span]]:
-    """Put the images' embeddings into the flat rows; returns for each row where its images are."""
+    """Puts the images' embeddings into the flat rows; returns for each row where its images are."""
     spans, first = list[Sequence[Span]](), 0
     for count, placed in zip(counts, images or [()] * len(counts), strict=True):
         for start, embeddings_nD in placed:
@@ -255,7 +265,7 @@ def _place(x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[Placed
 def _by_row(
     rows: list[SequenceCache], layer: int, counts: Sequence[int], causal: bool, images: Sequence[Sequence[Span]]
 ) -> Attend:
-    """Attention of flat rows, each over its own cache; what follows them gets the last one's result."""
+    """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         split = [*counts, len(q) - sum(counts)]
@@ -270,7 +280,7 @@ def _own(row: SequenceCache, causal: bool, images: Sequence[Span]) -> Callable[[
 
 
 def initialise(model: DiffusionGemma, seed: int) -> None:
-    """Random weights for training from scratch.
+    """Draws random weights for training from scratch.
 
     The table is drawn so that scaled embeddings have unit size; matrices are normal with the config's range;
     the norms that end a branch start at (2 * layers)**-0.5, so that the residual keeps its size with depth.

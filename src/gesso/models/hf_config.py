@@ -1,4 +1,4 @@
-"""Hugging Face's `config.json`, both ways.
+"""Reads and writes Hugging Face's `config.json`.
 
 A key that is not known is refused by name: it may change what the model computes. Two ways of writing the full
 layers' attention shape exist (`global_head_dim` and `num_global_key_value_heads`, or `per_layer_config`); both are
@@ -32,7 +32,7 @@ def _need(raw: Mapping[str, Any], key: str) -> Any:
 
 
 def quantization_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The `quantization_config`, or None where the weights are whole.
+    """Returns the `quantization_config`, or None where the weights are not quantized.
 
     Raises:
         CheckpointError: neither gesso nor modelopt quantized them.
@@ -47,7 +47,7 @@ def quantization_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def read_config(raw: Mapping[str, Any]) -> ModelConfig:
-    """A `ModelConfig` from the content of `config.json`.
+    """Makes a `ModelConfig` from the content of `config.json`.
 
     Raises:
         CheckpointError: another model type, or a quantization we cannot read.
@@ -191,7 +191,7 @@ def _rope(ropes: Mapping[str, Any], kind: str) -> RopeConfig:
 
 
 def write_config(config: ModelConfig, dtype: str) -> dict[str, Any]:
-    """The content of a `config.json` that `transformers` and `read_config` read back."""
+    """Returns the content of a `config.json` that `transformers` and `read_config` read back."""
     image = dict(zip(("boi_token_id", "image_token_id", "eoi_token_id"), config.image_token_ids, strict=False))
     sliding = next((layer for layer in config.layers if layer.is_sliding), config.layers[0])
     ropes: dict[str, dict[str, Any]] = {}

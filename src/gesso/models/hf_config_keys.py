@@ -1,4 +1,4 @@
-"""The keys of Hugging Face's `config.json` that are understood."""
+"""Lists the keys of Hugging Face's `config.json` that are understood."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Hugging Face's `generation_config.json` and our `gesso.json`, both ways, from the table of options. Unknown keys are
-refused by name.
+"""Reads and writes Hugging Face's `generation_config.json` and our `gesso.json`, from the table of options.
 
 Keys are the options' names, with three exceptions of the reference: the sampler stands under `sampler_config`, as a
 class name such as `EntropyBoundSamplerConfig` beside its options; end tokens are `eos_token_id`, one or several; and
-`bos_token_id` is the tokenizer's. `gesso.json` holds what the reference has no name for and would refuse.
+`bos_token_id` is the tokenizer's. `gesso.json` holds what the reference has no name for and would refuse. Unknown
+keys are refused by name.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ _RENAMED = {"eos_token_ids": "eos_token_id"}
 
 
 def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> GenerationConfig:
-    """Read the defaults of a checkpoint; what it leaves out or sets to null is the published default.
+    """Reads the defaults of a checkpoint; what it leaves out or sets to null is the published default.
 
     Raises:
         ConfigError: an unknown key, sampler, or key of a sampler.
@@ -61,7 +61,7 @@ def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> Gener
 
 
 def _read_strategy(key: str, value: Any) -> dict[str, Any]:
-    """The name and the options of the strategy that stands under `key`."""
+    """Returns the name and the options of the strategy that stands under `key`."""
     role = key.removesuffix("_config")
     registry = STRATEGIES[role]
     if not isinstance(value, Mapping):
@@ -78,12 +78,12 @@ def _read_strategy(key: str, value: Any) -> dict[str, Any]:
 
 
 def _class_name(role: str, name: str) -> str:
-    """As the reference writes it, such as `EntropyBoundSamplerConfig`."""
+    """Returns the name as the reference writes it, such as `EntropyBoundSamplerConfig`."""
     return "".join(word.capitalize() for word in (*name.split("_"), role)) + "Config"
 
 
 def _flat_options() -> list[str]:
-    """Options that stand in `generation_config.json` by their own names."""
+    """Returns the options that stand in `generation_config.json` by their own names."""
     nested = {*_NESTED, *(name for role in _NESTED for name in STRATEGIES[role].options())}
     rows = generation_options().items()
     return [name for name, row in rows if row.file == FILE and name not in nested and name not in _RENAMED]
@@ -94,7 +94,7 @@ def _own_keys() -> list[str]:
 
 
 def read_own_defaults(raw: Mapping[str, Any], generation: GenerationConfig) -> GenerationConfig:
-    """The defaults with those of `gesso.json`.
+    """Returns the defaults overridden by those of `gesso.json`.
 
     Raises:
         ConfigError: an unknown key.
@@ -107,13 +107,14 @@ def read_own_defaults(raw: Mapping[str, Any], generation: GenerationConfig) -> G
 
 
 def _chosen_in_own(raw: Mapping[str, Any]) -> list[str]:
-    """Options of a strategy that `gesso.json` chooses: they stand beside its name, for the reference knows neither."""
+    """Returns the options of a strategy that `gesso.json` chooses: they stand beside its name, for the reference knows
+    neither."""
     roles = [role for role in _own_keys() if role in STRATEGIES and role in raw]
     return [name for role in roles for name in STRATEGIES[role].options()]
 
 
 def write_own_defaults(generation: GenerationConfig) -> dict[str, Any]:
-    """The content of a `gesso.json`; empty where there is nothing to say."""
+    """Returns the content of a `gesso.json`; empty where every option has its default."""
     usual = GenerationConfig()
     own = {key: getattr(generation, key) for key in _own_keys() if getattr(generation, key) != getattr(usual, key)}
     for role in [role for role in own if role in STRATEGIES]:
@@ -122,12 +123,12 @@ def write_own_defaults(generation: GenerationConfig) -> dict[str, Any]:
 
 
 def write_generation_config(generation: GenerationConfig, config: ModelConfig) -> dict[str, Any]:
-    """The content of a `generation_config.json`."""
+    """Returns the content of a `generation_config.json`."""
     written: dict[str, Any] = {"bos_token_id": config.bos_token_id, "eos_token_id": list(generation.eos_token_ids)}
     for name in _flat_options():
         role = _role_of(name)
         # A strategy that the reference does not know stands in gesso.json, its options with it.
-        if role is None or getattr(generation, role) == STRATEGIES[role].default:
+        if role is None or (getattr(generation, role) == STRATEGIES[role].default and hasattr(generation, name)):
             written[name] = getattr(generation, name)
     for role in _NESTED:
         chosen = _class_name(role, getattr(generation, role))

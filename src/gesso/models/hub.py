@@ -1,4 +1,4 @@
-"""A model's name into a folder on this machine: a local folder, a bundled model, or a Hugging Face id.
+"""Resolves a model's name to a folder on this machine: a local folder, a bundled model, or a Hugging Face id.
 
 `huggingface_hub` does the fetching (resume, progress, tokens, `HF_HUB_OFFLINE`) and is imported only when it is
 needed. What it raises is turned into one line that says what to do.
@@ -24,7 +24,7 @@ LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class CachedModel:
-    """A complete DiffusionGemma checkpoint in the local Hugging Face cache."""
+    """Describes a complete DiffusionGemma checkpoint in the local Hugging Face cache."""
 
     name: str
     """What `resolve` takes: `org/name`, with `@revision` where it is not the main one."""
@@ -34,13 +34,13 @@ class CachedModel:
 
 
 def bundled() -> list[str]:
-    """Names of the models that ship in the package."""
+    """Returns the names of the models that ship in the package."""
     folder = _bundled_folder()
     return sorted(p.name for p in folder.iterdir() if (p / "config.json").is_file()) if folder.is_dir() else []
 
 
 def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
-    """The folder that holds the model `name`.
+    """Returns the folder that holds the model `name`.
 
     Args:
         name: a local folder, a name of `bundled()`, or a Hugging Face id `org/name[@revision]`, tried in this order.
@@ -66,7 +66,8 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
 
 
 def resolve_config(name: str, *, offline: bool = False) -> Path:
-    """A folder that holds the `config.json` of the model `name`; nothing larger is fetched, weights may be missing.
+    """Returns a folder that holds the `config.json` of the model `name`; nothing larger is fetched, weights may be
+    missing.
 
     Raises:
         HubError: as `resolve`.
@@ -78,7 +79,7 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
 
 
 def _repository(name: str) -> tuple[str, str | None]:
-    """Repository and revision of a Hugging Face id."""
+    """Returns the repository and the revision of a Hugging Face id."""
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise HubError(_nothing_of_that_name(name))
@@ -86,7 +87,7 @@ def _repository(name: str) -> tuple[str, str | None]:
 
 
 def cached() -> list[CachedModel]:
-    """Complete models of our type in the local Hugging Face cache, by name; broken entries are skipped."""
+    """Returns the complete models of our type in the local Hugging Face cache, by name; broken entries are skipped."""
     from huggingface_hub import constants, scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
@@ -204,7 +205,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _missing(folder: Path) -> list[str]:
-    """Files that a complete checkpoint would hold and this folder does not."""
+    """Returns the files that a complete checkpoint would hold and this folder does not."""
     wanted = ["config.json"]
     try:
         wanted += sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))

@@ -1,4 +1,4 @@
-"""A checkpoint folder into a model; `gesso.models.saving` has the way back.
+"""Loads a model from a checkpoint folder; `gesso.models.saving` has the way back.
 
 Weights come from safetensors only, memory-mapped, tensor by tensor straight to the target device and dtype, so
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
@@ -32,15 +32,21 @@ CPU_FLOAT32_BYTES = 4 * 10**9
 
 
 def read_model_config(folder: Path) -> ModelConfig:
+    """Reads the shape of a checkpoint's text model.
+
+    Raises:
+        CheckpointError: no `config.json`, or one of another model or of weights packed in an unknown way.
+        ConfigError: an unknown key or an impossible value.
+    """
     stored_quantization(folder)
     return hf_config.read_config(read_json(folder / "config.json"))
 
 
 def stored_quantization(folder: Path) -> Quantization | None:
-    """How the weights in a folder are packed; None where they are whole.
+    """Reads how the weights in a folder are quantized; None where they are not.
 
     Raises:
-        CheckpointError: in a way that is not understood.
+        CheckpointError: they are quantized in a way that is not supported.
     """
     if (folder / modelopt.FILE).exists():
         return modelopt.read_modelopt(read_json(folder / modelopt.FILE).get("quantization"))
@@ -52,6 +58,13 @@ def stored_quantization(folder: Path) -> Quantization | None:
 
 
 def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
+    """Reads a checkpoint's defaults, from `generation_config.json` and `gesso.json`, where there are any.
+
+    Raises:
+        CheckpointError: a file is no JSON object.
+        ConfigError: an unknown key.
+        OptionError: an impossible value.
+    """
     published, own = (
         read_json(path) if path.exists() else {} for path in (folder / "generation_config.json", folder / OWN_DEFAULTS)
     )
@@ -60,7 +73,11 @@ def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationCon
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is CUDA, then MPS, then the CPU; anything else must be there."""
+    """Resolves the name of a device: `auto` is CUDA, then MPS, then the CPU.
+
+    Raises:
+        OptionError: the device does not exist here.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
@@ -75,7 +92,12 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:
-    """`auto` is float32 on the CPU for models of up to `CPU_FLOAT32_BYTES`, else bfloat16."""
+    """Resolves the name of a dtype: `auto` is float32 on the CPU for models of up to `CPU_FLOAT32_BYTES`, else
+    bfloat16.
+
+    Raises:
+        OptionError: the dtype does not exist.
+    """
     if name == "auto":
         small = device.type == "cpu" and 4 * parameters <= CPU_FLOAT32_BYTES
         name = "float32" if small else "bfloat16"
@@ -87,7 +109,7 @@ def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dt
 def load_folder(
     folder: Path, device: str = "auto", dtype: str = "auto", quantize: Literal["nf4"] | None = None
 ) -> DiffusionGemma:
-    """The text model of a checkpoint folder.
+    """Loads the text model of a checkpoint folder.
 
     Args:
         dtype: of whatever is not packed, and of the activations.
@@ -131,13 +153,17 @@ def load_folder(
 
 
 def packed_names(model: DiffusionGemma, layers: Mapping[str, Format]) -> set[str]:
-    """Names of the tensors that hold the packed weights of `layers`, which `replace_layers` has put in."""
+    """Returns the names of the tensors that hold the packed weights of `layers`, which `replace_layers` has put in."""
     names = model.state_dict().keys()
     return {name for name in names if name.rpartition(".")[0] in layers and not name.endswith(".bias")}
 
 
 def weight_files(folder: Path) -> dict[str, Path]:
-    """Which file holds which tensor, by Hugging Face name."""
+    """Returns the file of each tensor, by Hugging Face name.
+
+    Raises:
+        CheckpointError: there are no weights, or the index names a file that is missing.
+    """
     if (folder / INDEX).exists():
         weight_map = read_json(folder / INDEX).get("weight_map")
         if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
@@ -162,7 +188,7 @@ def _tensors(
     packed: Container[str],
     apart: Set[str],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor that is wanted, on the device, in `dtype` where it is not packed."""
+    """Yields every wanted tensor on the device, in `dtype` where it is not packed."""
     for name, (hf_name, path) in sources(folder, files, wanted, apart).items():
         with open_checked(hf_name, path, wanted[name], name in packed, str(device)) as file:
             tensor = file.get_tensor(hf_name)

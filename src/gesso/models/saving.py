@@ -1,4 +1,4 @@
-"""A model into a checkpoint folder that gesso and `transformers` load: names, shards, configs, text files."""
+"""Saves a model into a checkpoint folder that gesso and `transformers` load: names, shards, configs, text files."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ from gesso.models.loading import DTYPES, OWN_DEFAULTS, SINGLE, weight_files
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, open_file
-from gesso.models.vision_loading import described, vision_tensors
+from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
 
 SHARD_BYTES = 5 * 10**9
@@ -39,19 +39,19 @@ def save_folder(
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
 ) -> None:
-    """Write a checkpoint that gesso and `transformers` load.
+    """Writes a checkpoint that gesso and `transformers` load.
 
     Args:
         source: the folder the model came from: its vision weights, tokenizer and template are carried over.
         vision: a tower and projector that take the place of the source's; written in `dtype`.
-        gather: what makes a whole tensor of one that lies in parts on several processes. All of them call this
-            function, with the same model; only one `writes`.
+        gather: makes a full tensor of one that is sharded over several processes. All of them call this function, with
+            the same model; only one `writes`.
 
     Raises:
         OptionError: the model is quantized, or `vision` is for a text model of another width.
     """
     refuse_quantized(model, "writing a checkpoint")
-    config, kind = described(model.config, vision), DTYPES[dtype]
+    config, kind = with_vision_config(model.config, vision), DTYPES[dtype]
     if writes:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "config.json", hf_config.write_config(config, dtype))
@@ -90,7 +90,7 @@ def save_folder(
 
 
 def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
-    """Names of the tensors of each file, at most `SHARD_BYTES` a file where one tensor is not more already."""
+    """Divides the tensors' names into files, at most `SHARD_BYTES` a file where one tensor is not more already."""
     shards: list[list[str]] = []
     size = SHARD_BYTES
     for name, tensor in tensors.items():
@@ -104,7 +104,7 @@ def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
 
 
 def copy_text_files(source: Path, folder: Path) -> None:
-    """Copy tokenizer, chat template and processor settings."""
+    """Copies tokenizer, chat template and processor settings."""
     for path in source.iterdir():
         known = path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor"))
         if known and path.resolve() != (folder / path.name).resolve():
@@ -112,7 +112,7 @@ def copy_text_files(source: Path, folder: Path) -> None:
 
 
 def _remove_stale(folder: Path, files: list[str]) -> None:
-    """Take away what an earlier checkpoint left here: it would be read instead of `files`."""
+    """Removes what an earlier checkpoint left here: it would be read instead of `files`."""
     if len(files) == 1:
         (folder / INDEX).unlink(missing_ok=True)
     for path in folder.iterdir():
@@ -126,7 +126,7 @@ def _hf_names(name: str) -> list[str]:
 
 
 def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a tower by their published names, or else those of the source, as they are stored."""
+    """Yields the tensors of a tower by their published names, or else those of the source, as they are stored."""
     if vision is not None:
         for name, tensor in vision_tensors(vision).items():
             yield name, tensor.to("cpu", kind).contiguous()
@@ -138,7 +138,11 @@ def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) 
 
 
 def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a file; what cannot be written, for want of space say, is an `OSError`, as for other files."""
+    """Writes a file.
+
+    Raises:
+        OSError: it cannot be written, for want of space say.
+    """
     try:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:
@@ -146,14 +150,14 @@ def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a file whole or not at all."""
+    """Writes a file atomically."""
     partial = path.with_suffix(".partial")
     write_safetensors(tensors, partial)
     os.replace(partial, path)
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a file whole or not at all."""
+    """Writes a file atomically."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
     os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""Hugging Face's tensor names, both ways. They appear in this file and nowhere else."""
+"""Translates Hugging Face's tensor names, both ways. They appear in this file and nowhere else."""
 
 import re
 
@@ -46,7 +46,8 @@ _ENCODER_COPY = re.compile(r"model\.encoder\.language_model\.(.+)")
 
 
 def to_hf(name: str) -> str:
-    """Hugging Face's name of one of our tensors; a part of a quantized weight stands beside the weight's name."""
+    """Returns Hugging Face's name of one of our tensors; a part of a quantized weight stands beside the weight's
+    name."""
     if match := _PACKED.fullmatch(name):
         experts, linear, part = match.groups()
         return f"{to_hf(f'{experts}_proj') if experts else to_hf_module(linear)}.{part}"
@@ -59,19 +60,19 @@ def to_hf(name: str) -> str:
 
 
 def to_hf_module(name: str) -> str:
-    """Hugging Face's name of one of our linear layers, or of a layer's experts."""
+    """Returns Hugging Face's name of one of our linear layers, or of a layer's experts."""
     if name.endswith(".experts"):
         return to_hf(f"{name}.down_proj").removesuffix(".down_proj")
     return to_hf(f"{name}.weight").removesuffix(".weight")
 
 
 def encoder_copy(name: str) -> str | None:
-    """Hugging Face's second name of one of our tensors: the reference ties all but the attention's biases."""
+    """Returns Hugging Face's second name of one of our tensors: the reference ties all but the attention's biases."""
     return to_hf(name).replace("decoder", "encoder.language_model") if name.endswith(".bias") else None
 
 
 def tied_to(hf_name: str) -> str | None:
-    """The name a tied copy must equal, or None where `hf_name` is no copy.
+    """Returns the name that a tied copy must equal, or None where `hf_name` is no copy.
 
     Some writers store the head and the encoder's shared weights once more; they are one tensor to us.
     """

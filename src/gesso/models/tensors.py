@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: which are there, and whether they are what they should be."""
+"""Reads tensors from safetensors files, and checks that they are there, of the right shape and finite."""
 
 from collections.abc import Container, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -21,7 +21,11 @@ _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloa
 
 
 def open_file(path: Path, device: str = "cpu") -> Any:
-    """A safetensors file, memory-mapped."""
+    """Opens a safetensors file, memory-mapped.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+    """
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
@@ -31,7 +35,7 @@ def open_file(path: Path, device: str = "cpu") -> Any:
 def sources(
     folder: Path, files: Mapping[str, Path], wanted: Mapping[str, Tensor], apart: Set[str] = frozenset()
 ) -> dict[str, tuple[str, Path]]:
-    """The Hugging Face name and the file of every tensor that is `wanted`, in the order of the files.
+    """Returns the Hugging Face name and the file of every tensor that is `wanted`, in the order of the files.
 
     Args:
         files: which file holds which tensor.
@@ -54,7 +58,8 @@ def sources(
 
 @contextmanager
 def open_checked(hf_name: str, path: Path, like: Tensor, packed: bool, device: str = "cpu") -> Iterator[Any]:
-    """A file that holds a tensor of the shape and kind of `like`; floats of any width will do where it is not packed.
+    """Opens the file that holds a tensor of the shape and kind of `like`; floats of any width will do where it is not
+    packed.
 
     Raises:
         CheckpointError: the tensor is not there, or not what it should be.
@@ -75,7 +80,7 @@ def open_checked(hf_name: str, path: Path, like: Tensor, packed: bool, device: s
 
 
 def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.dtype) -> list[str]:
-    """Names of tensors that are stored a second time, which are as the first.
+    """Returns the names of tensors that are stored a second time, and checks that they equal the first.
 
     Raises:
         CheckpointError: one is not.
@@ -89,7 +94,7 @@ def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.
 
 
 def check_finite(name: str, tensor: Tensor) -> None:
-    """Refuse NaN and infinity, at the cost of reading the tensor once.
+    """Refuses NaN and infinity, at the cost of reading the tensor once.
 
     Raises:
         CheckpointError: a number is not finite.
@@ -106,7 +111,7 @@ def check_finite(name: str, tensor: Tensor) -> None:
 
 
 def _equal(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
-    """Whether two tensors are the same in `dtype`; a tile of each is cast at a time."""
+    """Says whether two tensors are the same in `dtype`; a tile of each is cast at a time."""
     tiles = zip(first.flatten().split(TILE), second.flatten().split(TILE), strict=False)
     return first.shape == second.shape and all(torch.equal(one.to(dtype), other.to(dtype)) for one, other in tiles)
 

@@ -1,4 +1,4 @@
-"""The `vision_config` of Hugging Face's `config.json`: the shape of a vision tower.
+"""Reads and writes the `vision_config` of Hugging Face's `config.json`: the shape of a vision tower.
 
 Nothing falls back on a default: the class defaults of `transformers` are those of another tower. A key that is not
 known is refused by name.
@@ -39,7 +39,7 @@ _KNOWN = {*_SIZES, *_FIXED, *_UNUSED, "rms_norm_eps", "rope_parameters", "standa
 
 @dataclass(frozen=True, slots=True)
 class VisionConfig:
-    """Shape of a vision tower. Sizes of a patch are in pixels, of the pooling in patches."""
+    """Describes the shape of a vision tower. Sizes of a patch are in pixels, of the pooling in patches."""
 
     hidden_size: int
     intermediate_size: int
@@ -80,12 +80,12 @@ class VisionConfig:
 
     @property
     def pixels(self) -> int:
-        """Numbers of one patch: three colours of each of its pixels."""
+        """Returns the numbers of one patch: three colours of each of its pixels."""
         return 3 * self.patch_size**2
 
 
 def read_vision_config(raw: Mapping[str, Any]) -> VisionConfig:
-    """The shape that a `vision_config` says.
+    """Makes a `VisionConfig` from the content of `vision_config`.
 
     Raises:
         ConfigError: an unknown key, or a value that is missing or not supported.
@@ -121,7 +121,7 @@ def _rope_theta(raw: Any) -> Any:
 
 
 def write_vision_config(config: VisionConfig) -> dict[str, Any]:
-    """A `vision_config` that `transformers` and `read_vision_config` read back."""
+    """Returns a `vision_config` that `transformers` and `read_vision_config` read back."""
     return {
         "model_type": MODEL_TYPE,
         **{name: getattr(config, name) for name in _SIZES},

@@ -1,4 +1,5 @@
-"""The vision tower of a checkpoint folder into a `VisionModel`, and back into tensors of published names."""
+"""Loads the vision tower of a checkpoint folder as a `VisionModel`, and returns its tensors by their published
+names."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,12 @@ from gesso.models.vision_tower import VisionModel
 
 
 def has_vision(folder: Path) -> bool:
-    """Whether a checkpoint folder holds the weights of a vision tower, and not merely its description."""
+    """Says whether a checkpoint folder holds the weights of a vision tower, and not merely its description."""
     return any(name.startswith(TOWER) for name in weight_files(folder))
 
 
 def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> VisionModel:
-    """The vision tower and the projector of a checkpoint folder.
+    """Loads the vision tower and the projector of a checkpoint folder.
 
     Args:
         dtype: of weights and activations; what sums up runs in fp32 always. A quantized checkpoint's tower is whole.
@@ -61,8 +62,9 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> Visi
     return model.eval().requires_grad_(False)
 
 
-def described(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
-    """The config of a text model that is saved with a tower; what describes the tower already stays as it was read.
+def with_vision_config(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
+    """Returns the config of a text model that is saved with a tower; what describes the tower already stays as it was
+    read.
 
     Raises:
         OptionError: the projector makes embeddings of another width.
@@ -83,5 +85,5 @@ def described(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:
 
 
 def vision_tensors(model: VisionModel) -> dict[str, Tensor]:
-    """The tensors of a tower and its projector by their published names."""
+    """Returns the tensors of a tower and its projector by their published names."""
     return {to_hf(name): tensor.detach() for name, tensor in model.state_dict().items()}

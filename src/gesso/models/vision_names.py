@@ -1,4 +1,5 @@
-"""Hugging Face's names of the vision tower's tensors, both ways. They appear in this file and nowhere else."""
+"""Translates Hugging Face's names of the vision tower's tensors, both ways. They appear in this file and nowhere
+else."""
 
 import re
 
@@ -24,7 +25,7 @@ _PROJECTION = re.compile(r"(attention|mlp)\.(\w+_proj)\.(\w+)")
 
 
 def to_hf(name: str) -> str:
-    """Hugging Face's name of one of the tensors of a `VisionModel`."""
+    """Returns Hugging Face's name of one of the tensors of a `VisionModel`."""
     if (match := _LAYER.fullmatch(name)) is None:
         return _TOP[name]
     layer, part = match.groups()

@@ -1,4 +1,4 @@
-"""Gemma 4's vision tower and the projector behind it: patches of a picture to embeddings of the text model.
+"""Defines Gemma 4's vision tower and the projector behind it: patches of an image to embeddings of the text model.
 
     B pictures of one size   P = rows x columns patches   V numbers of a patch   n soft tokens
     D hidden   E hidden of the text model
@@ -24,22 +24,22 @@ from gesso.nn.vision_attention import VisionAttention, vision_linear
 
 
 class Patches(Protocol):
-    """A picture, resized and cut: what `gesso.vision.preprocess.PreparedImage` is."""
+    """Gives the tower an image, resized and cut into patches; `gesso.vision.preprocess.PreparedImage` is one."""
 
     @property
     def rows(self) -> int:
-        """Patches from top to bottom."""
+        """Returns the number of patches from top to bottom."""
 
     @property
     def columns(self) -> int:
-        """Patches from left to right."""
+        """Returns the number of patches from left to right."""
 
     def pixel_values(self) -> Any:
-        """An array [P, V] of fp32 in [0, 1], patches row by row."""
+        """Returns an array [P, V] of fp32 in [0, 1], patches row by row."""
 
 
 class VisionBlock(nn.Module):
-    """Attention, then the MLP, each between norms of its own."""
+    """Applies attention, then the MLP, each between norms of its own."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class VisionBlock(nn.Module):
 
 
 class VisionTower(nn.Module):
-    """Patches to soft tokens; one for `pooling_kernel_size` squared patches."""
+    """Turns patches into soft tokens; one for `pooling_kernel_size` squared patches."""
 
     std_bias: Tensor
     std_scale: Tensor
@@ -83,7 +83,7 @@ class VisionTower(nn.Module):
             self.register_buffer("std_scale", torch.ones(config.hidden_size))
 
     def forward(self, pixels_BPV: Tensor, rows: int, columns: int) -> Tensor:
-        """Soft tokens [B, n, D], row by row, in fp32.
+        """Returns soft tokens [B, n, D], row by row, in fp32.
 
         Args:
             pixels_BPV: fp32 in [0, 1].
@@ -112,7 +112,7 @@ class VisionTower(nn.Module):
 
 
 class Projector(nn.Module):
-    """Soft tokens of the tower to embeddings of the text model, which are not scaled by its width."""
+    """Projects soft tokens of the tower to embeddings of the text model, which are not scaled by its width."""
 
     def __init__(self, config: VisionConfig, text_hidden_size: int) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Projector(nn.Module):
 
 
 class VisionModel(nn.Module):
-    """Tower and projector. See `embed`."""
+    """Combines tower and projector. See `embed`."""
 
     def __init__(self, config: VisionConfig, text_hidden_size: int) -> None:
         super().__init__()
@@ -143,13 +143,13 @@ class VisionModel(nn.Module):
         return self.projector.projection.weight.dtype
 
     def forward(self, pixels_BPV: Tensor, rows: int, columns: int) -> Tensor:
-        """Embeddings [B, n, E] of pictures of one size, in the type of the weights."""
+        """Returns embeddings [B, n, E] of images of one size, in the dtype of the weights."""
         out: Tensor = self.projector(self.tower(pixels_BPV, rows, columns))
         return out
 
     @torch.no_grad()
     def embed(self, images: Sequence[Patches], together: int = 1) -> list[Tensor]:
-        """The embeddings [n, E] that take the place of each picture's soft tokens, in order.
+        """Returns the embeddings [n, E] that take the place of each image's soft tokens, in order.
 
         Args:
             together: pictures of one size that are encoded at once. With 1, what comes of a picture does not depend,
@@ -167,7 +167,7 @@ class VisionModel(nn.Module):
 
 
 def _groups(images: Sequence[Patches], together: int) -> Iterator[list[int]]:
-    """Numbers of pictures of one size, at most `together` in a group."""
+    """Yields the numbers of images of one size, at most `together` in a group."""
 
     def size(number: int) -> tuple[int, int]:
         return images[number].rows, images[number].columns

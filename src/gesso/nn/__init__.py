@@ -1,4 +1,4 @@
-"""Layers: they know tensors, not diffusion and not checkpoints.
+"""Defines the layers: they know tensors, not diffusion and not checkpoints.
 
 Shape suffixes used in this package:
     N tokens of all sequences laid flat    T tokens of one sequence    S keys a query may see

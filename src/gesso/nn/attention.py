@@ -1,4 +1,4 @@
-"""Grouped-query attention of Gemma 4: normed q, k and v, no 1/sqrt(d), no soft-cap.
+"""Implements Gemma 4's grouped-query attention: normed q, k and v, no 1/sqrt(d), no soft-cap.
 
 The layer projects, norms and turns; *what a query may see* is not its business: it hands q, k and v
 to an `Attend` that its caller chose (cached causal, canvas over cache, or the training masks).
@@ -20,7 +20,8 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Attention(nn.Module):
-    """Projections of one layer. A full layer has no `v_proj`: V is the K projection before norm and RoPE."""
+    """Projects, norms and turns q, k and v of one layer. A full layer has no `v_proj`: V is the K projection before
+    norm and RoPE."""
 
     def __init__(self, hidden_size: int, num_heads: int, layer: LayerConfig, bias: bool, eps: float) -> None:
         super().__init__()
@@ -35,6 +36,7 @@ class Attention(nn.Module):
         self.k_norm = RMSNorm(layer.head_dim, eps)
 
     def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """Returns attention's output, [N, D], over what `attend` lets each query see."""
         heads = (x_ND.shape[0], -1, self.head_dim)
         q_NHK = self.q_proj(x_ND).view(heads)
         k_NGK = self.k_proj(x_ND).view(heads)
@@ -47,7 +49,7 @@ class Attention(nn.Module):
 
 
 def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
-    """Every query sees every key, [T, H, K]: no mask is built and no head is repeated.
+    """Attends from every query to every key, [T, H, K]: no mask is built and no head is repeated.
 
     The query heads that share a key head become further queries of it.
     """
@@ -59,7 +61,7 @@ def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
 
 
 def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | None) -> Tensor:
-    """The T queries are the last T of S positions; each sees itself and what came before, [T, H, K].
+    """Attends causally, [T, H, K]: the T queries are the last T of S positions; each sees itself and what came before.
 
     Args:
         window: positions a query sees at most, itself included; None sees all.

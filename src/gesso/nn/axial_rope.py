@@ -1,4 +1,4 @@
-"""Rotary positions on a grid: the first half of a head turns by a patch's column, the second by its row.
+"""Turns heads by positions on a grid: the first half of a head by a patch's column, the second by its row.
 
 P patches   K head size   Q = K / 2
 """
@@ -10,15 +10,15 @@ from gesso.nn.rope import apply_rope
 
 
 class AxialRope:
-    """cos and sin of the patches of a grid. Half a head holds K / 4 pairs (i, i + K / 4), of frequency
-    theta ** (-2i / Q) radians a patch."""
+    """Computes cos and sin of the patches of a grid. Half a head holds K / 4 pairs (i, i + K / 4), of frequency theta
+    ** (-2i / Q) radians a patch."""
 
     def __init__(self, theta: float, head_dim: int) -> None:
         half = head_dim // 2
         self._frequencies = 1.0 / theta ** (torch.arange(0, half, 2, dtype=torch.float32, device="cpu") / half)
 
     def grid(self, rows: int, columns: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin, each [P, 1, 2, Q], of the patches of a grid, row by row; computed in fp32."""
+        """Returns cos and sin, each [P, 1, 2, Q], of the patches of a grid, row by row; computed in fp32."""
         column = torch.arange(columns, dtype=torch.float32).repeat(rows)
         row = torch.arange(rows, dtype=torch.float32).repeat_interleave(columns)
         angles = torch.stack((column, row), dim=-1)[..., None] * self._frequencies
@@ -27,5 +27,5 @@ class AxialRope:
 
 
 def apply_axial_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn every half head [..., P, H, K] by its patch's angles."""
+    """Turns every half head [..., P, H, K] by its patch's angles."""
     return apply_rope(x.unflatten(-1, (2, -1)), cos, sin).flatten(-2)

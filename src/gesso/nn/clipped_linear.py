@@ -1,4 +1,4 @@
-"""A linear map between two clamps, as some vision towers have it."""
+"""Defines a linear map between two clamps, as some vision towers have it."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from gesso.nn.linear import Linear
 
 
 class ClippedLinear(Linear):
-    """`clamp(linear(clamp(x)))` without bias; the four bounds come with the weights."""
+    """Computes `clamp(linear(clamp(x)))` without bias; the four bounds come with the weights."""
 
     input_min: Tensor
     input_max: Tensor

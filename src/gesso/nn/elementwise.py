@@ -1,4 +1,4 @@
-"""Elementwise functions whose rounding does not depend on how many rows stand beside a row.
+"""Computes elementwise functions whose rounding does not depend on how many rows stand beside a row.
 
 PyTorch gives each thread of a CPU an equal share of a tensor's numbers. Some of its functions (GELU, the sigmoid) are
 computed by vectors, and by another formula for what is left over at the end of a share or, in a tensor with gaps, of a
@@ -22,7 +22,7 @@ _VECTOR = 64
 
 
 def gelu(x_ND: Tensor) -> Tensor:
-    """GELU in its tanh approximation, [N, D]."""
+    """Computes GELU in its tanh approximation, [N, D]."""
     if x_ND.device.type != "cpu" or torch.is_grad_enabled() or not x_ND.numel():
         return F.gelu(x_ND, approximate="tanh")
     if (gap := -x_ND.shape[-1] % _VECTOR) and x_ND.is_contiguous():
@@ -34,7 +34,7 @@ def gelu(x_ND: Tensor) -> Tensor:
 
 
 def sigmoid_(x_ND: Tensor) -> Tensor:
-    """The sigmoid in place, [N, D] with D a multiple of 64."""
+    """Computes the sigmoid in place, [N, D] with D a multiple of 64."""
     if x_ND.device.type != "cpu" or x_ND.dim() != 2 or not x_ND.numel():
         return x_ND.sigmoid_()
     pieces = _pieces(*x_ND.shape, torch.get_num_threads(), gelu_shares=False)
@@ -47,7 +47,7 @@ def sigmoid_(x_ND: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def _pieces(rows: int, width: int, threads: int, *, gelu_shares: bool) -> list[int]:
-    """Rows of every call, so that each thread's share is whole rows (or one row alone is shared)."""
+    """Returns the rows of every call, so that each thread's share is whole rows (or one row alone is shared)."""
 
     def shares(count: int) -> int:
         numbers = count * width

@@ -1,9 +1,9 @@
-"""Router and experts of the mixture that runs beside the dense MLP.
+"""Implements the router and the experts of the mixture that runs beside the dense MLP.
 
 Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
 results are put back in token order: no loop over empty experts and no scatter.
 
-Where one kernel serves all experts (on CUDA; PyTorch's for whole weights in bfloat16, ours for packed ones), the slices
+Where one kernel serves all experts (on CUDA; PyTorch's for plain weights in bfloat16, ours for packed ones), the slices
 are multiplied in one call.
 How many tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
@@ -40,7 +40,7 @@ class Router(nn.Module):
         self.per_expert_scale = nn.Parameter(torch.ones(num_experts))
 
     def forward(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and expert numbers, both [N, k]."""
+        """Returns weights and expert numbers, both [N, k]."""
         scores_NE = self.proj(rms_norm(x_ND, None, self.eps) * self.scale * self.root)
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
@@ -53,7 +53,7 @@ Projection = Callable[[Tensor], Tensor]
 
 
 class Experts(nn.Module):
-    """Fused expert weights: `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F]."""
+    """Holds fused expert weights: `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F]."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int) -> None:
         super().__init__()
@@ -66,19 +66,19 @@ class Experts(nn.Module):
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Rows and columns of one expert's gate_up and down."""
+        """Returns the rows and columns of one expert's gate_up and down."""
         gate_up, down = self.gate_up_proj.shape, self.down_proj.shape
         return (gate_up[1], gate_up[2]), (down[1], down[2])
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
-        """gate_up and down of every expert."""
+        """Yields gate_up and down of every expert."""
         # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
         for gate_up, down in zip(self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True):
             yield partial(linear, weight=gate_up), partial(linear, weight=down)
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        """Sum over the chosen experts of weight times expert(x), [N, D]."""
-        if grouped(x_ND, self.gate_up_proj, self.down_proj):
+        """Sums weight times expert(x) over the chosen experts, [N, D]."""
+        if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
@@ -90,8 +90,8 @@ ALIGNMENT = 16
 """Bytes that the rows of its operands must be multiples of."""
 
 
-def grouped(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
-    """Whether one grouped matmul serves: bfloat16 on a GPU that has it, rows of whole alignments, no gradient."""
+def can_group(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
+    """Says whether one grouped matmul serves: bfloat16 on a GPU that has it, aligned rows, no gradient."""
     return (
         x_ND.device.type == "cuda"
         and x_ND.dtype == gate_up_EFD.dtype == down_EDF.dtype == torch.bfloat16
@@ -115,7 +115,7 @@ GroupedProjection = Callable[[Tensor, Tensor], Tensor]
 
 
 def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
-    """`mix_sorted` by PyTorch's grouped matmul."""
+    """Computes `mix_sorted` by PyTorch's grouped matmul."""
     gate_up, down = (partial(_multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
     return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
 
@@ -133,7 +133,7 @@ def mix_sorted(
     gate_up: GroupedProjection,
     down: GroupedProjection,
 ) -> Tensor:
-    """What `mix_experts` gives, by two maps over all experts; shapes depend on shapes alone."""
+    """Computes `mix_experts` by two maps over all experts; shapes depend on shapes alone."""
     tokens, top_k = experts_Nk.shape
     flat, device = experts_Nk.flatten(), experts_Nk.device
     chosen, order = flat.sort(stable=True)
@@ -153,7 +153,7 @@ def mix_experts(
     num_experts: int,
     projections: Iterator[tuple[Projection, Projection]],
 ) -> Tensor:
-    """Sum over each token's experts of weight times `down(gelu(gate(x)) * up(x))`, [N, D]."""
+    """Sums weight times `down(gelu(gate(x)) * up(x))` over each token's experts, [N, D]."""
     tokens, top_k = experts_Nk.shape
     slots, source, tiles = _lay_out(experts_Nk, num_experts)
     outputs = []
@@ -165,7 +165,7 @@ def mix_experts(
 
 
 def _weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
-    """Sum of each token's rows times their weights, [N, D]."""
+    """Sums each token's rows times their weights, [N, D]."""
     if out_MD.device.type == "cpu" and not torch.is_grad_enabled():
         # One pass over memory instead of four.
         weights_Nk = weights_Nk.to(out_MD.dtype)
@@ -176,7 +176,7 @@ def _weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
 
 
 def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Each expert's tokens side by side, in tiles of aligned rows.
+    """Lays each expert's tokens side by side, in tiles of aligned rows.
 
     Returns:
         The row of every (token, choice), the token of every row, and the rows of every expert.

@@ -1,4 +1,4 @@
-"""Memory of the host, kept between passes.
+"""Keeps memory of the host between passes.
 
 glibc gives the memory of freed tensors back to the system and asks for it anew in the next pass, page by page: up to a
 fifth of a pass's time. Told to keep it, it asks once.
@@ -19,7 +19,8 @@ _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """For the whole process; nothing where the user has set the allocator, or where it is not glibc's.
+    """Makes the allocator keep freed memory, in the whole process; does nothing where the user has set the allocator,
+    or where it is not glibc's.
 
     Returns:
         Whether it is kept.

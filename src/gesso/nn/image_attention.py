@@ -1,4 +1,4 @@
-"""Causal attention of text that holds images: within an image, sliding layers look both ways.
+"""Implements causal attention of text that holds images: within an image, sliding layers look both ways.
 
 The rule, for a query q, a key k and a window w, where an image is a run of soft tokens without the markers around it:
 
@@ -25,7 +25,7 @@ Span = tuple[int, int]
 
 
 def image_mask(tokens: int, keys: int, window: int, spans: Sequence[Span], device: torch.device) -> Tensor:
-    """Which keys each of the last `tokens` of `keys` positions sees in a sliding layer, bool [T, S].
+    """Returns which keys each of the last `tokens` of `keys` positions sees in a sliding layer, bool [T, S].
 
     Args:
         window: positions a query sees on either side, itself included.
@@ -51,7 +51,7 @@ def image_mask(tokens: int, keys: int, window: int, spans: Sequence[Span], devic
 def attend_with_images(
     q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | None, spans: Sequence[Span] = ()
 ) -> Tensor:
-    """`attend_causal` of tokens among which there are images, [T, H, K]; without any it is that, bit for bit.
+    """Computes `attend_causal` of tokens among which there are images, [T, H, K]; without any it is equal, bit for bit.
 
     Args:
         window: of a sliding layer; None for a full layer, which is causal within images, too.

@@ -1,4 +1,4 @@
-"""Linear maps by the library that is fastest among those that keep a row's bits.
+"""Computes linear maps by the library that is fastest among those that keep a row's bits.
 
 On a CPU PyTorch hands fp32 matmuls to MKL, which on AMD processors uses half of the vector width; oneDNN, which
 PyTorch brings along too, uses all of it. Both add up in fp32. oneDNN has no gradient here, so training stays with
@@ -17,7 +17,8 @@ SMALL = 1 << 15
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ weight.T + bias`, [..., in] -> [..., out]; without a gradient, a row's bits do not depend on other rows.
+    """Computes `x @ weight.T + bias`, [..., in] -> [..., out]; without a gradient, a row's bits do not depend on other
+    rows.
 
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
@@ -47,7 +48,7 @@ _LARGE_FLOAT32 = _FLOAT32[::-1]
 
 
 def _in_float32(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The product of narrower numbers, rounded once at the end."""
+    """Multiplies narrower numbers in fp32, rounding once at the end."""
     return _LARGE_FLOAT32[0](x.float(), weight.float(), None if bias is None else bias.float()).to(x.dtype)
 
 
@@ -55,7 +56,7 @@ _NARROW: tuple[Multiply, ...] = (F.linear, _in_float32)
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` over `linear`."""
+    """Wraps `linear` as `nn.Linear` does `F.linear`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)

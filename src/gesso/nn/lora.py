@@ -1,4 +1,4 @@
-"""Low-rank deltas (LoRA, arXiv 2106.09685) beside frozen layers.
+"""Adds low-rank deltas (LoRA, arXiv 2106.09685) to frozen layers.
 
 A wrapped layer computes `base(x) + scale * B(A(dropout(x)))`. The wrapped module is the attribute `base`, so a
 model with deltas has the same layers in the same places, and merging is putting `base` back with its weight changed.
@@ -18,18 +18,18 @@ from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 
 def _drawn(*shape: int, device: torch.device) -> nn.Parameter:
-    """A: uniform as PEFT draws it, so that rank and learning rate mean what they mean there."""
+    """Draws A uniformly, as PEFT does, so that rank and learning rate mean what they mean there."""
     bound = shape[-1] ** -0.5
     return nn.Parameter(torch.empty(*shape, device=device).uniform_(-bound, bound))
 
 
 def _zeros(*shape: int, device: torch.device) -> nn.Parameter:
-    """B: zero, so that training starts from the base model exactly."""
+    """Sets B to zero, so that training starts from the base model exactly."""
     return nn.Parameter(torch.zeros(*shape, device=device))
 
 
 class LoraLinear(nn.Module):
-    """A linear layer with a delta: A [R, in], B [out, R], both fp32."""
+    """Adds a delta to a linear layer: A [R, in], B [out, R], both fp32."""
 
     def __init__(self, base: nn.Linear | QuantizedLinear, rank: int, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
@@ -44,12 +44,12 @@ class LoraLinear(nn.Module):
         return out + _delta(x, self.lora_A, self.lora_B, self.scale, self.dropout if self.training else 0.0)
 
     def delta(self) -> Tensor:
-        """What is added to the weight, [out, in], fp32."""
+        """Returns the delta of the weight, [out, in], fp32."""
         return self.scale * (self.lora_B @ self.lora_A)
 
 
 class LoraExperts(nn.Module):
-    """Fused experts with a delta of its own for every expert and matrix."""
+    """Adds a delta to every matrix of every fused expert."""
 
     def __init__(self, base: Experts | QuantizedExperts, rank: int, scale: float, dropout: float = 0.0) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class LoraExperts(nn.Module):
         return self.base.num_experts
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
-        """gate_up and down of every expert, with their deltas."""
+        """Yields gate_up and down of every expert, with their deltas."""
         deltas = zip(
             self.gate_up_lora_A.unbind(),
             self.gate_up_lora_B.unbind(),
@@ -85,7 +85,7 @@ class LoraExperts(nn.Module):
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
     def deltas(self) -> tuple[Tensor, Tensor]:
-        """What is added to gate_up_proj and down_proj, fp32."""
+        """Returns the deltas of gate_up_proj and down_proj, fp32."""
         return (
             self.scale * (self.gate_up_lora_B @ self.gate_up_lora_A),
             self.scale * (self.down_lora_B @ self.down_lora_A),

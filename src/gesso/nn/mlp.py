@@ -1,4 +1,4 @@
-"""GeGLU feed-forward (arXiv 2002.05202) with the tanh approximation of GELU."""
+"""Implements the GeGLU feed-forward (arXiv 2002.05202) with the tanh approximation of GELU."""
 
 from torch import Tensor, nn
 
@@ -7,7 +7,7 @@ from gesso.nn.linear import Linear
 
 
 class MLP(nn.Module):
-    """`down(gelu(gate(x)) * up(x))`, no biases."""
+    """Computes `down(gelu(gate(x)) * up(x))`, without biases."""
 
     def __init__(self, hidden_size: int, intermediate_size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""RMSNorm as Gemma 4 has it: times `weight` (not 1 + weight), in fp32, cast back before the next matmul."""
+"""Implements RMSNorm as Gemma 4 has it: times `weight` (not 1 + weight), in fp32, cast back before the next matmul."""
 
 from typing import Any
 
@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 
 class _RMSNorm(torch.autograd.Function):
-    """The same with a gradient written out: where PyTorch has no kernel of its own, half the passes over memory."""
+    """Computes RMSNorm with its gradient written out: where PyTorch has no kernel of its own, half the passes over
+    memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
@@ -30,7 +31,7 @@ class _RMSNorm(torch.autograd.Function):
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Normalise the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
+    """Normalises the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
     wide, scale = x.float(), None if weight is None else weight.float()
     if x.device.type not in ("cpu", "meta"):
         out: Tensor = F.rms_norm(wide, x.shape[-1:], scale, eps)
@@ -43,7 +44,7 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 
 def _inverse(x: Tensor, eps: float) -> Tensor:
-    """One over the root of the mean square, [..., 1]."""
+    """Returns one over the root of the mean square, [..., 1]."""
     root: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     return root.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
 
@@ -54,7 +55,7 @@ def _scaled(x: Tensor, inverse: Tensor, weight: Tensor | None, out: Tensor | Non
 
 
 class RMSNorm(nn.Module):
-    """RMSNorm with a learned scale, or without one (`scale=False`)."""
+    """Applies RMSNorm with a learned scale, or without one (`scale=False`)."""
 
     def __init__(self, dim: int, eps: float, scale: bool = True) -> None:
         super().__init__()

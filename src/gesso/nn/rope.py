@@ -1,4 +1,4 @@
-"""Rotary positions (arXiv 2104.09864), made once per device and looked up by position."""
+"""Computes rotary positions (arXiv 2104.09864), made once per device and looked up by position."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _ROWS = 2**14
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
-    """Angular frequency of every pair of a head, [head_dim / 2], radians per position, fp32.
+    """Returns the angular frequency of every pair of a head, [head_dim / 2], radians per position, fp32.
 
     `proportional` keeps the exponents over the whole head and sets the pairs past
     `partial_rotary_factor` to zero: they are not turned.
@@ -27,12 +27,12 @@ def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
 
 
 def _turned_pairs(rope: RopeConfig, head_dim: int) -> int:
-    """Pairs of a head that have a frequency."""
+    """Returns how many pairs of a head have a frequency."""
     return int(rope.partial_rotary_factor * head_dim // 2) if rope.rope_type == "proportional" else head_dim // 2
 
 
 class RopeTable:
-    """cos and sin of positions; only the pairs that are turned are stored, one number for both of a pair.
+    """Holds cos and sin of positions; only the pairs that are turned are stored, one number for both of a pair.
 
     Life cycle: a table grows by doubling up to the longest position asked for. `fix` makes it for so many positions at
     once and for ever: what keeps its address, a CUDA graph say, may rely on it.
@@ -46,17 +46,17 @@ class RopeTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table as it is."""
+        """Returns the bytes of the table as it is."""
         return 0 if self._table is None else self._table.nbytes
 
     def fix(self, positions: int, device: torch.device, dtype: torch.dtype) -> None:
-        """Make the table for positions below `positions`; it does not grow from here on."""
+        """Makes the table for positions below `positions`; it does not grow from here on."""
         self._fixed = positions
         if not self._serves(positions, device, dtype):
             self._table = self._make(positions, device, dtype)
 
     def lookup(self, positions_N: Tensor, longest: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin, each [N, 1, K], for positions below `longest`, in `dtype`.
+        """Returns cos and sin, each [N, 1, K], for positions below `longest`, in `dtype`.
 
         Raises:
             OptionError: `longest` is past the positions that the table is fixed to.
@@ -77,7 +77,7 @@ class RopeTable:
         return table is not None and table.shape[1] >= longest and (table.device, table.dtype) == (device, dtype)
 
     def _make(self, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-        """The table [2, length, R], of angles in fp32 on the host, some rows at a time."""
+        """Makes the table [2, length, R], of angles in fp32 on the host, some rows at a time."""
         host = "meta" if device.type == "meta" else "cpu"  # shapes without numbers take no memory
         frequencies_R = inverse_frequencies(self._rope, self._head_dim)[: self._turned].to(host)
         table = torch.empty(2, length, self._turned, device=device, dtype=dtype)
@@ -89,7 +89,7 @@ class RopeTable:
 
 
 def apply_rope(x_NHK: Tensor, cos_N1K: Tensor, sin_N1K: Tensor) -> Tensor:
-    """Turn each pair (i, i + K/2) of every head by its position's angle."""
+    """Turns each pair (i, i + K/2) of every head by its position's angle."""
     if torch.is_grad_enabled():
         out: Tensor = _Turn.apply(x_NHK, cos_N1K, sin_N1K)  # type: ignore[no-untyped-call]
         return out
@@ -99,7 +99,8 @@ def apply_rope(x_NHK: Tensor, cos_N1K: Tensor, sin_N1K: Tensor) -> Tensor:
 
 
 class _Turn(torch.autograd.Function):
-    """The same with its gradient, which is the turn back: two passes over memory each way, and nothing kept of x."""
+    """Computes the turn with its gradient, which is the turn back: two passes over memory each way, and nothing kept of
+    x."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

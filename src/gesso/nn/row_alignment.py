@@ -1,17 +1,17 @@
-"""Row alignment: how many rows a CPU's matmul needs so that a row's result is the same bits whatever stands beside it.
+"""Aligns rows: pads a CPU's matmul to as many rows as keep each row's bits independent of the others (batch-invariant).
 
 A matmul library picks its kernel by the number of rows, and shares rows among threads; kernels add up in different
 orders. With some libraries, from some multiple of rows on, every row's result is the same bits; with which, and from
 which multiple on, depends on the weight's shape and type, the processor and the threads. So it is measured, with random
 numbers, once for every shape that a process multiplies by, the first time that it does (`row_plan`; a tenth of a second
-for all of a small model). A matmul of fewer rows than its plan asks for is filled up with copies of the last row.
+for all of a small model). A matmul of fewer rows than its plan asks for is padded with copies of the last row.
 
 Matrices of more than `MEASURED` numbers are not measured: they get the first library and the largest multiple. Past
 about a thousand input features libraries cut the sum itself by the number of rows, and results are then the same but
 for rounding.
 
-A whole pass is filled up to few rows (`align_rows`), because libraries compile a kernel for every number of rows that
-they meet and elementwise functions round otherwise where a thread's share ends inside a vector.
+A whole pass is padded to few rows (`align_rows`), because libraries compile a kernel for every number of rows that they
+meet and elementwise functions round otherwise where a thread's share ends inside a vector.
 """
 
 import functools
@@ -43,7 +43,7 @@ Multiply = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """How to multiply by one kind of weight so that no row depends on the others."""
+    """Says how to multiply by one kind of weight so that no row depends on the others."""
 
     multiply: Multiply
     multiple: int
@@ -61,7 +61,7 @@ def row_plan(
     biased: bool,
     threads: int,  # noqa: ARG001 - results depend on it
 ) -> RowPlan:
-    """Measure a matmul, once in a process for each kind of weight.
+    """Measures a matmul, once in a process for each kind of weight.
 
     The first candidate that keeps a row's bits is taken, if need be in calls of few rows. Where none does, rows are
     multiplied by the first in calls of one size: then no row depends on how many there are, but it may on its place.
@@ -86,7 +86,7 @@ def row_plan(
 
 
 def _least_multiple(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor | None, most: int | None) -> int | None:
-    """The least multiple of rows that keeps a row's bits in calls of at most so many; None where none does."""
+    """Returns the least multiple of rows that keeps a row's bits in calls of at most so many; None where none does."""
     whole, last = _multiply_calls(multiply, x, weight, bias, most), ALIGNMENTS[-1]
 
     def keeps(count: int, start: int = 0) -> bool:
@@ -109,8 +109,8 @@ def _multiply_calls(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor 
 
 
 def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """A weight and rows whose products add up to about nothing: what is left is the rounding of the sum, which shows
-    its order even where the result is rounded to few bits."""
+    """Returns a weight and rows whose products add up to about nothing: what is left is the rounding of the sum, which
+    shows its order even where the result is rounded to few bits."""
     outside, inside = shape
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(outside, inside, generator=generator).to(dtype)
@@ -124,7 +124,7 @@ def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Ten
 
 
 def multiply_aligned(candidates: tuple[Multiply, ...], x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ weight.T + bias of rows on a CPU, [..., in] -> [..., out], as their plan says; without gradients."""
+    """Computes x @ weight.T + bias of rows on a CPU, [..., in] -> [..., out], as their plan says; without gradients."""
     shape = weight.shape
     plan = row_plan(candidates, shape, x.dtype, not weight.is_contiguous(), bias is not None, torch.get_num_threads())
     rows, last = x.numel() // shape[1], ALIGNMENTS[-1]
@@ -139,11 +139,11 @@ def multiply_aligned(candidates: tuple[Multiply, ...], x: Tensor, weight: Tensor
 
 
 def pass_multiple(device: torch.device) -> int:
-    """Rows of a pass of fewer than `ALIGNMENTS[-1]` come in multiples of this."""
+    """Returns the multiple that a pass of fewer than `ALIGNMENTS[-1]` rows is padded to."""
     return ALIGNMENTS[0 if device.type == "cpu" else -1]
 
 
 def align_rows(x: Tensor) -> Tensor:
-    """Fill up to whole multiples with copies of the last row: they cost no expert that the row does not use itself."""
+    """Pads to whole multiples with copies of the last row, which need no expert that the row itself does not."""
     fill = -x.shape[0] % (pass_multiple(x.device) if x.shape[0] < ALIGNMENTS[-1] else ALIGNMENTS[-1])
     return x if not fill else torch.cat((x, x[-1:].expand(fill, *x.shape[1:])))

@@ -1,4 +1,4 @@
-"""Attention of the vision tower: every patch of a picture sees every other, without 1/sqrt(d).
+"""Implements attention of the vision tower: every patch of an image sees every other, without 1/sqrt(d).
 
 B pictures of one size   P patches   H heads   G key heads   K head size
 """
@@ -19,12 +19,12 @@ _FUSED = {"cpu": (torch.float32, torch.bfloat16, torch.float16), "cuda": (torch.
 
 
 def vision_linear(in_features: int, out_features: int, clipped: bool) -> Linear:
-    """A projection of the tower; no bias."""
+    """Makes a projection of the tower, without bias."""
     return ClippedLinear(in_features, out_features) if clipped else Linear(in_features, out_features, bias=False)
 
 
 class VisionAttention(nn.Module):
-    """Projections of one layer: q and k are normed with a scale and turned, v is normed without."""
+    """Projects one layer's q, k and v: q and k are normed with a scale and turned, v is normed without."""
 
     def __init__(
         self, hidden_size: int, num_heads: int, num_key_value_heads: int, head_dim: int, eps: float, clipped: bool
@@ -48,7 +48,7 @@ class VisionAttention(nn.Module):
 
 
 def attend_patches(q_BPHK: Tensor, k_BPGK: Tensor, v_BPGK: Tensor, score_bytes: int | None = None) -> Tensor:
-    """Every query sees every key of its picture, [B, P, H, K].
+    """Attends from every query to every key of its image, [B, P, H, K].
 
     Args:
         score_bytes: scores in fp32 held at once; queries are taken in slices of so many. None leaves it to the device:

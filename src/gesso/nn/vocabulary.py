@@ -1,4 +1,4 @@
-"""The embedding table and everything that is read from or through it.
+"""Embeds tokens and scores hidden states by one tied table.
 
 The table is tied three ways: it embeds tokens (times sqrt(D)), scores hidden states (soft-capped, fp32)
 and turns a distribution over tokens back into a hidden state. Scoring and mixing together are attention
@@ -11,13 +11,13 @@ tokens or for the `rows_between` two.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.kernels import SoftmaxPass, usable
+from gesso.nn.cross_entropy import SoftcappedCrossEntropy
 from gesso.nn.elementwise import sigmoid_
 from gesso.nn.linear import linear
 from gesso.nn.row_alignment import align_rows
@@ -29,19 +29,16 @@ GPU_CHUNK = 1 << 16
 ROWS = 256
 """Positions of one pass. Chunks do not depend on how many positions there are, so that a position's numbers do
 not depend on its neighbours."""
-TRAINING_BYTES = {"cpu": 16 * 2**20}
-"""fp32 logits that are scored at a time in training; anywhere else `GPU_TRAINING_BYTES`."""
-GPU_TRAINING_BYTES = 256 * 2**20
 BLOCK = 64
 """Tokens of one partial sum; a sample is looked up block by block. Chunks are filled up to whole ones: functions
 such as the sigmoid round otherwise at the ends of what a thread gets, which depend on the number of rows."""
 LOWEST = -1e30
-"""Score of what fills a chunk up: weighs exactly nothing, and is finite."""
+"""Score of a chunk's padding: weighs exactly nothing, and is finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyPass:
-    """What one pass over the tempered logits of N positions yields."""
+    """Holds what one pass over the tempered logits of N positions yields."""
 
     sample_N: Tensor
     """One token drawn from each distribution, int64."""
@@ -57,17 +54,17 @@ class VocabularyPass:
 
     @staticmethod
     def cat(parts: "Sequence[VocabularyPass]") -> "VocabularyPass":
-        """Positions of several, one after the other."""
+        """Concatenates the positions of several passes."""
         names = [field.name for field in fields(VocabularyPass)]
         return VocabularyPass(*(torch.cat([getattr(part, name) for part in parts]) for name in names))
 
     def first(self, count: int) -> "VocabularyPass":
-        """The first so many positions."""
+        """Returns the first `count` positions."""
         return VocabularyPass(*(getattr(self, field.name)[:count] for field in fields(VocabularyPass)))
 
 
 class Vocabulary(nn.Module):
-    """Tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
+    """Holds the tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
 
     def __init__(self, vocab_size: int, hidden_size: int, softcap: float) -> None:
         super().__init__()
@@ -78,63 +75,65 @@ class Vocabulary(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of embeddings, and of the table's rows as they are read."""
+        """Returns the dtype of embeddings, and of the table's rows as they are read."""
         return self.weight.dtype
 
     @property
     def scale(self) -> float:
-        """sqrt(D), rounded to the table's dtype as the reference rounds it."""
+        """Returns sqrt(D), rounded to the table's dtype as the reference rounds it."""
         return float(torch.tensor(self.root, dtype=self.dtype))
 
     def rows(self, tokens: Tensor) -> Tensor:
-        """The table's rows of `tokens` [...], [..., D]."""
+        """Returns the table's rows of `tokens` [...], [..., D]."""
         return F.embedding(tokens, self.weight)
 
     def rows_between(self, begin: int, end: int) -> Tensor:
-        """The table's rows from `begin` to before `end`, or to its own end, [n, D]."""
+        """Returns the table's rows from `begin` to before `end`, or to its own end, [n, D]."""
         return self.weight[begin:end]
 
     def chunk(self, device: torch.device) -> int:
-        """Tokens that are scored at a time, whole blocks."""
+        """Returns the number of tokens that are scored at a time, whole blocks."""
         return chunk_of(device)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings of `tokens` [...] times sqrt(D), [..., D]."""
+        """Returns embeddings of `tokens` [...] times sqrt(D), [..., D]."""
         return self.rows(tokens) * self.scale
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """What `logits` are before the soft-cap, in the type of `hidden`."""
+        """Returns `logits` before the soft-cap, in the dtype of `hidden`."""
         return linear(hidden, self.weight)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Soft-capped scores of hidden states [..., D], fp32 [..., V]."""
+        """Returns soft-capped scores of hidden states [..., D], fp32 [..., V]."""
         scores = self.scores(hidden).float()
         if torch.is_grad_enabled():
             return (scores / self.softcap).tanh() * self.softcap
         return self.cap_(scores)
 
     def mix(self, logits: Tensor) -> Tensor:
-        """sqrt(D) * softmax(logits) @ table, [..., D]."""
+        """Returns sqrt(D) * softmax(logits) @ table, [..., D]."""
         return (logits.softmax(dim=-1, dtype=torch.float32).to(self.weight.dtype) @ self.weight) * self.scale
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a time.
+        """Returns the mean cross-entropy in nats of `logits(hidden)` against `targets`; a chunk of rows is scored at a
+        time.
 
         Gradients are made in the same pass and kept in place of the logits, so that neither the logits of all rows
         nor a second scoring of them is needed (as in arXiv 2410.10989).
         """
-        loss: Tensor = _CrossEntropy.apply(hidden_ND, self.weight, targets_N, self.softcap)  # type: ignore[no-untyped-call]
+        loss: Tensor = SoftcappedCrossEntropy.apply(hidden_ND, self.weight, targets_N, self.softcap)  # type: ignore[no-untyped-call]
         return loss
 
     def cap_(self, scores: Tensor) -> Tensor:
-        """Soft-cap, in place: cap * tanh(x / cap), by way of the sigmoid, which a CPU has five times as fast."""
+        """Applies the soft-cap cap * tanh(x / cap), in place, by way of the sigmoid, which a CPU computes five times as
+        fast."""
         return sigmoid_(scores.mul_(2 / self.softcap)).mul_(2 * self.softcap).sub_(self.softcap)
 
     @torch.no_grad()
     def predict(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
     ) -> VocabularyPass:
-        """Sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
+        """Computes sample, argmax, entropy, normaliser and mixed embedding of softmax(logits / temperature).
 
         Args:
             hidden_ND: normed hidden states.
@@ -145,6 +144,16 @@ class Vocabulary(nn.Module):
         rows = (align_rows(x).split(ROWS) for x in (hidden_ND, temperature_N, uniform_N))
         passes = [self._predict_rows(*part, mix=mix) for part in zip(*rows, strict=True)]
         return VocabularyPass.cat(passes).first(len(hidden_ND))
+
+    @torch.no_grad()
+    def log_probs_of(self, tokens_N: Tensor, hidden_ND: Tensor, temperature_N: Tensor, normaliser_N: Tensor) -> Tensor:
+        """Returns log softmax(logits / temperature) of one token of each position, in nats, fp32 [N].
+
+        Args:
+            normaliser_N: of the same positions, as `predict` found it.
+        """
+        scores_N = (self.rows(tokens_N).float() * hidden_ND.float()).sum(dim=-1)
+        return (self.cap_(scores_N) / temperature_N.float() - normaliser_N).clamp_(max=0)
 
     def _predict_rows(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool
@@ -162,7 +171,7 @@ class Vocabulary(nn.Module):
         )
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
-        """Make the fused online-softmax pass over the whole table; on CUDA a kernel does it."""
+        """Makes the fused online-softmax pass over the whole table; on CUDA a kernel does it."""
         if usable(hidden_ND.device):
             from gesso.kernels.vocabulary import softmax_pass
 
@@ -208,7 +217,7 @@ class Vocabulary(nn.Module):
     def _draw(
         self, mass_NG: Tensor, hidden_ND: Tensor, inverse_N1: Tensor, maximum_N1: Tensor, uniform_N: Tensor
     ) -> Tensor:
-        """Inverse distribution function in two strides: first the block, then the token in it."""
+        """Samples by inverse distribution function in two strides: first the block, then the token in it."""
         block_N1, share_N1 = pick_block(mass_NG, uniform_N)
         tokens_NB = block_N1 * BLOCK + torch.arange(BLOCK, device=mass_NG.device)
         inside_NB = tokens_NB < self.size
@@ -216,7 +225,7 @@ class Vocabulary(nn.Module):
 
 
 def chunk_of(device: torch.device) -> int:
-    """Tokens that are scored at a time."""
+    """Returns the number of tokens that are scored at a time."""
     return CPU_CHUNK if device.type == "cpu" else GPU_CHUNK
 
 
@@ -224,7 +233,8 @@ _FEW_ROWS = 16
 
 
 def pick_block(mass_NG: Tensor, uniform_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse distribution function, first stride: the block [N, 1], and the share of it that is left to go."""
+    """Takes the first stride of the inverse distribution function: returns the block [N, 1], and the share of it that
+    is left to go."""
     # Sums are rounded: a share of exactly 0, or of 1 and more, could fall on a token that is as good as impossible.
     low, high = 2.0**-25, 1 - 2.0**-24
     cumulative = mass_NG.cumsum(dim=-1)
@@ -243,7 +253,7 @@ def pick_token(
     maximum_N1: Tensor,
     share_N1: Tensor,
 ) -> Tensor:
-    """Second stride, [N]: the token of a block, whose scores are made once more.
+    """Takes the second stride: returns the token [N] of a block, whose scores are computed once more.
 
     Args:
         tokens_NB: of each position's block; any that are not `inside_NB` are none.
@@ -267,43 +277,3 @@ def pick_token(
     inner = p.cumsum(dim=-1)
     place = torch.minimum((inner <= share_N1 * inner[:, -1:]).sum(dim=-1), last)
     return tokens_NB.gather(1, place[:, None])[:, 0]
-
-
-class _CrossEntropy(torch.autograd.Function):
-    """Soft-capped linear scores and their cross-entropy, loss and gradients in one pass over chunks of rows."""
-
-    @staticmethod
-    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, softcap: float) -> Tensor:
-        kind = hidden_ND.device.type
-        half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
-        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * weight_VD.shape[0]))
-        wants_hidden, wants_weight = ctx.needs_input_grad[:2]
-        with torch.autocast(kind, enabled=False):
-            weight, share = weight_VD.to(half), 1 / max(1, len(hidden_ND))
-            total = torch.zeros((), device=hidden_ND.device)
-            grad_hidden = torch.empty_like(hidden_ND, dtype=torch.float32) if wants_hidden else None
-            grad_weight = torch.zeros_like(weight_VD, dtype=torch.float32) if wants_weight else None
-            for begin in range(0, len(hidden_ND), rows):
-                chunk = slice(begin, begin + rows)
-                hidden, targets = hidden_ND[chunk].to(half), targets_N[chunk, None]
-                bent = (hidden @ weight.T).float().mul_(2 / softcap).sigmoid_().mul_(2).sub_(1)  # tanh, see `cap_`
-                scores = bent * softcap
-                normaliser = scores.logsumexp(dim=-1, keepdim=True)
-                total += (normaliser - scores.gather(1, targets)).sum()
-                if not (wants_hidden or wants_weight):
-                    continue
-                # d loss / d score is probability - target; the cap's slope is 1 - tanh^2.
-                grad = scores.sub_(normaliser).exp_()
-                grad.scatter_add_(1, targets, grad.new_full(targets.shape, -1.0))
-                grad = grad.mul_(bent.square_().neg_().add_(1.0)).mul_(share).to(half)
-                if grad_hidden is not None:
-                    grad_hidden[chunk] = grad @ weight
-                if grad_weight is not None:
-                    grad_weight += grad.T @ hidden
-        ctx.save_for_backward(grad_hidden, grad_weight)
-        return total * share
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        hidden, weight = (None if grad is None else grad * grads[0] for grad in ctx.saved_tensors)
-        return hidden, weight, None, None

@@ -1,4 +1,5 @@
-"""The table of options: each is declared once, as a field of a frozen dataclass, and everything else is made from it.
+"""Declares the table of options: each is declared once, as a field of a frozen dataclass, and everything else is made
+from it.
 
     max_denoising_steps: int = option(48, "Most denoising steps a canvas takes.", minimum=1, unit="steps")
 
@@ -7,25 +8,18 @@ and the configuration files of a checkpoint (`gesso.models.hf_generation_config`
 (`options_of`). Strategies such as samplers declare their own options in their own files; a `Registry` finds them.
 """
 
-from gesso.options.kinds import (
+from gesso.options.compound_kinds import (
     BiasMap,
-    Choice,
     Files,
-    Integer,
-    IntegerOrWord,
     JsonSchema,
-    Kind,
     Mappings,
-    Number,
-    OneOf,
     PinnedTokens,
-    Switch,
-    Text,
     Texts,
     TokenIds,
     TokenSequences,
     WordOrMapping,
 )
+from gesso.options.kinds import Choice, Integer, IntegerOrWord, Kind, Number, OneOf, Switch, Text
 from gesso.options.registry import Registry, Strategy, StrategyName
 from gesso.options.table import Option, checked, declare, keyword, option, options_of, unknown_option
 

@@ -1,4 +1,4 @@
-"""Dictionaries and lists that cannot be changed, so that what holds them can be hashed.
+"""Freezes dictionaries and lists, so that what holds them can be hashed.
 
 They are a `dict` and a `list` to whatever reads them, `json` and `isinstance` included.
 """
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 def freeze(value: Any) -> Any:
-    """A deep copy of JSON-like data whose mappings and lists are frozen.
+    """Makes a deep copy of JSON-like data whose mappings and lists are frozen.
 
     Raises:
         RecursionError: it is nested too deeply, or in itself.
@@ -33,7 +33,7 @@ def _hash(value: Any) -> int:
 
 
 class FrozenDict(dict[Any, Any]):
-    """A dictionary that refuses to be changed."""
+    """Freezes a dictionary: every change is refused."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -46,7 +46,7 @@ class FrozenDict(dict[Any, Any]):
 
 
 class FrozenList(list[Any]):
-    """A list that refuses to be changed."""
+    """Freezes a list: every change is refused."""
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse

@@ -1,4 +1,4 @@
-"""Registries of strategies: classes with options of their own, one file each, found by looking into a package.
+"""Registers strategies: classes with options of their own, one file each, found by looking into a package.
 
 A strategy is a frozen dataclass whose fields are its options and whose methods do the work. Its file registers it;
 nothing else names it. The files must import without torch, because the command line reads their options for `--help`:
@@ -17,7 +17,11 @@ from gesso.options.table import Option, checked, options_of
 
 
 class Strategy(Protocol):
-    """A frozen dataclass whose fields are its options, all of them checked."""
+    """Holds a strategy's options as fields of a frozen dataclass, all of them checked.
+
+    Raises:
+        OptionError: an impossible value.
+    """
 
     def __post_init__(self) -> None:
         checked(self)
@@ -25,7 +29,7 @@ class Strategy(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StrategyName:
-    """The kind of the option that chooses a strategy: one of the names that are registered when it is asked."""
+    """Takes the name of a strategy, of those that are registered when it is asked."""
 
     registry: "Registry[Any]"
 
@@ -48,7 +52,7 @@ C = TypeVar("C", bound=type)
 
 
 class Registry(Generic[S]):
-    """The strategies of one role, such as `sampler`."""
+    """Holds the strategies of one role, such as `sampler`."""
 
     def __init__(self, role: str, package: str, label: str = "") -> None:
         """
@@ -66,7 +70,7 @@ class Registry(Generic[S]):
         self._options: dict[str, Option] | None = None
 
     def register(self, name: str, *, default: bool = False) -> Callable[[C], C]:
-        """A class decorator that makes a strategy known as `name`.
+        """Returns a class decorator that makes a strategy known as `name`.
 
         Raises:
             TypeError: two have one name, two are the default, or an option is declared in two ways.
@@ -88,29 +92,29 @@ class Registry(Generic[S]):
         return add
 
     def unregister(self, name: str) -> None:
-        """Forget a strategy."""
+        """Forgets a strategy."""
         del self._classes[name]
         self._options = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all strategies; the default comes first."""
+        """Returns the names of all strategies; the default comes first."""
         self._load()
         return tuple(sorted(self._classes, key=lambda name: (name != self._default, name)))
 
     @property
     def default(self) -> str:
-        """Name of the strategy that is taken where nobody chooses."""
+        """Returns the name of the strategy that is taken where nobody chooses."""
         self._load()
         return self._default
 
     @property
     def kind(self) -> StrategyName:
-        """Of the option that chooses one."""
+        """Returns the kind of the option that chooses a strategy."""
         return StrategyName(self)
 
     def get(self, name: object) -> type[S]:
-        """The class of a strategy.
+        """Returns the class of a strategy.
 
         Raises:
             OptionError: there is none of this name.
@@ -118,12 +122,12 @@ class Registry(Generic[S]):
         return self._classes[self.kind.check(self.role, name)]
 
     def name_of(self, strategy: object) -> str:
-        """The name that a strategy is registered under."""
+        """Returns the name that a strategy is registered under."""
         self._load()
         return next(name for name, known in self._classes.items() if type(strategy) is known)
 
     def options(self) -> dict[str, Option]:
-        """The own options of all strategies, by name; `owner` says whose they are."""
+        """Returns the own options of all strategies, by name; `owner` says whose they are."""
         self._load()
         if self._options is None:
             found: dict[str, Option] = {}
@@ -135,7 +139,7 @@ class Registry(Generic[S]):
         return self._options
 
     def make(self, name: str, given: object, options: Mapping[str, Any]) -> S:
-        """A strategy with its options.
+        """Makes a strategy with its options.
 
         Args:
             given: its options as the strategy itself, as a mapping, or None for the defaults.
@@ -158,7 +162,7 @@ class Registry(Generic[S]):
         return dataclasses.replace(start, **options)  # type: ignore[type-var]
 
     def refusal(self, option: str, name: str) -> OptionError:
-        """The refusal of an option that strategy `name` does not have."""
+        """Returns the error that refuses an option that strategy `name` does not have."""
         owner = self.options()[option].owner if option in self.options() else None
         known = ", ".join(options_of(self.get(name))) or "none"
         whose = f"it belongs to {owner}" if owner else f"its options: {known}"

@@ -1,4 +1,4 @@
-"""Rows of the table: what is declared of an option, and how a dataclass is read as a part of the table."""
+"""Declares rows of the table: an option's declaration, and how a dataclass is read as a part of the table."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ File = Literal["generation_config.json", "gesso.json", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What is declared of one option."""
+    """Declares one option."""
 
     name: str
     """The Python keyword; the command line's flag and the key in files are made from it."""
@@ -43,7 +43,7 @@ class Option:
     """The strategy whose option it is, such as `sampler entropy_bound`."""
 
     def check(self, value: Any) -> Any:
-        """The value as the configuration holds it.
+        """Returns the value as the configuration holds it.
 
         Raises:
             OptionError: the value is impossible.
@@ -52,7 +52,7 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """The default as the pages show it."""
+        """Returns the default as the pages show it."""
         if self.default is None:
             return self.unset or "none"
         if isinstance(self.default, bool):
@@ -77,7 +77,7 @@ def option(
     source: Literal["value", "commas", "file", "json file"] = "value",
     group: str = "",
 ) -> Any:
-    """A field of a dataclass that is an option.
+    """Declares a field of a dataclass that is an option.
 
     Args:
         default: its value where nobody sets it; None makes it optional.
@@ -101,7 +101,7 @@ _TABLES: dict[type, dict[str, Option]] = {}
 
 
 def options_of(declaring: type) -> dict[str, Option]:
-    """The options that a dataclass declares, by name, in their order."""
+    """Returns the options that a dataclass declares, by name, in their order."""
     if declaring not in _TABLES:
         hints = get_type_hints(declaring)
         _TABLES[declaring] = {
@@ -117,7 +117,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 
 
 def declare(name: str, annotation: Any, default: Any, **declared: Any) -> Option:
-    """A row of the table.
+    """Makes a row of the table.
 
     Raises:
         TypeError: the annotation tells no kind, which is a fault of the declaration.
@@ -150,7 +150,7 @@ def _kind(name: str, annotation: Any, bounds: tuple[float | None, ...]) -> Kind:
 
 
 def checked(instance: Any) -> None:
-    """Check every option of a frozen dataclass and put its frozen form in place; for its `__post_init__`.
+    """Checks every option of a frozen dataclass and puts its frozen form in place; for its `__post_init__`.
 
     Raises:
         OptionError: a value is impossible.
@@ -160,10 +160,10 @@ def checked(instance: Any) -> None:
 
 
 def unknown_option(name: str, known: Iterable[str]) -> OptionError:
-    """The refusal of an option that does not exist."""
+    """Returns the error that refuses an option that does not exist."""
     return OptionError(f"unknown option {name!r}; known: {', '.join(sorted(known))}", option=name)
 
 
 def keyword(flag: str) -> str:
-    """The keyword that a flag such as `--max-new-tokens` stands for."""
+    """Returns the keyword that a flag such as `--max-new-tokens` stands for."""
     return flag.lstrip("-").replace("-", "_")

@@ -1,1 +1,1 @@
-"""What runs the model: batches in, outcomes out, one thread at a time."""
+"""Runs the model: batches in, outcomes out, one thread at a time."""

@@ -1,4 +1,4 @@
-"""Denoising passes that are captured once and replayed: CUDA graphs.
+"""Captures denoising passes once and replays them, as CUDA graphs.
 
 Within a canvas every step's pass is the same kernels over the same memory, behind a cache that does not change; what
 differs is the canvas's tokens and the self-conditioning. Telling a GPU of some thousand kernels takes the host longer
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.nn.experts import Experts, grouped
+from gesso.nn.experts import Experts, can_group
 from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
@@ -60,7 +60,7 @@ class CudaGraphRunner:
     def denoise_flat(
         self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
-        """`DiffusionGemma.denoise_flat`, replayed where it is captured."""
+        """Runs `DiffusionGemma.denoise_flat`, replayed where it is captured."""
         if self_conditioning_ND is None or len(widths) != 1 or (self._weights, widths[0]) not in self._warm:
             if self_conditioning_ND is not None and len(widths) == 1:
                 self._warm.add((self._weights, widths[0]))
@@ -90,14 +90,14 @@ class CudaGraphRunner:
         self._replay()
         return self._out.clone()
 
-    def forget(self, weights: Hashable = None) -> None:
-        """Drop the graph: other weights compute from here on, an adapter's say, which `weights` names."""
+    def invalidate(self, weights: Hashable = None) -> None:
+        """Drops the graph, because other weights compute from here on; `weights` names them, such as an adapter."""
         self._key = None
         self._weights = weights
 
 
 def _memory_of(cache: KVCache) -> Hashable:
-    """Where keys and values lie, and how many there are: all that a pass knows of a cache."""
+    """Returns where keys and values lie, and how many there are: all that a pass knows of a cache."""
     return tuple(
         (row.length, tuple((part.kv.data_ptr(), part.kv.shape, part.start, part.end) for part in row.layers))
         for row in cache.rows
@@ -105,7 +105,7 @@ def _memory_of(cache: KVCache) -> Hashable:
 
 
 def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
-    """Check that the passes of a model can be captured, and return what captures them.
+    """Checks that the passes of a model can be captured, and returns what captures them.
 
     Raises:
         OptionError: the model is not on a CUDA device, or its experts need the host.
@@ -124,14 +124,14 @@ def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
 
 
 def _in_one_call(experts: nn.Module, x: Tensor) -> bool:
-    """Whether all experts are multiplied at once, for rows of x's device and dtype."""
+    """Says whether all experts are multiplied at once, for rows of x's device and dtype."""
     if type(experts) is QuantizedExperts:
         return in_kernel(x)
-    return type(experts) is Experts and grouped(x, *experts.parameters())
+    return type(experts) is Experts and can_group(x, *experts.parameters())
 
 
 class _CudaCapture:
-    """Captures on a stream of its own; all graphs share one pool of memory."""
+    """Captures on a stream of its own; all graphs share one memory pool."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""Log-probabilities of tokens, from hidden states of the causal pass."""
+"""Computes log-probabilities of tokens from hidden states of the causal pass."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,13 @@ ROWS = 64
 
 
 def token_scores(vocabulary: Vocabulary, hidden_TD: Tensor, tokens: Sequence[int], top: int) -> list[TokenScore]:
-    """Score each token by the hidden state of the position before it; with the `top` likeliest at its place."""
+    """Scores each token by the hidden state of the position before it.
+
+    Args:
+        hidden_TD: normed hidden states; row i stands before token i.
+        tokens: T token ids.
+        top: how many of the likeliest tokens to give at each place.
+    """
     found = []
     for rows, ids in zip(hidden_TD.split(ROWS), torch.tensor(tokens).split(ROWS), strict=True):
         scores = vocabulary.logits(rows).log_softmax(dim=-1)

@@ -1,21 +1,21 @@
-"""How much memory of a device keys and values may take, where nobody says."""
+"""Computes how much memory of a device keys and values may take, where no option says."""
 
 import os
 
 import torch
 
 MOST_CPU, CPU_SHARE = 4 * 2**30, 0.25
-"""Bytes at most, and of the machine's memory, on a CPU."""
+"""Bytes at most on a CPU, and share of the machine's memory."""
 LEAST_GPU = 2**28
 """Bytes at least on a GPU."""
 WORKING = 2**30
-"""Bytes that passes of the model take on a GPU beside weights and caches."""
+"""Bytes that a GPU keeps free for passes of the model, beside weights and caches."""
 UTILISATION = 0.9
-"""Of a GPU's memory that is used in all."""
+"""Share of a GPU's memory that is used in all."""
 
 
 def cache_memory(device: torch.device, reserved: int, utilisation: float = UTILISATION) -> int:
-    """Bytes for keys and values, once the weights are loaded.
+    """Returns the bytes for keys and values, once the weights are loaded.
 
     Args:
         reserved: bytes of a GPU that others take.

@@ -1,4 +1,4 @@
-"""The runner of one model on one device: its caches, passes, adapters, CUDA graphs and tables of positions."""
+"""Runs one model on one device: owns its caches, passes, adapters, CUDA graphs and tables of positions."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -42,20 +42,20 @@ Tower = VisionModel
 
 @dataclass(eq=False, slots=True)
 class _Row:
-    """One request's cache, and what is kept of the passes over its newest tokens."""
+    """Holds one request's cache, and what is kept of the passes over its newest tokens."""
 
     cache: SequenceCache
     hidden_TD: Tensor | None = None
-    """Hidden states of the newest tokens, where they were to be kept."""
+    """Hidden states of the newest tokens, where a pass was to keep them."""
     before_1D: Tensor | None = None
-    """Of the token before them."""
-    taken: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
-    """What was rolled back: keys and values, and the two above."""
+    """Hidden state of the token before them."""
+    rolled_back: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
+    """What was rolled back: keys and values by layer, `hidden_TD` and `before_1D`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TensorCopy:
-    """Keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
+    """Holds keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
 
     layers: tuple[Tensor, ...]
 
@@ -65,7 +65,8 @@ class _TensorCopy:
 
 
 class ModelRunner:
-    """A `Runner` over a model in this process. Calls exclude each other: a second thread waits for the first."""
+    """Implements `Runner` over a model in this process. Calls exclude each other: a second thread waits for the
+    first."""
 
     def __init__(
         self, model: DiffusionGemma, graphs: CudaGraphRunner | None = None, vision: VisionModel | None = None
@@ -88,7 +89,7 @@ class ModelRunner:
 
     @classmethod
     def of(cls, model: DiffusionGemma, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
-        """A runner of a model, with its denoising passes captured if asked for.
+        """Makes a runner of a model; `cuda_graphs` captures its denoising passes.
 
         Raises:
             OptionError: `cuda_graphs` where passes cannot be captured.
@@ -138,7 +139,7 @@ class ModelRunner:
         self._rows.pop(cache.number, None)
 
     def cache(self, handle: CacheHandle) -> SequenceCache:
-        """What a handle names, for whoever looks into it from outside: a test, or a benchmark."""
+        """Returns the cache that a handle names, for a test or a benchmark that inspects it."""
         return self._row(handle).cache
 
     @torch.inference_mode()
@@ -152,7 +153,7 @@ class ModelRunner:
             hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows]), images).split(sizes)
             for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
                 before = row.hidden_TD
-                row.taken = row.hidden_TD = row.before_1D = None
+                row.rolled_back = row.hidden_TD = row.before_1D = None
                 if item.keep:
                     row.hidden_TD = hidden_TD[-item.keep :]
                     cut = hidden_TD[: -item.keep] if item.keep < len(hidden_TD) else before
@@ -185,17 +186,17 @@ class ModelRunner:
     def rollback(self, cache: CacheHandle, tokens: int) -> None:
         with self._lock:
             row = self._row(cache)
-            row.taken = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
+            row.rolled_back = row.cache.rollback(tokens), row.hidden_TD, row.before_1D
             row.hidden_TD, row.before_1D = row.before_1D, None
 
     @torch.inference_mode()
     def restore(self, cache: CacheHandle) -> None:
         with self._lock:
             row = self._row(cache)
-            assert row.taken is not None
-            taken, row.hidden_TD, row.before_1D = row.taken
-            row.taken = None
-            row.cache.restore(taken)
+            assert row.rolled_back is not None
+            rolled_back, row.hidden_TD, row.before_1D = row.rolled_back
+            row.rolled_back = None
+            row.cache.restore(rolled_back)
 
     @torch.inference_mode()
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
@@ -258,7 +259,7 @@ class ModelRunner:
         return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
 
     def _activate(self, adapter: str | None) -> None:
-        """Compute with an adapter, or with none; a graph knows the weights it was captured with."""
+        """Computes with an adapter, or with none; a graph is bound to the weights it was captured with."""
         if self._switch is None:
             if adapter is not None:
                 raise OptionError(f"no adapter {adapter!r}; known: none", option="adapter")
@@ -267,7 +268,7 @@ class ModelRunner:
 
     def _forget_graphs(self, adapter: str | None) -> None:
         if self.graphs is not None:
-            self.graphs.forget(adapter)
+            self.graphs.invalidate(adapter)
 
 
 def _kept(row: _Row) -> Tensor:

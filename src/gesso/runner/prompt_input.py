@@ -1,4 +1,4 @@
-"""What a prompt is: token ids, and spans of them that embeddings take the place of.
+"""Represents a prompt: token ids, and spans of them whose embeddings come from elsewhere.
 
 A span holds as many placeholder ids as it is long, so that positions, lengths and bytes are counted as for text. Two
 prompts that differ in the content of a span alone have the same ids: whoever compares prompts compares `ChunkKey`s.
@@ -11,28 +11,28 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpan:
-    """Positions `[start, start + length)` of a prompt whose embeddings come from elsewhere, an image say."""
+    """Marks positions `[start, start + length)` of a prompt whose embeddings come from elsewhere, such as an image."""
 
     start: int
     length: int
     content_hash: str
     """Equal where the content is equal, and unlike any other content's."""
     source: object = field(default=None, compare=False, repr=False)
-    """What the runner makes the embeddings from; nobody else looks into it."""
+    """What the runner makes the embeddings from; opaque to everybody else."""
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """Returns the position behind it."""
         return self.start + self.length
 
     def shifted(self, offset: int) -> "EmbeddingSpan":
-        """The same span, `offset` positions later."""
+        """Returns the same span, `offset` positions later."""
         return EmbeddingSpan(self.start + offset, self.length, self.content_hash, self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkKey:
-    """What a chunk of a prompt holds: equal keys behind equal prefixes have equal keys and values."""
+    """Identifies the content of a chunk: equal keys behind equal prefixes have equal keys and values."""
 
     ids: tuple[int, ...]
     spans: tuple[EmbeddingSpan, ...] = ()
@@ -46,18 +46,18 @@ class ChunkKey:
 
 @dataclass(frozen=True, slots=True)
 class PromptChunk:
-    """A stretch of a prompt that is encoded at once."""
+    """Bounds a stretch of a prompt that is encoded at once."""
 
     start: int
     end: int
     key: ChunkKey
     whole: bool
-    """Whether every prompt that begins alike is cut at its end, so that it may be kept for others."""
+    """Whether every prompt with the same beginning is cut at its end, so that it may be stored for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptInput:
-    """The token ids of a prompt and its spans of embeddings, in order.
+    """Holds the token ids of a prompt and its spans of embeddings, in order.
 
     Raises:
         ValueError: spans that overlap, are out of order, or reach past the ids.
@@ -76,11 +76,11 @@ class PromptInput:
         return len(self.ids)
 
     def followed_by(self, ids: tuple[int, ...]) -> "PromptInput":
-        """The prompt with more tokens behind it."""
+        """Returns the prompt with more tokens behind it."""
         return PromptInput((*self.ids, *ids), self.spans)
 
     def chunks(self, size: int) -> tuple[PromptChunk, ...]:
-        """The chunks that the prompt is encoded in.
+        """Returns the chunks that the prompt is encoded in.
 
         Borders lie at multiples of `size`, but never within a span: there the chunk ends before the span, or with it
         where the span begins the chunk. So they depend on what stands before them alone, and prompts that begin alike

@@ -1,4 +1,4 @@
-"""The runner: all that the engine knows of the model, and what they hand to each other.
+"""Defines the runner: all that the engine knows of the model, and the batches they exchange.
 
 Life cycle of a cache: `new_cache` makes one for a request; `prefill` appends tokens to it, a chunk of the prompt or a
 finished canvas; `denoise` steps canvases behind what it holds and changes nothing of it; `rollback` takes the newest
@@ -46,7 +46,7 @@ class CacheHandle:
 
 @dataclass(frozen=True, slots=True)
 class PrefillItem:
-    """Tokens of one request that are appended to its cache."""
+    """Holds tokens of one request that are appended to its cache."""
 
     request: int
     cache: CacheHandle
@@ -54,12 +54,12 @@ class PrefillItem:
     spans: tuple[EmbeddingSpan, ...] = ()
     """Embeddings that take the place of some of the tokens; relative to the first of them."""
     keep: int = 0
-    """Of how many of the last tokens the hidden states are kept, for `sample` and `logprobs`."""
+    """How many of the last tokens' hidden states are kept, for `sample` and `logprobs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillBatch:
-    """What one causal pass encodes."""
+    """Holds what one causal pass encodes."""
 
     adapter: str | None
     items: tuple[PrefillItem, ...]
@@ -67,7 +67,7 @@ class PrefillBatch:
 
 @dataclass(frozen=True, slots=True)
 class CanvasItem:
-    """A canvas that takes a step behind one request's cache; the canvas itself records the outcome."""
+    """Pairs a canvas that takes a step with the cache it stands behind; the canvas itself records the outcome."""
 
     request: int
     cache: CacheHandle
@@ -76,7 +76,7 @@ class CanvasItem:
 
 @dataclass(frozen=True, slots=True)
 class CanvasBatch:
-    """What one denoising pass steps."""
+    """Holds what one denoising pass steps."""
 
     adapter: str | None
     items: tuple[CanvasItem, ...]
@@ -84,19 +84,19 @@ class CanvasBatch:
 
 @dataclass(frozen=True, slots=True)
 class LogprobRead:
-    """Tokens whose log-probability is asked for: the newest in the cache, or one that is to follow them."""
+    """Asks for the log-probabilities of tokens: the newest in the cache, or one that would follow them."""
 
     cache: CacheHandle
     tokens: tuple[int, ...]
     encoded: bool
     """Whether the tokens are in the cache: the last that were prefilled, with `keep` as many."""
     top: int
-    """How many of the likeliest tokens at each place are told beside them."""
+    """How many of the likeliest tokens to give at each place."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """How likely the causal pass finds a token. Nats, of the untempered distribution."""
+    """Holds a token's log-probability under the causal pass, in nats, of the untempered distribution."""
 
     token: int
     logprob: float
@@ -105,28 +105,31 @@ class TokenScore:
 
 
 class PrefixCopy(Protocol):
-    """A copy of the newest keys and values of all layers of a kind; only its runner looks into it."""
+    """Holds a copy of the newest keys and values of all layers of a kind; only its runner looks into it."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Returns its bytes."""
 
 
 @runtime_checkable
 class Runner(Protocol):
-    """Runs one model. Errors of the device come out of every method; after one, `check` says whether it is lost."""
+    """Runs one model.
+
+    Every method may raise the errors of the device; after one, `check` says whether the device is lost.
+    """
 
     @property
     def config(self) -> ModelConfig:
-        """Shape of the model."""
+        """Returns the shape of the model."""
 
     @property
     def device(self) -> torch.device:
-        """Where the tables of constraints are kept."""
+        """Returns the device that the tables of constraints are kept on."""
 
     @property
     def max_model_len(self) -> int:
-        """Positions that it has room for: prompt, answer and the last canvas."""
+        """Returns the positions that it has room for: prompt, answer and the last canvas."""
 
     @property
     def vision(self) -> VisionInput | None:
@@ -138,60 +141,67 @@ class Runner(Protocol):
 
     @property
     def adapters(self) -> tuple[str, ...]:
-        """Names of the adapters that a batch may ask for."""
+        """Returns the names of the adapters that a batch may ask for."""
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
-        """Read adapters, by name.
+        """Loads adapters from folders, by name.
 
         Raises:
             CheckpointError: one is damaged or does not fit the model.
         """
 
     def kv_memory(self, reserved: int) -> int:
-        """Bytes that caches may take where nobody says, beside `reserved` bytes that others take of the device."""
+        """Returns the bytes that caches may take where no option says, beside `reserved` bytes that others take of the
+        device."""
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
-        """Bytes of a cache that reaches `max_seq_len` tokens and gets up to `max_write_len` at once."""
+        """Returns the bytes of a cache that reaches `max_seq_len` tokens and gets up to `max_write_len` at once."""
 
     def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
-        """An empty cache of that size."""
+        """Makes an empty cache of that size and returns its handle."""
 
     def release(self, cache: CacheHandle) -> None:
-        """Let the cache go; nothing happens where it is gone."""
+        """Frees the cache; does nothing where it is freed already."""
 
     def prefill(self, batch: PrefillBatch) -> None:
-        """Append tokens to caches, in one causal pass. Where it fails, no cache has changed."""
+        """Appends tokens to caches, in one causal pass. Where it fails, no cache has changed."""
 
     def denoise(self, batch: CanvasBatch) -> None:
-        """One denoising step of every canvas, in one pass. A canvas takes its step whole or not at all."""
+        """Takes one denoising step of every canvas, in one pass. A canvas takes its step whole or not at all."""
 
     def sample(self, batch: CanvasBatch) -> None:
-        """One step of canvases of one position, from the last hidden state that `prefill` kept."""
+        """Takes one step of canvases of one position, from the last hidden state that `prefill` kept."""
 
     def logprobs(self, read: LogprobRead) -> list[TokenScore]:
-        """Log-probabilities of tokens, from hidden states that `prefill` kept."""
+        """Returns log-probabilities of tokens, from hidden states that `prefill` kept."""
 
     def rollback(self, cache: CacheHandle, tokens: int) -> None:
-        """Undo the last `prefill`, of so many tokens, as if it had not been; what it wrote is kept aside."""
+        """Undoes the last `prefill`, of so many tokens; what it wrote is kept aside for `restore`."""
 
     def restore(self, cache: CacheHandle) -> None:
-        """Put back what `rollback` took; nothing was prefilled since."""
+        """Undoes the last `rollback`; nothing may have been prefilled since."""
 
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
-        """A copy of the newest tokens in all layers of a kind; they were prefilled at once."""
+        """Copies the newest tokens in all layers of a kind; they must have been prefilled at once."""
 
     def restore_prefix(
         self, cache: CacheHandle, tokens: int, full: Sequence[PrefixCopy], sliding: Sequence[PrefixCopy]
     ) -> None:
-        """Fill an empty cache with copies of a prompt's first `tokens`, in order: of full layers from the start, of
-        sliding ones those in sight of the end. Where it fails, the cache is of no more use."""
+        """Fills an empty cache with copies of a prompt's first `tokens`, in order.
+
+        Args:
+            full: of full layers, from the prompt's beginning.
+            sliding: of sliding layers, those in sight of the end.
+
+        Where it fails, the cache is of no more use.
+        """
 
     def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:
-        """Bytes of a copy."""
+        """Returns the bytes of a copy of so many tokens in all layers of a kind."""
 
     def measure(self, work: Literal["step", "token"], item: CanvasItem) -> float:
-        """Do one denoising step of the canvas, or write one token (a `prefill` and a `sample`); returns the seconds,
-        until the device has finished."""
+        """Times one denoising step of the canvas, or one token (a `prefill` and a `sample`), in seconds until the
+        device has finished."""
 
     def check(self) -> None:
-        """Raise whatever error the device answers the simplest work with; return where it is well."""
+        """Raises the error that the device answers the simplest work with; returns where it is well."""

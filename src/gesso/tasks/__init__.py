@@ -1,4 +1,4 @@
-"""Synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer."""
+"""Provides synthetic tasks with graders, which models are trained and tested on, and the bundled model's tokenizer."""
 
 from gesso.tasks.base import Example, Task, evaluation_set, held_out, training_stream
 from gesso.tasks.registry import MINI_SKILLS, MINI_WEIGHTS, TASKS, default_tasks, mini_mixture

@@ -1,4 +1,4 @@
-"""Sums and differences of numbers of up to three digits."""
+"""Asks for sums and differences of numbers of up to three digits."""
 
 import random
 
@@ -11,23 +11,23 @@ _TRAINING_PLUS_SHARE = 0.35
 
 
 class Arithmetic(Task):
-    """`What is 481 + 296?` -> `777`."""
+    """Asks such as `What is 481 + 296?` -> `777`."""
 
     name = "arithmetic"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw operands of one to three digits each, mostly three; differences may be negative.
+        """Draws operands of one to three digits each, mostly three; differences may be negative.
 
         They are drawn more often than sums: they take longer to learn.
         """
         return self._draw(rng, plus_share=_TRAINING_PLUS_SHARE)
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
-        """Draw sums and differences equally often."""
+        """Draws sums and differences equally often."""
         return self._draw(rng, plus_share=0.5)
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the number itself, surrounding white space aside."""
+        """Accepts the number itself, surrounding white space aside."""
         return text.strip() == example.answer
 
     def _draw(self, rng: random.Random, plus_share: float) -> Example:

@@ -1,4 +1,4 @@
-"""What a task is, and how its prompts are split into training and evaluation.
+"""Defines what a task is, and how its prompts are split into training and evaluation.
 
 A task draws examples (a prompt and the one reference answer) and grades any text as an answer to one of
 them. Whether a prompt may be trained on depends on the prompt alone, so no list of evaluation prompts has to
@@ -18,7 +18,7 @@ HELD_OUT_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One prompt with its reference answer; `task` is the name of the task it was drawn from."""
+    """Holds one prompt with its reference answer; `task` is the name of the task it was drawn from."""
 
     task: str
     prompt: str
@@ -42,29 +42,31 @@ class Task(Protocol):
 
     @abstractmethod
     def sample(self, rng: random.Random) -> Example:
-        """Draw one example; every choice comes from `rng`."""
+        """Draws one example; every choice comes from `rng`."""
 
     @abstractmethod
     def grade(self, example: Example, text: str) -> bool:
-        """Whether `text` is a correct answer to `example.prompt`."""
+        """Says whether `text` is a correct answer to `example.prompt`."""
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
-        """Draw one example for place `index` (from 0) of an evaluation set.
+        """Draws one example for place `index` (from 0) of an evaluation set.
 
         It is drawn again until its prompt is held out and new. The training distribution unless a task says otherwise.
         """
         return self.sample(rng)
 
     def split_key(self, example: Example) -> str:
-        """The text whose hash says which side of the split it is on: its prompt, unless a task says otherwise."""
+        """Returns the text whose hash says which side of the split it is on: its prompt, unless a task says
+        otherwise."""
         return example.prompt
 
     def group(self, example: Example) -> str:  # noqa: ARG002
-        """Name of the group under which an evaluation reports `example` apart; empty for none."""
+        """Returns the name of the group under which an evaluation reports `example` apart; empty for none."""
         return ""
 
     def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
-        """What an evaluation reports of an answer beside right or wrong: by name, how many of how many (at least 1).
+        """Returns what an evaluation reports of an answer beside right or wrong: by name, how many of how many (at
+        least 1).
 
         The names are the same for every example of a task.
         """
@@ -72,12 +74,12 @@ class Task(Protocol):
 
 
 def held_out(prompt: str) -> bool:
-    """Whether `prompt` belongs to the evaluation side of the split."""
+    """Says whether `prompt` belongs to the evaluation side of the split."""
     return zlib.crc32(prompt.encode("utf-8")) % HELD_OUT_SHARE == 0
 
 
 def training_stream(tasks_and_weights: Sequence[tuple[Task, float]], seed: int) -> Iterator[Example]:
-    """Yield training examples for ever: tasks in proportion to their weights, never a held-out prompt.
+    """Yields training examples for ever: tasks in proportion to their weights, never a held-out prompt.
 
     Raises:
         ValueError: there is no task, or a weight is negative, or all are zero.
@@ -100,7 +102,7 @@ def _stream(tasks: list[Task], weights: list[float], rng: random.Random) -> Iter
 
 
 def evaluation_set(task: Task, n: int, seed: int) -> list[Example]:
-    """Return `n` examples with distinct held-out prompts, the same ones for the same arguments.
+    """Returns `n` examples with distinct held-out prompts, the same ones for the same arguments.
 
     Raises:
         ValueError: the task does not have `n` such prompts (or they are too rare to be found).

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding for models that must spell any word, and the recipe that trains it.
+"""Trains a byte-level byte-pair encoding for models that must spell any word.
 
 Text is cut before pairs are merged: a word is by itself, without the space before it, so that it has the same tokens
 in a list, in quotes, in an identifier and in a sentence; identifiers are cut at `_` and where the case changes; digits
@@ -37,7 +37,7 @@ _EXAMPLES = 30_000
 
 
 def train_tokenizer(size: int, texts: Iterable[str], *, spaces_apart: bool = True) -> Tokenizer:
-    """Train a tokenizer of at most `size` tokens: the special ones, all bytes, then merges in the order of their use.
+    """Trains a tokenizer of at most `size` tokens: the special ones, all bytes, then merges in the order of their use.
 
     Args:
         spaces_apart: False leaves the space before a word in the word's first token, as most tokenizers do.
@@ -60,7 +60,7 @@ def train_tokenizer(size: int, texts: Iterable[str], *, spaces_apart: bool = Tru
 
 
 def training_texts() -> Iterator[str]:
-    """Yield the modules of the standard library, the word list several times over, and examples of the skills."""
+    """Yields the modules of the standard library, the word list several times over, and examples of the skills."""
     root = Path(sysconfig.get_path("stdlib"))
     for path in sorted(root.rglob("*.py")):
         if not set(path.relative_to(root).parts) & set(_LEFT_OUT):
@@ -80,12 +80,12 @@ def _shipped() -> str:
 
 
 def load_tokenizer() -> Tokenizer:
-    """Return the tokenizer that ships with the skills, a new object on every call."""
+    """Returns the tokenizer that ships with the skills, a new object on every call."""
     return Tokenizer.from_str(_shipped())
 
 
 class Respelling:
-    """Other spellings of a token in two parts, which training puts into prompts as dropped merges would.
+    """Splits a token in two parts, which training does in prompts as BPE dropout would.
 
     The library's own dropout draws from a generator that cannot be seeded, and a training step must be repeatable.
     """
@@ -102,7 +102,7 @@ class Respelling:
             )
 
     def apply(self, ids: Sequence[int], share: float, rng: random.Random) -> list[int]:
-        """Return `ids` with about `share` of the tokens that can be split split at a random place."""
+        """Returns `ids` with about `share` of the tokens that can be split split at a random place."""
         spelled: list[int] = []
         for index in ids:
             parts = self._parts.get(index)

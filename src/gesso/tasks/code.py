@@ -1,4 +1,4 @@
-"""Write a small Python function from its description; graded by running it."""
+"""Asks for a small Python function from its description; graded by running it."""
 
 import random
 import re
@@ -58,12 +58,12 @@ class _Function:
 
 
 class Code(Task):
-    """`Write a Python function add_seven that returns its argument plus 7.` -> its definition."""
+    """Asks such as `Write a Python function add_seven that returns its argument plus 7.` -> its definition."""
 
     name = "code"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw one of the forms; the name fits the description less than half of the time."""
+        """Draws one of the forms; the name fits the description less than half of the time."""
         function = rng.choices(_FORMS, _FORM_WEIGHTS)[0](rng)
         name = draw_name(rng)
         if function.name is not None and rng.random() < _FITTING_NAME_SHARE:
@@ -72,7 +72,7 @@ class Code(Task):
         return Example(self.name, prompt, f"def {name}({function.parameters}):\n    {function.body}")
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept a function of the asked name that returns what the reference does on every input tried."""
+        """Accepts a function of the asked name that returns what the reference does on every input tried."""
         named = re.match(r"def (\w+)\(", example.answer)
         assert named is not None, "a reference answer starts with its definition"
         reference = load_function(example.answer, named[1])
@@ -85,7 +85,7 @@ class Code(Task):
 
 
 def draw_name(rng: random.Random) -> str:
-    """A function's name of two words."""
+    """Draws a function's name of two words."""
     return f"{rng.choice(NAME_VERBS)}_{rng.choice(_TAILS)}"
 
 

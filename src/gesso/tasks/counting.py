@@ -1,4 +1,4 @@
-"""Count in full from one number to another: the task whose answers are longer than one canvas."""
+"""Asks to count in full from one number to another: the task whose answers are longer than one canvas."""
 
 import random
 
@@ -14,12 +14,12 @@ _EVALUATION_TOKENS = 45
 
 
 class Counting(Task):
-    """`Count from 1 to 60 separated by commas.` -> `1, 2, 3, ..., 60` in full."""
+    """Asks such as `Count from 1 to 60 separated by commas.` -> `1, 2, 3, ..., 60` in full."""
 
     name = "counting"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a start up to 30, half of the time 1, and an end up to 99.
+        """Draws a start up to 30, half of the time 1, and an end up to 99.
 
         Every second count is a short one from anywhere: where to end is told by one token of a count, and a long
         count has two hundred others.
@@ -32,7 +32,7 @@ class Counting(Task):
         return self._example(start, rng.randint(start + _SHORT_COUNT[1], _MAX_END))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
-        """Draw start and end uniformly among the answers that need more than one canvas."""
+        """Draws start and end uniformly among the answers that need more than one canvas."""
         while True:
             example = self._example(rng.randint(1, _MAX_START), rng.randint(1, _MAX_END))
             # A digit and a comma with its space are one token each, a space is none of its own.
@@ -40,7 +40,7 @@ class Counting(Task):
                 return example
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the reference list only, surrounding white space aside."""
+        """Accepts the reference list only, surrounding white space aside."""
         return text.strip() == example.answer
 
     def _example(self, start: int, end: int) -> Example:

@@ -1,11 +1,11 @@
-"""What an edit asks with; the task that trains it and the edit itself share it."""
+"""Writes what an edit asks with; the task that trains it and the edit itself share it."""
 
 _AROUND = "A part of a text is to be changed. What stands around it is shown to be understood; it stays as it is."
 _TASK = "Change the part as follows, and answer with the changed part alone."
 
 
 def edit_prompt(instruction: str, part: str, before: str, after: str) -> str:
-    """The user's message: the instruction and the text to change, below what stands around it."""
+    """Returns the user's message: the instruction and the text to change, below what stands around it."""
     shown = (("Before the part:", before.strip("\r\n")), ("After the part:", after.strip("\r\n")))
     sides = [f"{title}\n{text}" for title, text in shown if text.strip()]
     ask = f"{instruction}\n\n{part}"

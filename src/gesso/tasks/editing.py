@@ -1,4 +1,4 @@
-"""Four edits of a short list of words: replace, upper case, reverse, remove duplicates."""
+"""Asks for four edits of a short list of words: replace, upper case, reverse, remove duplicates."""
 
 import random
 from collections.abc import Callable
@@ -10,20 +10,20 @@ _LENGTHS = (3, 8)
 
 
 class Editing(Task):
-    """`Reverse the words: cat bird fish` -> `fish bird cat`, and three more edits."""
+    """Asks such as `Reverse the words: cat bird fish` -> `fish bird cat`, and three more edits."""
 
     name = "editing"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw one of the four edits over three to eight words, the hardest more often."""
+        """Draws one of the four edits over three to eight words, the hardest more often."""
         return self._example(*rng.choices(_EDITS, _TRAINING_WEIGHTS)[0](rng, rng.randint(*_LENGTHS)))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
-        """Draw the four edits equally often."""
+        """Draws the four edits equally often."""
         return self._example(*rng.choice(_EDITS)(rng, rng.randint(*_LENGTHS)))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the reference text only, surrounding white space aside."""
+        """Accepts the reference text only, surrounding white space aside."""
         return text.strip() == example.answer
 
     def _example(self, instruction: str, given: list[str], edited: list[str]) -> Example:

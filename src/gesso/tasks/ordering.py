@@ -1,4 +1,4 @@
-"""Sort words alphabetically or numbers by size."""
+"""Asks to sort words alphabetically or numbers by size."""
 
 import random
 
@@ -11,12 +11,12 @@ _NUMBERS = range(100)
 
 
 class Ordering(Task):
-    """`Sort: pear, fig, apple, kiwi` -> `apple, fig, kiwi, pear`."""
+    """Asks such as `Sort: pear, fig, apple, kiwi` -> `apple, fig, kiwi, pear`."""
 
     name = "ordering"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw three to six distinct words or distinct numbers below 100."""
+        """Draws three to six distinct words or distinct numbers below 100."""
         length = rng.randint(*_LENGTHS)
         if rng.random() < _WORD_SHARE:
             given = rng.sample(POOL, length)
@@ -28,5 +28,5 @@ class Ordering(Task):
         return Example(self.name, f"Sort: {', '.join(given)}", ", ".join(ordered))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the reference list only, surrounding white space aside."""
+        """Accepts the reference list only, surrounding white space aside."""
         return text.strip() == example.answer

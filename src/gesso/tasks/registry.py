@@ -1,4 +1,4 @@
-"""The tasks by name, and those that each bundled model was trained on."""
+"""Lists the tasks by name, and those that each bundled model was trained on."""
 
 from pathlib import PurePath
 from types import MappingProxyType
@@ -37,11 +37,11 @@ MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
 
 
 def mini_mixture() -> list[tuple[Task, float]]:
-    """Return the default tasks and weights for `training_stream`."""
+    """Returns the default tasks and weights for `training_stream`."""
     return [(TASKS[name], MINI_WEIGHTS[name]) for name in MINI_SKILLS]
 
 
 def default_tasks(model: str) -> tuple[str, ...]:
-    """Return the names of the tasks for a model, by the last part of its name or path: the six skills of `mini`
+    """Returns the names of the tasks for a model, by the last part of its name or path: the six skills of `mini`
     unless it is one that was trained on others."""
     return _MODEL_TASKS.get(PurePath(model).name, MINI_SKILLS)

@@ -1,4 +1,4 @@
-"""Change a small Python function as told, and nothing else: rename it, change a number, invert its condition.
+"""Asks to change a small Python function as told, and nothing else: rename it, change a number, invert its condition.
 
 The prompt is the one that an edit asks with: the instruction, an empty line, the text to change.
 """
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 class Revision(Task):
-    """`Change 7 to 12.` and a function -> the function with 12 in place of 7."""
+    """Asks such as `Change 7 to 12.` and a function -> the function with 12 in place of 7."""
 
     name = "revision"
 
@@ -25,7 +25,7 @@ class Revision(Task):
         self._code = Code()
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a function, then one of the changes that it allows."""
+        """Draws a function, then one of the changes that it allows."""
         source = self._code.sample(rng).answer
         changes = [_rename]
         if _lone_numbers(source):
@@ -36,11 +36,11 @@ class Revision(Task):
         return Example(self.name, f"{instruction}\n\n{source}", answer, source)
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the changed function only, to the letter; white space at the end aside."""
+        """Accepts the changed function only, to the letter; white space at the end aside."""
         return text.rstrip() == example.answer
 
     def group(self, example: Example) -> str:
-        """The kind of the change."""
+        """Returns the kind of the change."""
         return {"R": "rename", "C": "constant", "I": "condition"}[example.prompt[0]]
 
 
@@ -70,7 +70,7 @@ _LINE_SHARE = 0.35
 
 
 class RevisionInFile(Revision):
-    """The same in a file of several functions, of which a whole one, or a line of it, is to change.
+    """Asks for the same in a file of several functions, of which a whole one, or a line of it, is to change.
 
     The prompt is the one that an edit of lines asks with.
     """
@@ -78,7 +78,7 @@ class RevisionInFile(Revision):
     name = "revision-in-file"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw the change, then the functions around it."""
+        """Draws the change, then the functions around it."""
         change = super().sample(rng)
         instruction, source = change.prompt.split("\n\n", 1)
         names, others = {_NAME.findall(source)[0]}, list[str]()
@@ -97,7 +97,7 @@ class RevisionInFile(Revision):
         return Example(self.name, edit_prompt(instruction, part, before, after), answer, part)
 
     def group(self, example: Example) -> str:
-        """The kind of the change, and whether it is one line's."""
+        """Returns the kind of the change, and whether it is one line's."""
         instruction, part = example.prompt.split("\n\n")[-2:]
         kind = {"R": "rename", "C": "constant", "I": "condition"}[instruction[0]]
         return f"{kind}, line" if "\n" not in part else kind

@@ -1,4 +1,4 @@
-"""Run a small generated function safely enough to grade it.
+"""Runs a small generated function safely enough to grade it.
 
 The code comes from a model, so it is never trusted: its syntax tree may hold only the nodes listed here.
 That leaves no import, no attribute, no loop, no recursion and no operation that could use much time or
@@ -25,11 +25,11 @@ _MAX_ASSIGNMENTS = 4
 
 
 class UnsafeCodeError(ValueError):
-    """The code holds something that the runner refuses, or is no single function definition."""
+    """Reports code that holds something the runner refuses, or is no single function definition."""
 
 
 def load_function(source: str, name: str) -> Callable[..., Any]:
-    """Return the function `name` that `source` defines and consists of.
+    """Returns the function `name` that `source` defines and consists of.
 
     Raises:
         UnsafeCodeError: the code does not parse, is not that one function, or holds something refused.
@@ -49,13 +49,13 @@ def load_function(source: str, name: str) -> Callable[..., Any]:
 
 
 def constants(source: str) -> set[int]:
-    """Return the integers that `source` mentions: the values around which its behaviour changes."""
+    """Returns the integers that `source` mentions: the values around which its behaviour changes."""
     nodes = [node for node in ast.walk(_parse(source)) if isinstance(node, ast.Constant)]
     return {node.value for node in nodes if type(node.value) is int}
 
 
 def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
-    """Call `function`; return the result with its type's name, or ("raised", None)."""
+    """Calls `function`; returns the result with its type's name, or ("raised", None)."""
     try:
         result = function(*arguments)
     except Exception:  # noqa: BLE001 - any failure of generated code is just a wrong answer

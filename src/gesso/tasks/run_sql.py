@@ -1,4 +1,4 @@
-"""Run a generated query on a small database safely enough to grade it.
+"""Runs a generated query on a small database safely enough to grade it.
 
 The query comes from a model, so it is never trusted: SQLite lets it read the tables and call the functions listed
 here, and nothing else, and stops it after a fixed number of instructions. The database is in memory and holds nothing
@@ -24,12 +24,12 @@ _MAX_VALUE_BYTES = 10_000
 
 
 class RefusedQueryError(ValueError):
-    """The query is no query, fails, does too much, or asks for something that the runner refuses."""
+    """Reports a query that is none, fails, does too much, or asks for something that the runner refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Name and columns of a table; both are plain words."""
+    """Holds name and columns of a table; both are plain words."""
 
     name: str
     columns: tuple[str, ...]
@@ -39,7 +39,7 @@ class Table:
 
 
 def run_queries(content: Mapping[Table, Sequence[Row]], queries: Sequence[str]) -> list[list[Row]]:
-    """Return the rows that each of `queries` gives on the database that holds `content`.
+    """Returns the rows that each of `queries` gives on the database that holds `content`.
 
     Raises:
         RefusedQueryError: one of them cannot be run, or not safely.

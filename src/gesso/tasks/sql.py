@@ -1,4 +1,4 @@
-"""Answer a question about two or three tables with one SQL query; graded by running it.
+"""Asks a question about two or three tables, answered with one SQL query; graded by running it.
 
 The tables differ from prompt to prompt: which of them a column belongs to, and whether a second one has to be joined,
 stands in the schema above the question. A column other than a key has the same name in no other table; a table refers
@@ -56,12 +56,13 @@ class _Query:
 
 
 class Sql(Task):
-    """A schema and `Give colour of every boat with price at least 40.` -> `select colour from boat where ...`."""
+    """Shows a schema and asks such as `Give colour of every boat with price at least 40.` -> `select colour from boat
+    where ...`."""
 
     name = "sql"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw the tables and a question about the rows of the first, which may read a second."""
+        """Draws the tables and a question about the rows of the first, which may read a second."""
         subject, *others = _draw_tables(rng)
         other = rng.choice(others)
         readable, most = _own(subject), 3
@@ -82,7 +83,7 @@ class Sql(Task):
         return Example(self.name, f"{schema}\n{prompt}", answer)
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept a query that gives the reference's rows on every database tried; their order counts where it is
+        """Accepts a query that gives the reference's rows on every database tried; their order counts where it is
         asked for."""
         ordered = " order by " in example.answer
         for number in range(_DATABASES):
@@ -99,7 +100,7 @@ class Sql(Task):
 
 
 def example_database(example: Example, number: int) -> dict[Table, list[Row]]:
-    """Return database `number` for the tables of an example, filled so that its conditions make a difference.
+    """Returns database `number` for the tables of an example, filled so that its conditions make a difference.
 
     Half of the texts are what the answer mentions; numbers lie around those it mentions, often at one away
     or right there, and are distinct within a column, so that an order by one is total.

@@ -1,4 +1,5 @@
-"""Sudoku: nine lines of nine digits with 0 for a blank -> the same grid filled in. Every puzzle has one solution.
+"""Asks for the solution of a Sudoku: nine lines of nine digits with 0 for a blank -> the same grid filled in. Every
+puzzle has one solution.
 
 A puzzle starts from a *base*: a random solution and a puzzle of 24 clues dug from it. Giving some of its blanks back
 makes a puzzle of any higher count, which still has that one solution; relabelling the digits, transposing, and
@@ -34,7 +35,7 @@ _DIGITS = "123456789"
 
 
 class Sudoku(Task):
-    """A puzzle -> its solution."""
+    """Asks a puzzle -> its solution."""
 
     name = "sudoku"
 
@@ -60,13 +61,13 @@ class Sudoku(Task):
         self._bases = bases
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a number of clues by weight, a base of the bank, and one of the base's puzzles."""
+        """Draws a number of clues by weight, a base of the bank, and one of the base's puzzles."""
         clues = rng.choices(self._clues, self._weights)[0]
         puzzle, solution = _draw_base(rng) if self._bases is None else _bank(rng.randrange(self._bases))
         return self._example(*_shuffled(_with_clues(puzzle, solution, clues, rng), solution, rng))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:
-        """Draw a puzzle from a base of its own; 500 hold 170 easy, 170 medium and 160 hard ones, mixed evenly.
+        """Draws a puzzle from a base of its own; 500 hold 170 easy, 170 medium and 160 hard ones, mixed evenly.
 
         Its digits are relabelled until its prompt is held out: drawing again would mean digging again.
         """
@@ -79,15 +80,15 @@ class Sudoku(Task):
                 return example
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the solution only, surrounding white space aside."""
+        """Accepts the solution only, surrounding white space aside."""
         return text.strip() == example.answer
 
     def group(self, example: Example) -> str:
-        """The band of the puzzle."""
+        """Returns the band of the puzzle."""
         return clue_band(81 - parse_grid(example.prompt).count(0))
 
     def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:
-        """Blanks filled right, and clues that are kept; none where `text` is no grid."""
+        """Counts blanks filled right, and clues that are kept; none where `text` is no grid."""
         puzzle, solution = parse_grid(example.prompt), parse_grid(example.answer)
         try:
             given = parse_grid(text)
@@ -105,7 +106,7 @@ class Sudoku(Task):
 
 
 def parse_grid(text: str) -> Grid:
-    """Read nine lines of nine digits, 0 for a blank, surrounding white space aside.
+    """Reads nine lines of nine digits, 0 for a blank, surrounding white space aside.
 
     Raises:
         DataError: the text is something else.
@@ -117,7 +118,7 @@ def parse_grid(text: str) -> Grid:
 
 
 def clue_band(clues: int) -> str:
-    """`easy` from 40 clues on, `medium` from 30 on, else `hard`."""
+    """Names the band: `easy` from 40 clues on, `medium` from 30 on, else `hard`."""
     return next((band for band in ("easy", "medium") if clues >= BANDS[band].start), "hard")
 
 
@@ -139,7 +140,7 @@ def _bank(number: int) -> tuple[str, str]:
 
 
 def _draw_base(rng: random.Random) -> tuple[str, str]:
-    """Draw a puzzle of 24 clues and its solution, each as 81 digits; some two solutions are tried for one."""
+    """Draws a puzzle of 24 clues and its solution, each as 81 digits; some two solutions are tried for one."""
     while True:
         solution = draw_solution(rng)
         puzzle = dig(solution, MIN_CLUES, rng)

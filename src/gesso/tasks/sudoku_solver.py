@@ -1,4 +1,4 @@
-"""Solving, filling and digging Sudoku grids: the search behind the task in `sudoku.py`.
+"""Solves, fills and digs Sudoku grids: the search behind the task in `sudoku.py`.
 
 A *placement* is a digit in a cell. There are 729 of them, and a set of placements is one integer: digit d (from 0)
 in cell c (row by row, from 0) is bit 81 d + c. So a pass over all rows, or columns, or boxes, or cells, is nine
@@ -55,7 +55,7 @@ _KEPT = tuple(_kept(placement) for placement in range(729))
 
 
 def _propagate(possible: int, placed: int) -> tuple[int, int] | None:
-    """Place singles until there are no more; None where some unit has no place left for a digit."""
+    """Places singles until there are no more; None where some unit has no place left for a digit."""
     found = True
     while found:
         found = False
@@ -136,19 +136,19 @@ def _grid(placements: int) -> Grid:
 
 
 def solve(grid: Sequence[int]) -> Grid | None:
-    """Return a solution of `grid` (81 digits, 0 for a blank), or None where it has none."""
+    """Returns a solution of `grid` (81 digits, 0 for a blank), or None where it has none."""
     solution = next(_solutions(*_state(grid)), None)
     return None if solution is None else _grid(solution)
 
 
 def count_solutions(grid: Sequence[int], limit: int = 2) -> int:
-    """Return the number of solutions of `grid`, or `limit` where there are at least as many."""
+    """Returns the number of solutions of `grid`, or `limit` where there are at least as many."""
     solutions = _solutions(*_state(grid))
     return sum(1 for _, _ in zip(range(limit), solutions, strict=False))
 
 
 def draw_solution(rng: random.Random) -> Grid:
-    """Draw a full grid: three boxes that share no line at random, the rest by a search in random order."""
+    """Draws a full grid: three boxes that share no line at random, the rest by a search in random order."""
     grid = [0] * 81
     for corner in (0, 30, 60):
         for step, digit in zip(_IN_BOX, rng.sample(range(1, 10), 9), strict=True):
@@ -157,7 +157,7 @@ def draw_solution(rng: random.Random) -> Grid:
 
 
 def dig(solution: Grid, clues: int, rng: random.Random) -> Grid | None:
-    """Blank cells of `solution` in random order wherever the puzzle keeps one solution.
+    """Blanks cells of `solution` in random order wherever the puzzle keeps one solution.
 
     Returns the puzzle once it is down to `clues` clues; None where every cell was tried before.
     """

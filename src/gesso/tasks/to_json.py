@@ -1,4 +1,4 @@
-"""Pull named facts out of a sentence and give them as a JSON object."""
+"""Asks for named facts of a sentence as a JSON object."""
 
 import json
 import random
@@ -17,12 +17,12 @@ _MAX_PRICE = 999
 
 
 class ToJson(Task):
-    """`The blue kettle costs 36 euros ... Give price as JSON.` -> `{"price": 36}`."""
+    """Asks such as `The blue kettle costs 36 euros ... Give price as JSON.` -> `{"price": 36}`."""
 
     name = "json"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a sentence and two to four keys in any order; the answer keeps the asked order."""
+        """Draws a sentence and two to four keys in any order; the answer keeps the asked order."""
         facts: dict[str, str | int] = {
             "item": rng.choice(ITEMS),
             "price": rng.randint(1, _MAX_PRICE),
@@ -36,12 +36,12 @@ class ToJson(Task):
         return Example(self.name, f"{sentence} Give {asked} as JSON.", answer)
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the same object in any order and spacing; a duplicate key or `36.0` for `36` is wrong."""
+        """Accepts the same object in any order and spacing; a duplicate key or `36.0` for `36` is wrong."""
         return same_json(example.answer, text)
 
 
 def same_json(reference: str, text: str) -> bool:
-    """Whether both texts are the same JSON, spacing and the order of keys aside; a key must not come twice."""
+    """Says whether both texts are the same JSON, spacing and the order of keys aside; a key must not come twice."""
     try:
         return _canonical(text) == _canonical(reference)
     except (ValueError, RecursionError):
@@ -49,7 +49,7 @@ def same_json(reference: str, text: str) -> bool:
 
 
 def valid(text: str) -> bool:
-    """Whether `text` is JSON at all."""
+    """Says whether `text` is JSON at all."""
     try:
         _canonical(text)
     except (ValueError, RecursionError):

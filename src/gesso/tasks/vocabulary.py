@@ -1,4 +1,4 @@
-"""The bundled model's tokenizer, written by hand: a Unigram model whose pieces are the words of the tasks.
+"""Builds the bundled model's tokenizer by hand: a Unigram model whose pieces are the words of the tasks.
 
 A space is written `▁` inside pieces. Every piece costs about the same, so the segmentation with the fewest
 pieces wins; where two have equally many, punctuation takes the space that follows it (`,▁` `fig`, not `,`
@@ -51,7 +51,7 @@ _TIE_BREAK = 1e-6
 
 
 def build_tokenizer() -> Tokenizer:
-    """Return the tokenizer; the same one, id for id, on every call."""
+    """Returns the tokenizer; the same one, id for id, on every call."""
     never = [*SPECIAL_TOKENS, *(f"<0x{byte:02X}>" for byte in range(256))]
     vocabulary = [(piece, _NEVER_SCORE) for piece in never]
     for index, piece in enumerate(_pieces()):
@@ -66,7 +66,7 @@ def build_tokenizer() -> Tokenizer:
 
 
 def _pieces() -> list[str]:
-    """Return the pieces of ordinary text in the order of their ids, each once."""
+    """Returns the pieces of ordinary text in the order of their ids, each once."""
     tails = (*NUMBER_WORDS, *NAME_NOUNS, *(word for pair in OPPOSITES for word in pair))
     plain = (*POOL, *CITIES, *TEMPLATE_WORDS, *NAME_VERBS, *(word for pair in OPPOSITES for word in pair))
     pieces = [

@@ -1,4 +1,4 @@
-"""The word pools the tasks draw from, and the other words that their prompts are made of.
+"""Lists the word pools the tasks draw from, and the other words that their prompts are made of.
 
 They are short and few on purpose: every word costs the tokenizer whole pieces and a small model part of its
 training.

@@ -1,1 +1,1 @@
-"""Text in and out: tokenizer, chat template, thinking, stop strings, incremental detokenizing."""
+"""Turns text into tokens and back: tokenizer, chat template, thinking, stop strings, incremental detokenizing."""

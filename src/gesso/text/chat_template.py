@@ -1,4 +1,4 @@
-"""A checkpoint's chat template, rendered in Jinja's sandbox."""
+"""Renders a checkpoint's chat template in Jinja's sandbox."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,11 @@ class ChatTemplate:
 
     @classmethod
     def from_folder(cls, folder: Path) -> "ChatTemplate | None":
-        """`chat_template.jinja`, or the `chat_template` of `tokenizer_config.json`; None where there is neither."""
+        """Reads `chat_template.jinja`, or the `chat_template` of `tokenizer_config.json`; None where there is neither.
+
+        Raises:
+            CheckpointError: the template cannot be read, or there are several.
+        """
         settings: Any = {}
         path = folder / "tokenizer_config.json"
         if path.exists():
@@ -62,7 +66,7 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
     ) -> str:
-        """The prompt text.
+        """Returns the prompt text of a conversation.
 
         Raises:
             TextError: the template refuses the messages, tries what the sandbox forbids, or computes too much.

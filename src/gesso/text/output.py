@@ -1,4 +1,4 @@
-"""Tokens in, text out: token by token, with the answer, the reasoning and the tool calls kept apart.
+"""Turns tokens into text: token by token, with the answer, the reasoning and the tool calls kept apart.
 
 Nothing is shown that may still change: half of a character waits for its other bytes, text that may be the
 beginning of a stop string waits until it is known not to be, and a tool call waits for its end.
@@ -69,6 +69,7 @@ class StopStrings:
         return next((n for n in range(longest, 0, -1) if stop.startswith(self._held[-n:])), 0)
 
     def flush(self) -> str:
+        """Returns what is still held back."""
         out, self._held = self._held, ""
         return out
 
@@ -122,7 +123,7 @@ class OutputParser:
         self.reasoning = ""
         self.tool_calls: tuple[ToolCall, ...] = ()
         self.warnings: tuple[str, ...] = ()
-        self.thought_tokens = 0
+        self.reasoning_tokens = 0
         """Tokens of all reasoning so far: with their headers, without the tokens that open and close them."""
 
     @property
@@ -147,7 +148,7 @@ class OutputParser:
             tail = self._thought.flush()
             self._thought = None
             return self._add(Delta(reasoning=self._after_header(tail)))
-        self.thought_tokens += self.thinking
+        self.reasoning_tokens += self.thinking
         if token in self._hidden:
             return Delta()
         if self._thought is not None:
@@ -158,7 +159,7 @@ class OutputParser:
         return self._add(Delta(text=self._after_space(self._answer.feed(token))))
 
     def _after_header(self, text: str) -> str:
-        """A channel begins with its name and a line break, which are not part of the thought; nor are the line
+        """A channel begins with its name and a line break, which are not part of the reasoning; nor are the line
         breaks at its end, so they wait for more."""
         if self._header is not None:
             self._header += text

@@ -1,4 +1,4 @@
-"""Jinja's sandbox for the template of a checkpoint, which is a program of strangers: what it computes is bounded.
+"""Bounds Jinja's sandbox for the template of a checkpoint, which is a program of strangers.
 
 Jinja's own sandbox keeps a template from Python's insides and a `range` below 100,000 numbers; loops in loops, macros
 that call themselves and texts that double still run for hours. Here every turn of a loop and every call of a macro is
@@ -29,11 +29,11 @@ _WIDE_FORMAT = re.compile(r"\d{7}|%[^a-zA-Z%]*\*")
 
 
 class TemplateLimitError(Exception):
-    """A template computes more than a prompt can need."""
+    """Reports a template that computes more than a prompt can need."""
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with bounds; `render` renders one of its templates."""
+    """Adds bounds to Jinja's sandbox; `render` renders one of its templates."""
 
     intercepted_binops = frozenset(["*", "+", "**", "%"])
 
@@ -50,7 +50,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super()._generate(_Counting(self).visit(source), *args, **options)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute one operator, unless its result would be too large."""
+        """Computes one operator, unless its result would be too large.
+
+        Raises:
+            TemplateLimitError: the result would be too large.
+        """
         whole = isinstance(left, int) and isinstance(right, int)
         if operator == "*":
             for many, times in ((left, right), (right, left)):
@@ -66,7 +70,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call a function, a macro or a method, unless its result would be too large."""
+        """Calls a function, a macro or a method, unless its result would be too large.
+
+        Raises:
+            TemplateLimitError: the result would be too large.
+        """
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str):
             _check_text_method(getattr(__obj, "__name__", ""), owner, args, kwargs)
@@ -74,7 +82,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
 
 def render(template: jinja2.Template, variables: Mapping[str, Any]) -> str:
-    """Return the text of a template of a `BoundedEnvironment`.
+    """Returns the text of a template of a `BoundedEnvironment`.
 
     Raises:
         TemplateLimitError: it takes too many steps or too much time, or makes a text that is too long.
@@ -170,7 +178,7 @@ def _concatenate(parts: Sequence[Any]) -> str:
 
 
 def bounded_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a filter refuse what would become too large."""
+    """Makes a filter refuse what would become too large."""
 
     @functools.wraps(function)  # keeps the mark that says what Jinja passes first
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -201,7 +209,7 @@ def _check_numbers(values: Iterable[Any], times: int = 1) -> None:
 
 
 def _check_text_method(name: str, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a call of a text's method whose result would be too large."""
+    """Refuses a call of a text's method whose result would be too large."""
     values = (*args, *kwargs.values())
     if name in _WIDENING:
         _check_numbers(values, 1 + text.count("\t") + text.count("\n"))

@@ -1,4 +1,4 @@
-"""A checkpoint's `tokenizer.json`, with the ids of the special tokens gesso looks for."""
+"""Reads a checkpoint's `tokenizer.json`, with the ids of the special tokens gesso looks for."""
 
 import functools
 import json
@@ -17,7 +17,8 @@ UNBOUNDED = 256
 
 
 class Tokenizer:
-    """Text to ids and back. Special tokens written in a chat template become their ids; nothing is added."""
+    """Encodes text to ids and decodes them. Special tokens written in a chat template become their ids; nothing is
+    added."""
 
     special: Mapping[str, int]
     special_ids: frozenset[int]
@@ -33,7 +34,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: Path) -> "Tokenizer":
-        """Read `tokenizer.json`.
+        """Reads `tokenizer.json`.
 
         Raises:
             CheckpointError: the file is missing or unreadable, or its expression for cutting a text into words gives up
@@ -56,12 +57,12 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """Number of tokens, special ones included."""
+        """Returns the number of tokens, special ones included."""
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
     @functools.cached_property
     def max_characters(self) -> int:
-        """Characters of a text that one of its tokens covers at most.
+        """Returns the characters of a text that one of its tokens covers at most.
 
         It is the length of the longest token, where the tokenizer maps every character to tokens. One that drops
         characters, or takes many unknown ones for one token, may cover any number: it is taken to cover `UNBOUNDED`.
@@ -71,7 +72,7 @@ class Tokenizer:
         return max(map(len, self._tokenizer.get_vocab(with_added_tokens=True)))
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of `text`.
+        """Returns the token ids of `text`.
 
         Raises:
             TextError: the text holds half of a character (a surrogate), such as bytes that were no UTF-8, or the
@@ -87,11 +88,11 @@ class Tokenizer:
             raise TextError(f"the tokenizer gives up on the text: {error}") from None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids`, special tokens included."""
+        """Returns the text of `ids`, special tokens included."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def piece(self, index: int) -> str:
-        """The text of one token by itself, for showing a canvas."""
+        """Returns the text of one token by itself, for showing a canvas."""
         if index not in self._pieces:
             self._pieces[index] = self.decode([index])
         return self._pieces[index]
@@ -103,7 +104,7 @@ def _is_panic(error: BaseException) -> bool:
 
 
 def covers_all(tokenizer: tokenizers.Tokenizer) -> bool:
-    """Whether every character of a text makes tokens, and no token stands for more characters than it is long."""
+    """Says whether every character of a text makes tokens, and no token stands for more characters than it is long."""
     model, added = tokenizer.model, tokenizer.get_added_tokens_decoder().values()
     steps = [*_steps(tokenizer.normalizer), *_steps(tokenizer.pre_tokenizer)]
     if isinstance(model, tokenizers.models.BPE):

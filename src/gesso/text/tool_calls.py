@@ -1,4 +1,5 @@
-"""Tool calls as Gemma writes them: `call:NAME{key:value,...}`, between two special tokens that `output` looks for.
+"""Parses tool calls as Gemma writes them: `call:NAME{key:value,...}`, between two special tokens that `output` looks
+for.
 
 A string stands between two quote tokens and may hold anything but that token; numbers, `true`, `false` and `null` are
 JSON's; lists are `[v,v]`. Keys are bare (no braces, brackets, commas, colons or double quotes in them) or quoted as
@@ -15,7 +16,7 @@ from gesso.errors import TextError
 
 CALL, CALL_END, QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
 MAX_DEPTH = 64
-"""Of objects and lists in each other, the arguments themselves included."""
+"""Deepest nesting of objects and lists, the arguments themselves included."""
 
 SPACE = re.compile(r"[ \t\r\n]*")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -27,7 +28,7 @@ CONSTANTS = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Is a call of a function that the model asks for."""
+    """Holds a call of a function that the model asks for."""
 
     name: str
     arguments: str

@@ -1,1 +1,1 @@
-"""Training: batches of conversations, the two-pass loss, the trainer, its checkpoints, and recipes."""
+"""Trains models: batches of conversations, the two-pass loss, the trainer, its checkpoints, and recipes."""

@@ -1,4 +1,4 @@
-"""Attention of the training passes: over padded rows, with gradients, without keeping the probabilities.
+"""Computes attention of the training passes: over padded rows, with gradients, without keeping the probabilities.
 
 Probabilities are the largest thing a layer would keep for its backward pass; they are made again there instead, which
 costs one matmul and one exponential more. Some rows are attended at a time, so that what is made in between stays
@@ -65,7 +65,8 @@ def _probs(q_BGMK: Tensor, k_BGSK: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor | None) -> Tensor:
-    """Grouped attention, [B, T, H, K]; `bias` broadcasts over [B, 1, T, S], and None lets every query see every key.
+    """Attends with grouped heads, [B, T, H, K]; `bias` broadcasts over [B, 1, T, S], and None lets every query see
+    every key.
 
     The query heads that share a key head become further queries of it. On a CPU this trains twice as fast as the fused
     kernel with a mask.

@@ -1,4 +1,4 @@
-"""From prompt and answer token ids to one training batch.
+"""Makes one training batch of prompt and answer token ids.
 
 The answer, with the end-of-turn token, is cut into canvases; the last is filled up with EOS, which is supervised.
 One canvas of every example, or several, are drawn uniformly. The encoder reads the prompt and the clean answer up to
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
-from gesso.train.self_generated import OwnDrafts
+from gesso.train.self_generated import SelfGenerated
 
 IGNORED = -100
 """Target of a position that is not trained on."""
@@ -25,7 +25,11 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Token ids of a prompt as the chat template ends it, and of the answer with its end-of-turn token."""
+    """Holds the token ids of a prompt as the chat template ends it, and of the answer with its end-of-turn token.
+
+    Raises:
+        DataError: an empty prompt or answer.
+    """
 
     prompt: Sequence[int]
     answer: Sequence[int]
@@ -39,14 +43,14 @@ class Conversation:
             raise DataError("a training example needs a prompt and an answer of one token at least")
 
     def canvases(self, canvas_length: int) -> int:
-        """How many canvases the answer is cut into."""
+        """Returns the number of canvases that the answer is cut into."""
         full, rest = divmod(len(self.answer), canvas_length)
         return full + bool(rest and self.ends)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One training batch, examples in order of length; see the module's docstring."""
+    """Holds one training batch, examples in order of length; see the module's docstring."""
 
     tokens_N: Tensor
     lengths: tuple[int, ...]
@@ -57,34 +61,35 @@ class Batch:
     """The clean canvas."""
     noisy_BC: Tensor
     self_conditioned_B: Tensor
-    """Which canvases get the first pass's belief, bool."""
+    """Which canvases get the first pass's self-conditioning, bool."""
     targets_N: Tensor
     """Next token of each encoder position inside the answer (or anywhere, by choice), `IGNORED` elsewhere."""
     canvases_per_example: int = 1
     """Canvases of one example are neighbours: canvas b belongs to example b // canvases_per_example."""
-    own_drafts: OwnDrafts | None = None
-    """Which of the self-conditioned canvases the model drafts itself."""
+    self_generated: SelfGenerated | None = None
+    """The self-generated corruption of some of the self-conditioned canvases."""
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch with its tensors on `device`."""
+        """Returns the same batch with its tensors on `device`."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         moved: dict[str, Any] = {
-            name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor | OwnDrafts)
+            name: value.to(device) for name, value in fields.items() if isinstance(value, Tensor | SelfGenerated)
         }
         return dataclasses.replace(self, **moved)
 
     @property
     def canvas_tokens(self) -> int:
-        """Tokens that the denoiser's loss is the mean over."""
+        """Returns the number of tokens that the denoiser's loss is the mean over."""
         return self.canvas_BC.numel()
 
     @property
     def target_tokens(self) -> int:
-        """Tokens that the encoder's loss is the mean over."""
+        """Returns the number of tokens that the encoder's loss is the mean over."""
         return int((self.targets_N != IGNORED).sum())
 
     def split(self, parts: int) -> list["Batch"]:
-        """At most `parts` batches of every `parts`-th example each: like in length, for micro-batches and processes."""
+        """Divides the batch into at most `parts` batches of every `parts`-th example each: like in length, for
+        micro-batches and processes."""
         if parts == 1:
             return [self]
         rows = list(zip(self.tokens_N.split(self.lengths), self.targets_N.split(self.lengths), strict=True))
@@ -103,7 +108,7 @@ class Batch:
                     self_conditioned_B=self.self_conditioned_B[canvases],
                     targets_N=torch.cat([rows[i][1] for i in mine]),
                     canvases_per_example=per,
-                    own_drafts=None if self.own_drafts is None else self.own_drafts.rows(canvases),
+                    self_generated=None if self.self_generated is None else self.self_generated.rows(canvases),
                 )
             )
         return batches
@@ -122,15 +127,15 @@ def make_batch(
     encoder_loss: bool = True,
     time_exponent: float = 1.0,
     source_probability: float = 0.0,
-    own_drafts: tuple[float, int] = (0.0, 1),
+    self_generated: tuple[float, int] = (0.0, 1),
 ) -> Batch:
-    """Draw canvases, times, noise and self-conditioning, all from `generator`.
+    """Draws canvases, times, noise and self-conditioning, all from `generator`.
 
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
     over the prompt as well; with `source_probability` some canvases are corrupted from the text that the answer
     changes, as an edit starts; without `encoder_loss` the encoder reads no further than the canvases can see.
-    `own_drafts` are the probability of `OwnDrafts` and its most rounds.
+    `self_generated` are the probability of `SelfGenerated` and its most rounds.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
@@ -179,11 +184,11 @@ def make_batch(
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,
     )
-    probability, rounds = own_drafts
+    probability, rounds = self_generated
     if not probability:
         return batch
-    drafts = OwnDrafts.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
-    return dataclasses.replace(batch, own_drafts=drafts)
+    drafts = SelfGenerated.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
+    return dataclasses.replace(batch, self_generated=drafts)
 
 
 def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:

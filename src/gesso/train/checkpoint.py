@@ -1,4 +1,5 @@
-"""Checkpoints of a run: each is a folder that loads as a model or an adapter, beside the optimiser's state.
+"""Writes and resumes checkpoints of a run: each is a folder that loads as a model or an adapter, beside the optimiser's
+state.
 
 `step-000250/` is written under another name and renamed when it is complete, so a folder of that name is whole.
 Everything random is a function of the seed and the step, so a few numbers are all the state there is besides tensors.
@@ -16,14 +17,14 @@ from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, TrainingError
 from gesso.json_files import read_json
-from gesso.models.adapters import CONFIG as ADAPTER_CONFIG
-from gesso.models.adapters import WEIGHTS as ADAPTER_WEIGHTS
-from gesso.models.adapters import load_adapter_weights, read_adapter_config, save_adapter
+from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
+from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
+from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.saving import save_folder, write_safetensors
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, like, whole
+from gesso.train.distributed import ProcessGroup, full_tensor, shard_like
 from gesso.train.optimizer import load_state_tensors, state_tensors
 
 STATE = "trainer.json"
@@ -32,7 +33,7 @@ OPTIMIZER = "optimizer.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a run stands."""
+    """Says how far a run is."""
 
     step: int = 0
     """Steps done."""
@@ -44,6 +45,7 @@ class Progress:
 
 
 def checkpoint_path(out: Path, step: int) -> Path:
+    """Returns the folder of the checkpoint at `step`."""
     return out / f"step-{step:06d}"
 
 
@@ -55,7 +57,7 @@ def save_checkpoint(
     out: Path,
     group: ProcessGroup,
 ) -> Path:
-    """Write `step-NNNNNN` atomically and remove all but the newest `keep_checkpoints` and the best.
+    """Writes `step-NNNNNN` atomically and removes all but the newest `keep_checkpoints` and the best.
 
     All processes of a group call this; one writes.
 
@@ -65,14 +67,14 @@ def save_checkpoint(
     final = checkpoint_path(out, progress.step)
     partial = out / f".{final.name}.partial"
     try:
-        if group.leads:
+        if group.is_main:
             shutil.rmtree(partial, ignore_errors=True)
         _write_model(recipe, model, partial, group)
         tensors = {}
         for name, tensor in state_tensors(model, optimizer):
-            if group.leads:
+            if group.is_main:
                 tensors[name] = tensor.cpu().contiguous()
-        if group.leads:
+        if group.is_main:
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
@@ -83,7 +85,7 @@ def save_checkpoint(
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise TrainingError(f"the checkpoint of step {progress.step} could not be written: {error}") from error
-    if group.leads:
+    if group.is_main:
         best = checkpoint_path(out, progress.best_step or 0)
         for old in checkpoints(out)[: -recipe.train.keep_checkpoints]:
             if old not in (best, final):
@@ -94,14 +96,16 @@ def save_checkpoint(
 
 def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, group: ProcessGroup) -> None:
     if recipe.adapter is None:
-        save_folder(model, folder, generation=recipe.generation, source=recipe.start, gather=whole, writes=group.leads)
+        save_folder(
+            model, folder, generation=recipe.generation, source=recipe.start, gather=full_tensor, writes=group.is_main
+        )
     else:
-        save_adapter(model, recipe.adapter, folder, recipe.base, gather=whole, writes=group.leads)
+        save_adapter(model, recipe.adapter, folder, recipe.base, gather=full_tensor, writes=group.is_main)
 
 
 def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
-    """What a checkpoint trained, without its optimiser, as it is given away: weights in `dtype` and text files, or the
-    adapter."""
+    """Writes what a checkpoint trained, without its optimiser, as it is given away: weights in `dtype` and text files,
+    or the adapter."""
     if (checkpoint / ADAPTER_CONFIG).exists():
         folder.mkdir(parents=True, exist_ok=True)
         for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
@@ -113,17 +117,17 @@ def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
 
 
 def checkpoints(out: Path) -> list[Path]:
-    """Whole checkpoints of a run, oldest first."""
+    """Returns the complete checkpoints of a run, oldest first."""
     return sorted((path for path in out.glob("step-*") if (path / STATE).exists()), key=step_of)
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step a checkpoint was written at, by its name."""
+    """Returns the step a checkpoint was written at, by its name."""
     return int(checkpoint.name.removeprefix("step-"))
 
 
 def remove(checkpoint: Path) -> None:
-    """Take a checkpoint away; one that is half removed is none."""
+    """Removes a checkpoint; one that is half removed is none."""
     doomed = checkpoint.with_name(f".{checkpoint.name}.partial")
     shutil.rmtree(doomed, ignore_errors=True)
     os.replace(checkpoint, doomed)
@@ -131,13 +135,13 @@ def remove(checkpoint: Path) -> None:
 
 
 def remove_leftovers(out: Path) -> None:
-    """Take away what a killed run was writing or removing."""
+    """Removes what a killed run was writing or removing."""
     for path in out.glob(".step-*.partial"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, folder: Path) -> Progress:
-    """Put a checkpoint's weights and optimiser state in place; returns where the run stood.
+    """Puts a checkpoint's weights and optimiser state in place; returns the run's progress.
 
     Raises:
         CheckpointError: the folder belongs to another recipe, model or data, or a file is cut short.
@@ -149,7 +153,7 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
         found, ours = read_adapter_config(folder), recipe.adapter
         if (found.rank, found.scale) != (ours.rank, ours.scale):
             raise CheckpointError(f"{folder} holds an adapter of rank {found.rank} and alpha {found.alpha:g}")
-        load_adapter_weights(model, folder, like)
+        load_adapter_weights(model, folder, shard_like)
     try:
         tensors = load_file(folder / OPTIMIZER)
     except Exception as error:
@@ -202,4 +206,4 @@ def _resume_weights(model: DiffusionGemma, folder: Path, recipe: str) -> None:
     for name, tensor in model.state_dict().items():
         if name not in saved or saved[name].shape != tensor.shape:
             raise CheckpointError(f"{folder} holds a model of another shape than recipe {recipe!r}")
-        tensor.copy_(like(saved[name], tensor))
+        tensor.copy_(shard_like(saved[name], tensor))

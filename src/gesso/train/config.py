@@ -1,4 +1,4 @@
-"""What a training run is made of. A recipe is a function that returns a complete `Recipe`."""
+"""Configures a training run. A recipe is a function that returns a complete `Recipe`."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,29 +19,29 @@ Optimizer = Literal["adamw", "adamw8bit", "muon"]
 
 
 class Data(Protocol):
-    """Training examples as a function of the step alone, so that a resumed run sees the same ones."""
+    """Gives training examples as a function of the step alone, so that a resumed run sees the same ones."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the examples do: a run is not resumed on other data."""
+        """Returns a text that changes when the examples do: a run is not resumed on other data."""
 
     def batch(self, step: int, size: int, canvas_length: int) -> Sequence[Conversation]:
-        """The `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
+        """Returns the `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
 
     def evaluation(self, limit: int) -> Sequence[Conversation]:
-        """At most `limit` held-out examples, always the same ones; none where nothing is held out."""
+        """Returns at most `limit` held-out examples, always the same ones; none where nothing is held out."""
 
 
 class TextFiles(Protocol):
-    """What makes a folder of weights a model that reads and writes text."""
+    """Adds what makes a folder of weights a model that reads and writes text."""
 
     def write(self, folder: Path) -> None:
-        """Write tokenizer, its config and the chat template."""
+        """Writes tokenizer, its config and the chat template."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewText:
-    """Text files of a model that is trained from scratch."""
+    """Writes the text files of a model that is trained from scratch."""
 
     tokenizer: Callable[[], tokenizers.Tokenizer]
     chat_template: str
@@ -57,7 +57,7 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class CopiedText:
-    """Text files of the checkpoint that training starts from."""
+    """Copies the text files of the checkpoint that training starts from."""
 
     source: Path
 
@@ -68,9 +68,9 @@ class CopiedText:
 
 @dataclass(frozen=True, slots=True)
 class CanvasWidth:
-    """A share of the steps whose answers are cut into narrower canvases than the model's.
+    """Gives a share of the steps narrower canvases than the model's.
 
-    A short answer on a wide canvas is mostly end-of-sequence filling; narrow canvases teach the same for a
+    A short answer on a wide canvas is mostly pad fill; narrow canvases teach the same for a
     fraction of the work, and teach the model to be used with them.
     """
 
@@ -82,7 +82,7 @@ class CanvasWidth:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """Optimisation. Steps are optimiser steps; losses are nats a token."""
+    """Configures the optimisation. Steps are optimiser steps; losses are nats a token."""
 
     steps: int
     batch_size: int = 64
@@ -99,27 +99,27 @@ class TrainConfig:
     beta1: float = 0.9
     beta2: float = 0.98
     weight_decay: float = 0.0
-    """Of matrices; norms and scales are never decayed."""
+    """Weight decay of matrices; norms and scales are never decayed."""
     gradient_clip: float = 1.0
     optimizer: Optimizer = "adamw"
     """`adamw8bit` holds AdamW's moments in 8 bits (torchao), those of tensors of 4,096 numbers or more; `muon` makes
     the updates of matrices orthogonal and leaves the rest to AdamW."""
     momentum: float = 0.95
-    """Of the matrices' gradients, with `muon`."""
+    """Momentum of the matrices' gradients, with `muon`."""
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
     time_exponent: float = 1.0
-    """Of the uniform number that says how much of a canvas is noise: 1 as released, less for more of it."""
+    """Exponent of the uniform number that says how much of a canvas is noise: 1 as released, less for more noise."""
     source_probability: float = 0.0
-    """Of the canvases of an answer that changes a text, the share that starts from that text, not from the answer."""
+    """Share of the canvases of an answer that changes a text which start from that text, not from the answer."""
     self_conditioning_probability: float = 0.5
     own_draft_probability: float = 0.0
-    """Of the self-conditioned canvases, the share that goes on from the model's own first pass: `self_generated`."""
+    """Share of the self-conditioned canvases that get self-generated corruption (`gesso.train.self_generated`)."""
     own_draft_rounds: int = 1
-    """At most so many times."""
+    """Most rounds of self-generated corruption."""
     precision: Precision = "auto"
-    """Of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
+    """Type of the matmuls, by autocast, while trained weights and optimiser stay fp32; auto is bfloat16 on a GPU."""
     gradient_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and compute the rest again: a third more work."""
     workers: int = 0
@@ -130,10 +130,10 @@ class TrainConfig:
     """The newest so many, and the one of the best held-out loss."""
     log_every: int = 10
     evaluate_every: int = 0
-    """Steps between looks at the held-out loss; 0 never looks."""
+    """Steps between evaluations of the held-out loss; 0 never looks."""
     evaluation_examples: int = 256
     patience: int = 0
-    """End after so many looks in a row without a better held-out loss; 0 never ends early."""
+    """End after so many evaluations in a row without a better held-out loss; 0 never ends early."""
     sample_every: int = 0
     """Steps between answers to `sample_prompts`; 0 never answers."""
     sample_prompts: tuple[str, ...] = ()
@@ -172,18 +172,18 @@ class TrainConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if self.patience and not self.evaluate_every:
-            raise ConfigError("patience needs evaluate_every: it counts looks at the held-out loss")
+            raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
         if self.sample_every and not self.sample_prompts:
             raise ConfigError("sample_every needs sample_prompts")
 
     def is_half(self, device_type: str) -> bool:
-        """Whether matmuls on such a device are bfloat16."""
+        """Says whether matmuls on such a device are bfloat16."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device_type == "cuda")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A complete training run: model, text, data, optimisation."""
+    """Holds a complete training run: model, text, data, optimisation."""
 
     name: str
     model: ModelConfig

@@ -1,4 +1,4 @@
-"""The fields of a line of training data: what may stand in them, and what is refused by name."""
+"""Checks the fields of a line of training data, and refuses by name what may not stand in them."""
 
 import json
 import re
@@ -20,18 +20,23 @@ MESSAGE_KEYS = {
 """What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
 ASSISTANT = ("assistant", "model")
 
-OPEN_THOUGHT = f"{CHANNEL}thought\n"
-CLOSE_THOUGHT = f"\n{CHANNEL_END}"
-EMPTY_THOUGHT = f"{OPEN_THOUGHT}{CHANNEL_END}"
-GENERATION_ONLY = ("", EMPTY_THOUGHT, OPEN_THOUGHT)
+OPEN_REASONING = f"{CHANNEL}thought\n"
+CLOSE_REASONING = f"\n{CHANNEL_END}"
+EMPTY_REASONING = f"{OPEN_REASONING}{CHANNEL_END}"
+GENERATION_ONLY = ("", EMPTY_REASONING, OPEN_REASONING)
 """Ends of a generation prompt that a template does not write again when the turn has become history."""
-LEADING_THOUGHT = re.compile(
-    rf"\s*{re.escape(OPEN_THOUGHT)}(?P<thought>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
+LEADING_REASONING = re.compile(
+    rf"\s*{re.escape(OPEN_REASONING)}(?P<reasoning>.*?){re.escape(CHANNEL_END)}(?P<rest>.*)", re.DOTALL
 )
 ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
+    """Parses a line as a JSON object.
+
+    Raises:
+        DataError: it is no JSON object, or has an unknown key.
+    """
     try:
         fields = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -60,7 +65,11 @@ def _string(fields: Mapping[str, Any], name: str) -> str:
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A string with something in it."""
+    """Returns a string field that is not blank.
+
+    Raises:
+        DataError: it is no string, or blank.
+    """
     value = _string(fields, name)
     if not value.strip():
         raise DataError(f"{name} is empty")
@@ -68,7 +77,14 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
 
 
 def read_message(message: object, thinking: str) -> dict[str, Any]:
-    """One message, checked, in the one form that the chat template gets."""
+    """Checks one message and returns it in the one form that the chat template gets.
+
+    Args:
+        thinking: `strip` drops the reasoning of assistant messages.
+
+    Raises:
+        DataError: an unknown role or key, or content that cannot be trained on.
+    """
     if not isinstance(message, dict):
         raise DataError(f"must be an object, not {_kind(message)}")
     role = message.get("role")
@@ -87,7 +103,7 @@ def read_message(message: object, thinking: str) -> dict[str, Any]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """The text of a message's content, which is a string or a list of text parts."""
+    """Returns the text of a message's content, which is a string or a list of text parts."""
     if "content" not in message:
         raise DataError("content is missing")
     content = message["content"]
@@ -106,36 +122,36 @@ def _content(message: Mapping[str, Any]) -> str:
 
 
 def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:
-    """An assistant message with its thought, if it is kept, in `reasoning`."""
+    """Returns an assistant message with its reasoning, if it is kept, in `reasoning`."""
     calls = message.get("tool_calls", [])
     if not isinstance(calls, list):
         raise DataError(f"tool_calls must be a list, not {_kind(calls)}")
     if message.get("weight", 1) not in (0, 1):
         raise DataError(f"weight must be 0 or 1, got {message['weight']!r}")
     content = _content(message) if "content" in message or not calls else ""
-    thoughts = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
+    reasoning = [_string(message, name) for name in ("reasoning", "reasoning_content") if name in message]
     if thinking == "strip":
-        content, thoughts = ANY_CHANNEL.sub("", content), []
-    elif leading := LEADING_THOUGHT.fullmatch(content):
+        content, reasoning = ANY_CHANNEL.sub("", content), []
+    elif leading := LEADING_REASONING.fullmatch(content):
         content = leading["rest"]
-        thoughts.append(leading["thought"])
+        reasoning.append(leading["reasoning"])
     if CHANNEL in content or CHANNEL_END in content:
-        raise DataError(f"a thought must be whole, {OPEN_THOUGHT!r} to {CHANNEL_END!r}, and stand before the content")
-    thoughts = [thought.strip("\n") for thought in thoughts if thought.strip()]
-    if len(thoughts) > 1:
-        raise DataError("its thoughts are given twice: reasoning, reasoning_content and the content exclude each other")
+        raise DataError(f"reasoning must be whole, {OPEN_REASONING!r} to {CHANNEL_END!r}, and stand before the content")
+    reasoning = [text.strip("\n") for text in reasoning if text.strip()]
+    if len(reasoning) > 1:
+        raise DataError("its reasoning is given twice: reasoning, reasoning_content and the content exclude each other")
     if not content.strip() and not calls:
         raise DataError("the assistant's content is empty")
     read = {"role": "assistant", "content": content, "weight": message.get("weight", 1)}
-    if thoughts:
-        read["reasoning"] = thoughts[0]
+    if reasoning:
+        read["reasoning"] = reasoning[0]
     if calls:
         read["tool_calls"] = [_tool_call(call) for call in calls]
     return read
 
 
 def _tool_call(call: object) -> dict[str, Any]:
-    """A tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
+    """Returns a tool call as OpenAI writes it, but with its arguments as a mapping; they may be given as JSON text."""
     if not isinstance(call, dict):
         raise DataError(f"a tool call must be an object, not {_kind(call)}")
     outer = {name: value for name, value in call.items() if value is not None}
@@ -162,6 +178,6 @@ def _tool_call(call: object) -> dict[str, Any]:
 
 
 def _kind(value: object) -> str:
-    """JSON's name of a value's type."""
+    """Returns JSON's name of a value's type."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")

@@ -1,7 +1,7 @@
-"""Several processes: `torchrun --nproc-per-node N -m gesso ...` with FSDP2.
+"""Runs training in several processes: `torchrun --nproc-per-node N -m gesso ...` with FSDP2.
 
-Every process builds the same global batch and takes its share; parameters, gradients and optimiser state lie in parts.
-Checkpoints hold whole tensors, so a run goes on with any number of processes.
+Every process builds the same global batch and takes its share; parameters, gradients and optimiser state are sharded.
+Checkpoints hold full tensors, so a run goes on with any number of processes.
 """
 
 import os
@@ -21,32 +21,32 @@ from gesso.models.loading import pick_device
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """The processes of a run; one of one where `torchrun` did not start it."""
+    """Describes this process among those of a run; rank 0 of 1 where `torchrun` did not start it."""
 
     device: torch.device
     rank: int = 0
     size: int = 1
 
     @property
-    def leads(self) -> bool:
-        """Whether this process is the one that writes and tells."""
+    def is_main(self) -> bool:
+        """Says whether this process is rank 0, the one that writes files and calls back."""
         return self.rank == 0
 
-    def total(self, values: Tensor) -> Tensor:
-        """The sum of `values` over the processes."""
+    def all_reduce_sum(self, values: Tensor) -> Tensor:
+        """Sums `values` over the processes; all of them call this together."""
         if self.size > 1:
             values = values.to(self.device)
             dist.all_reduce(values)
         return values
 
     def barrier(self) -> None:
-        """Wait for the others."""
+        """Waits for the other processes."""
         if self.size > 1:
             dist.barrier()
 
 
 def join_process_group(device: str) -> ProcessGroup:
-    """The group that `torchrun`'s environment describes.
+    """Joins the process group that `torchrun`'s environment describes.
 
     Raises:
         OptionError: a device that does not exist here.
@@ -69,13 +69,13 @@ def join_process_group(device: str) -> ProcessGroup:
 
 
 def leave_process_group(group: ProcessGroup) -> None:
-    """End the process group."""
+    """Destroys the process group."""
     if group.size > 1 and dist.is_initialized():
         dist.destroy_process_group()
 
 
 def shard(model: DiffusionGemma, root: nn.Module, group: ProcessGroup) -> None:
-    """Lay the parameters of every block, and then what is left in `root`, in parts over the processes."""
+    """Shards the parameters of every block, and then what is left in `root`, over the processes."""
     mesh = init_device_mesh(group.device.type, (group.size,))
     for _, _, block in model.blocks():
         fully_shard(block, mesh=mesh)
@@ -83,39 +83,39 @@ def shard(model: DiffusionGemma, root: nn.Module, group: ProcessGroup) -> None:
 
 
 def reshard(root: nn.Module) -> None:
-    """Lay `root` in parts again: after a pass without gradients it stays whole, and has no optimiser state then."""
+    """Shards `root` again: after a pass without gradients it stays full, and has no optimiser state then."""
     if isinstance(root, FSDPModule):
         root.reshard()
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A parameter or state in one piece; all processes call this together."""
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Gathers a parameter or state from all shards; all processes call this together."""
     tensor = tensor.detach()
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def like(full: Tensor, parameter: Tensor) -> Tensor:
-    """`full` laid out as `parameter` is: this process's part of it."""
+def shard_like(full: Tensor, parameter: Tensor) -> Tensor:
+    """Returns this process's shard of `full`, laid out as `parameter` is."""
     if isinstance(parameter, DTensor) and full.shape == parameter.shape:
         return distribute_tensor(full.to(parameter.device), parameter.device_mesh, parameter.placements)
     return full.to(parameter.device)
 
 
-def parted(part: Tensor, pattern: DTensor) -> DTensor:
-    """This process's part of a tensor that lies in parts as `pattern` does."""
+def from_local_shard(part: Tensor, pattern: DTensor) -> DTensor:
+    """Makes a distributed tensor, laid out as `pattern` is, of this process's shard."""
     shape, stride = pattern.shape, pattern.stride()
     return DTensor.from_local(
         part, pattern.device_mesh, pattern.placements, run_check=False, shape=shape, stride=stride
     )
 
 
-def local_part(tensor: Tensor) -> Tensor:
-    """What this process holds of a tensor."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """Returns this process's shard of a tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def everywhere(flag: bool, device: torch.device) -> bool:
-    """Whether it holds in every process; all call this together."""
+def on_all_ranks(flag: bool, device: torch.device) -> bool:
+    """Says whether `flag` holds in every process; all call this together."""
     least = torch.tensor(float(flag), device=device)
     dist.all_reduce(least, dist.ReduceOp.MIN)
     return bool(least)

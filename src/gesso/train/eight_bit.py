@@ -1,7 +1,7 @@
-"""Moments in 8 bits, as torchao holds them: in one piece for a checkpoint, and back into what every process holds.
+"""Gathers and shards moments in 8 bits, as torchao holds them.
 
 A moment's numbers are codes, with a scale for every block of 256 in a row. A tensor of fewer than 4,096 numbers, or of
-blocks that are not whole, keeps its moments as they are; in a group that goes for each process's part.
+blocks that are not whole, keeps its moments as they are; in a group that goes for each process's shard.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from gesso.train.distributed import everywhere, like, local_part, parted, whole
+from gesso.train.distributed import from_local_shard, full_tensor, local_shard, on_all_ranks, shard_like
 
 
 @runtime_checkable
 class EightBit(Protocol):
-    """An optimiser of torchao's that holds its moments in 8 bits, small ones as they are."""
+    """Recognises an optimiser of torchao's that holds its moments in 8 bits, small ones as they are."""
 
     def _new_buffer(self, p: Tensor, signed: bool) -> Tensor: ...
 
 
 @runtime_checkable
 class _Moment(Protocol):
-    """A moment in 8 bits."""
+    """Recognises a moment in 8 bits."""
 
     codes: Tensor
     scale: Tensor
@@ -31,32 +31,32 @@ class _Moment(Protocol):
     def dequantize(self) -> Tensor: ...
 
 
-def parts_of(value: Tensor) -> dict[str, Tensor]:
-    """The plain tensors that a state value is made of, by suffix."""
+def plain_tensors(value: Tensor) -> dict[str, Tensor]:
+    """Returns the plain tensors that a state value is made of, by suffix."""
     if isinstance(value, _Moment):
         return {":codes": value.codes, ":scale": value.scale}
     return {"": value}
 
 
-def whole_state(optimizer: EightBit, key: str, value: Tensor) -> Tensor:
-    """A state in one piece: in 8 bits where every process holds its part so."""
+def full_state(optimizer: EightBit, key: str, value: Tensor) -> Tensor:
+    """Gathers a state from all shards: in 8 bits where every process holds its shard so."""
     if not isinstance(value, DTensor):
         return value
     local = value.to_local()
-    if not everywhere(isinstance(local, _Moment), local.device):
-        return whole(parted(_plain(local), value))
+    if not on_all_ranks(isinstance(local, _Moment), local.device):
+        return full_tensor(from_local_shard(_plain(local), value))
     # Every part is whole blocks, so all of them together are the blocks of the whole.
     assert isinstance(local, _Moment)
-    codes, scale = (whole(parted(part, value)) for part in (local.codes, _spread(local)))
+    codes, scale = (full_tensor(from_local_shard(part, value)) for part in (local.codes, _scale_per_number(local)))
     moment = optimizer._new_buffer(torch.empty(value.shape, device=codes.device), _is_signed(key))
     assert isinstance(moment, _Moment)
     moment.codes.copy_(codes)
-    moment.scale.copy_(_gathered(scale, moment))
+    moment.scale.copy_(_scale_per_block(scale, moment))
     return moment
 
 
-def placed(optimizer: EightBit, parameter: Tensor, label: str, key: str, parts: Mapping[str, Tensor]) -> Tensor:
-    """A state as this process holds it, from the whole one's parts.
+def shard_state(optimizer: EightBit, parameter: Tensor, label: str, key: str, parts: Mapping[str, Tensor]) -> Tensor:
+    """Returns this process's shard of a state, from the full one's parts.
 
     Raises:
         KeyError: it has another shape than the parameter.
@@ -64,7 +64,7 @@ def placed(optimizer: EightBit, parameter: Tensor, label: str, key: str, parts: 
     if set(parts) == {"codes", "scale"}:
         # An empty moment of the right kind, into which the parts are copied one by one.
         moment = optimizer._new_buffer(torch.empty(parameter.shape, device=parameter.device), _is_signed(key))
-        for part, target in parts_of(moment).items():
+        for part, target in plain_tensors(moment).items():
             tensor = parts.get(part.removeprefix(":"))
             if tensor is None or tensor.shape != target.shape:
                 raise KeyError(f"{key}{part}.{label}")
@@ -76,22 +76,22 @@ def placed(optimizer: EightBit, parameter: Tensor, label: str, key: str, parts: 
     if not moment.dim():
         return moment
     held = optimizer._new_buffer(parameter, _is_signed(key))
-    local = local_part(held)
+    local = local_shard(held)
     if isinstance(moment, _Moment) and isinstance(local, _Moment):
-        local.codes.copy_(local_part(like(moment.codes, parameter)))
-        local.scale.copy_(_gathered(local_part(like(_spread(moment), parameter)), local))
+        local.codes.copy_(local_shard(shard_like(moment.codes, parameter)))
+        local.scale.copy_(_scale_per_block(local_shard(shard_like(_scale_per_number(moment), parameter)), local))
     else:
-        local.copy_(local_part(like(_plain(moment), parameter)))
+        local.copy_(local_shard(shard_like(_plain(moment), parameter)))
     return held
 
 
-def _spread(moment: _Moment) -> Tensor:
-    """The scale of every number."""
+def _scale_per_number(moment: _Moment) -> Tensor:
+    """Returns the scale of every number."""
     return moment.scale.repeat_interleave(moment.codes.numel() // len(moment.scale)).view(moment.codes.shape)
 
 
-def _gathered(spread: Tensor, moment: _Moment) -> Tensor:
-    """The scale of every block."""
+def _scale_per_block(spread: Tensor, moment: _Moment) -> Tensor:
+    """Returns the scale of every block."""
     return spread.flatten()[:: moment.codes.numel() // len(moment.scale)]
 
 

@@ -1,4 +1,4 @@
-"""The memory a training run will take, from the model's config alone.
+"""Estimates the memory a training run will take, from the model's config alone.
 
 The passes are run once without numbers, on PyTorch's meta device, with the run's own code: what autograd keeps for the
 backward pass is counted storage by storage. Nothing is loaded, and nothing is as large as it says.
@@ -14,7 +14,7 @@ from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.nn import vocabulary
+from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
@@ -22,9 +22,9 @@ from gesso.train.config import Optimizer
 from gesso.train.muon import is_hidden_matrix
 
 MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
-"""Of AdamW's two moments, for each number trained; 8-bit ones come with an fp32 scale for every 256."""
+"""Bytes of AdamW's two moments for each number trained; 8-bit ones come with an fp32 scale for every 256."""
 MUON_BYTES = 4.0
-"""Of the one that Muon has of its matrices."""
+"""Bytes of the one moment that Muon has of its matrices."""
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
@@ -33,13 +33,13 @@ DEQUANTIZED_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one process takes through the model at a time."""
+    """Describes what one process takes through the model at a time."""
 
     examples: int
     tokens: int
-    """Of prompt and answer, an example."""
+    """Tokens of prompt and answer, an example."""
     answer: int
-    """Of them, those that the encoder learns to predict."""
+    """Tokens of these that the encoder learns to predict."""
     canvas_length: int
     canvases_per_example: int = 1
     gradient_checkpointing: bool = False
@@ -50,7 +50,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes at the peak of a step."""
+    """Counts the bytes at the peak of a step."""
 
     weights: int
     adapter: int
@@ -64,7 +64,8 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """Gradients grow while activations are freed, so the larger of the two counts where a step is one load."""
+        """Returns the sum. Gradients grow while activations are freed, so the larger of the two counts where a step is
+        one load."""
         held = self.weights + self.adapter + self.optimizer + self.workspace
         if self.accumulates:
             return held + self.activations + self.gradients
@@ -80,7 +81,7 @@ def estimate(
     quantize: Quantization | None = None,
     optimizer: Optimizer = "adamw",
 ) -> Estimate:
-    """What a step with this workload takes.
+    """Estimates the bytes of a step with this workload.
 
     Args:
         dtype: of frozen weights and of the activations. Weights that are trained are fp32.
@@ -128,8 +129,7 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
     config, device = model.config, work.device_type
     scored = max(work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
-    limit = vocabulary.TRAINING_BYTES.get(device, vocabulary.GPU_TRAINING_BYTES) // (4 * config.vocab_size)
-    training = LOGIT_COPIES * min(scored, max(1, limit))
+    training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
     first = 2 * min(scored, max(1, forward.LOGIT_BYTES // (4 * config.vocab_size)))
     return 4 * config.vocab_size * max(training, first)
@@ -200,8 +200,8 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
         encoded = forward.encode(model, batch).repeat(work.canvases_per_example)
         encoder = sum(storage.nbytes() for storage in storages.values())
         count, width = batch.noisy_BC.shape
-        soft = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
-        forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, soft)
+        self_conditioning = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
+        forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, self_conditioning)
     return encoder, sum(storage.nbytes() for storage in storages.values()) - encoder
 
 

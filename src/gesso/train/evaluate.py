@@ -1,4 +1,4 @@
-"""A model on held-out prompts of a task."""
+"""Evaluates a model on held-out prompts of a task."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of how many, summed over all answers."""
+    """Counts how many of how many, summed over all answers."""
 
     value: float
     interval: Interval
@@ -32,7 +32,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class GroupScore:
-    """Outcome of some examples. Intervals of means are those of `ratio_interval`."""
+    """Holds the outcome of some examples. Intervals of means are those of `ratio_interval`."""
 
     examples: int
     right: int
@@ -55,7 +55,7 @@ class GroupScore:
 
 @dataclass(frozen=True, slots=True)
 class TaskScore(GroupScore):
-    """Outcome of one task."""
+    """Holds the outcome of one task."""
 
     task: str
     tokens_per_forward: float
@@ -81,7 +81,7 @@ class _Answer:
 
 
 def wilson_interval(right: int, total: int) -> Interval:
-    """95% interval of a share (Wilson 1927)."""
+    """Returns the 95% interval of a share (Wilson 1927)."""
     z = 1.959964
     share = right / total
     centre = share + z * z / (2 * total)
@@ -91,7 +91,7 @@ def wilson_interval(right: int, total: int) -> Interval:
 
 
 def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
-    """95% interval of sum(parts) / sum(wholes), the percentile bootstrap (Efron 1979) with a fixed seed.
+    """Returns the 95% interval of sum(parts) / sum(wholes), the percentile bootstrap (Efron 1979) with a fixed seed.
 
     Element i of both belongs to example i, and whole examples are drawn: the cells of one puzzle, or the canvases of
     one answer, are not independent. Where all examples agree the interval has no width.
@@ -105,7 +105,7 @@ def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
 
 
 def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options: Mapping[str, Any]) -> TaskScore:
-    """Answer `examples` held-out prompts; prompt i is sampled with seed `seed + i`.
+    """Answers `examples` held-out prompts and scores them; prompt i is sampled with seed `seed + i`.
 
     Raises:
         OptionError: the task does not have so many held-out prompts.

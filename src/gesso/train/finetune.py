@@ -1,4 +1,4 @@
-"""From a user's data and a checkpoint to a complete recipe."""
+"""Makes a complete recipe from a user's data and a checkpoint."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CopiedText, Recipe, TrainConfig
-from gesso.train.data_lines import FileDataConfig
+from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
 
 Method = Literal["full", "lora", "qlora"]
@@ -25,18 +25,18 @@ SOURCE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to train, and on what of a step at a time."""
+    """Says how long to train, and on what of a step at a time."""
 
     method: Method = "lora"
     epochs: float = 3.0
     steps: int | None = None
-    """Instead of epochs."""
+    """Steps, instead of epochs."""
     learning_rate: float | None = None
     """None takes the method's default."""
     warmup_share: float = 0.05
-    """Of all steps."""
+    """Share of all steps."""
     source_share: float | None = None
-    """Of the canvases of changes, those that start from the text that is changed. None takes `SOURCE_SHARE`."""
+    """Share of the canvases of changes that start from the text that is changed. None takes `SOURCE_SHARE`."""
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:
@@ -64,7 +64,7 @@ def finetune_recipe(
     adapter: LoraConfig,
     held_out_files: Sequence[Path] = (),
 ) -> Recipe:
-    """Read the data once and lay out the run.
+    """Reads the data once and makes the recipe.
 
     Args:
         folder: the checkpoint to start from.

@@ -1,4 +1,4 @@
-"""The model's training passes: the same weights and layers as `DiffusionGemma`, with gradients.
+"""Runs the model's training passes: the same weights and layers as `DiffusionGemma`, with gradients.
 
 The encoder runs once over all examples laid flat, without padding; its keys and values, still attached to the
 graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded,
@@ -24,27 +24,27 @@ from gesso.train.attention import attend_masked
 from gesso.train.batch import IGNORED, Batch
 
 MASKED = -1e9
-GRAIN = 256
-"""The flat encoder batch is filled up to a multiple of this, so that its matmuls meet few shapes."""
+ROW_MULTIPLE = 256
+"""The flat encoder batch is padded to a multiple of this, so that its matmuls meet few shapes."""
 SHORTEST = 32
 """Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
 LOGIT_BYTES = 256 * 2**20
-"""fp32 logits that are held at a time where the first pass's belief is made."""
+"""Bytes of fp32 logits that are held at a time where the first pass's self-conditioning is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Neighbouring rows of a batch that are padded to the same length `longest`."""
+    """Bounds neighbouring rows of a batch that are padded to the same length `longest`."""
 
     rows: slice
     tokens: slice
-    """Of the flat encoder batch."""
+    """Tokens of the flat encoder batch."""
     longest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K]."""
+    """Holds what the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K]."""
 
     hidden_ND: Tensor
     groups: list[Group]
@@ -52,7 +52,7 @@ class Encoded:
     values: list[list[Tensor]]
 
     def repeat(self, times: int) -> "Encoded":
-        """Every row `times` times in a row: for so many canvases of each example."""
+        """Repeats every row `times` times in a row: for so many canvases of each example."""
         if times == 1:
             return self
         groups = [Group(slice(g.rows.start * times, g.rows.stop * times), g.tokens, g.longest) for g in self.groups]
@@ -63,7 +63,7 @@ class Encoded:
         return Encoded(self.hidden_ND, groups, keys, values)
 
     def take(self, rows_B: Tensor) -> "Encoded":
-        """The rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
+        """Takes the rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
         picks = [rows_B[group.rows] for group in self.groups]
         groups, start = [], 0
         for group, pick in zip(self.groups, picks, strict=True):
@@ -79,7 +79,7 @@ class Encoded:
 
 
 def group_rows(lengths: Sequence[int]) -> list[Group]:
-    """Groups of rows that are in order of length."""
+    """Groups rows that are in order of length by their padded length."""
     groups: list[Group] = []
     row = token = 0
     for longest, members in itertools.groupby(lengths, lambda n: max(SHORTEST, 1 << (n - 1).bit_length())):
@@ -90,13 +90,13 @@ def group_rows(lengths: Sequence[int]) -> list[Group]:
 
 
 def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) -> Encoded:
-    """Causal pass over prompt and clean answer."""
+    """Runs the causal pass over prompt and clean answer."""
     device, window = model.device, model.config.sliding_window
     lengths = torch.tensor(batch.lengths, device=device)
     rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths, output_size=sum(batch.lengths))
     columns = torch.arange(rows.numel(), device=device) - (lengths.cumsum(0) - lengths)[rows]
     real = rows.numel()
-    fill = -real % GRAIN
+    fill = -real % ROW_MULTIPLE
     groups = group_rows(batch.lengths)
     slots = [(rows[g.tokens] - g.rows.start) * g.longest + columns[g.tokens] for g in groups]
 
@@ -127,14 +127,14 @@ def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) 
 
 
 def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
-    """Call `function`; with `checkpointing` what it computes is not kept but computed again in the backward pass."""
+    """Calls `function`; with `checkpointing` what it computes is not kept but computed again in the backward pass."""
     if checkpointing and torch.is_grad_enabled():
         return checkpoint(function, *args, use_reentrant=False)
     return function(*args)
 
 
 def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
-    """Tokens [n, ...] to their slots in [rows, longest, ...]."""
+    """Scatters tokens [n, ...] to their slots in [rows, longest, ...]."""
     count = group.rows.stop - group.rows.start
     padded = x.new_zeros(count * group.longest, *x.shape[1:]).index_copy(0, slot, x)
     return padded.view(count, group.longest, *x.shape[1:])
@@ -153,11 +153,17 @@ def denoise(
     noisy_BC: Tensor,
     starts_B: Tensor,
     encoded: Encoded,
-    soft: Tensor | None,
+    self_conditioning_ND: Tensor | None,
     *,
     checkpointing: bool = False,
 ) -> Tensor:
-    """Normed hidden states [B*C, D] of the canvases; `soft` [B*C, D] is the self-conditioning or None."""
+    """Returns normed hidden states [B*C, D] of the canvases.
+
+    Args:
+        starts_B: the number of encoder positions that each canvas may see.
+        self_conditioning_ND: [B*C, D]; None is the first step's exact zero.
+        checkpointing: compute each layer once more in the backward pass instead of keeping its activations.
+    """
     count, width = noisy_BC.shape
     device, window = model.device, model.config.sliding_window
     starts = range(count) if starts_B.is_meta else starts_B.tolist()  # of an estimate: all unlike, the larger case
@@ -187,7 +193,7 @@ def denoise(
 
     positions = (starts_B[:, None] + torch.arange(width, device=device)).flatten()
     rope = model.rope(positions, encoded.groups[-1].longest + width)
-    x = model.self_conditioning(model.vocabulary.embed(noisy_BC.flatten()), soft)
+    x = model.self_conditioning(model.vocabulary.embed(noisy_BC.flatten()), self_conditioning_ND)
     for i, kind, block in model.blocks():
         x = _run(layer, checkpointing, x, i, kind, block)
     out: Tensor = model.norm(x)
@@ -196,7 +202,7 @@ def denoise(
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Mean cross-entropies in nats a token."""
+    """Holds mean cross-entropies in nats a token."""
 
     denoiser: Tensor
     encoder: Tensor
@@ -205,11 +211,12 @@ class Losses:
 def losses(
     model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False, encoder: bool = True, uniform: bool = False
 ) -> Losses:
-    """The released two-pass loss.
+    """Computes the released two-pass loss.
 
-    A pass without self-conditioning and without gradient is run for the canvases that drew it; its belief, or
-    exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean alike. Where
-    the batch says so that pass reads the draft that the first one makes (see `own_drafts`), not in the released loss.
+    A pass without self-conditioning and without gradient is run for the canvases that drew it; its self-conditioning
+    embedding, or exact zeros, goes into the pass that is trained, over all tokens of the canvas, corrupted and clean
+    alike. Where the batch says so that pass reads the canvas that the first one makes (`self_generated`), not in the
+    released loss.
 
     Args:
         encoder: False leaves out the next-token loss, which is then zero.
@@ -234,29 +241,29 @@ def losses(
 
 @torch.no_grad()
 def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
-    """What the trained pass reads, [B, C], and the belief it is conditioned on, [B, C, D], zeros where it has none."""
-    noisy_BC, drafts = batch.noisy_BC, batch.own_drafts
+    """Returns what the trained pass reads, [B, C], and its self-conditioning, [B, C, D], zeros where it has none."""
+    noisy_BC, generated = batch.noisy_BC, batch.self_generated
     count, width = noisy_BC.shape
     self_conditioning_BCD = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
-    for round_ in range(1 if drafts is None else drafts.most):
+    for round_ in range(1 if generated is None else generated.most):
         going = batch.self_conditioned_B
-        if round_ and drafts is not None:
-            going = going & (drafts.rounds_B > round_)
+        if round_ and generated is not None:
+            going = going & (generated.rounds_B > round_)
         if not going.any():
             if uniform:
                 denoise(model, noisy_BC, batch.starts_B, encoded, None)
             continue
-        soft = self_conditioning_BCD[going].flatten(0, 1) if round_ else None
-        hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), soft)
-        if drafts is None:
-            belief = _beliefs(model, hidden)
+        self_conditioning_ND = self_conditioning_BCD[going].flatten(0, 1) if round_ else None
+        hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), self_conditioning_ND)
+        if generated is None:
+            embedding = _mixed_embeddings(model, hidden)
         else:
-            own = drafts.rows(going)
+            own = generated.rows(going)
             seen = model.vocabulary.predict(hidden, torch.ones_like(hidden[:, 0]), own.uniform_RBC[round_].flatten())
             sample, entropy = (part.view(-1, width) for part in (seen.sample_N, seen.entropy_N))
             noisy_BC = noisy_BC.index_put((going,), own.canvas(round_, noisy_BC[going], sample, entropy))
-            belief = seen.embedding_ND
-        self_conditioning_BCD[going] = belief.view(-1, width, self_conditioning_BCD.shape[2]).to(
+            embedding = seen.embedding_ND
+        self_conditioning_BCD[going] = embedding.view(-1, width, self_conditioning_BCD.shape[2]).to(
             self_conditioning_BCD.dtype
         )
     # Copies of weights that autocast made without a gradient must not serve the pass that has one.
@@ -268,7 +275,7 @@ def _rows_at_a_time(model: DiffusionGemma) -> int:
     return max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
 
 
-def _beliefs(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
-    """The mixed embeddings that the next pass is conditioned on, [N, D]."""
+def _mixed_embeddings(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
+    """Returns the mixed embeddings that the next pass is conditioned on, [N, D]."""
     chunks = hidden_ND.split(_rows_at_a_time(model))
     return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])

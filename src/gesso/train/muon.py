@@ -1,4 +1,4 @@
-"""Muon: matrices take their momentum with all singular values made alike, everything else takes AdamW.
+"""Implements Muon: matrices take their momentum with all singular values made alike, everything else takes AdamW.
 
 A gradient of a matrix is mostly a few directions; made orthogonal, the rare ones are learned as fast as the common
 ones. The update is brought to the size that AdamW's has, so that one learning rate serves both kinds of parameters.
@@ -20,7 +20,8 @@ ADAMW_SIZE = 0.2
 
 
 def orthogonal(matrix: Tensor) -> Tensor:
-    """The nearest matrix whose singular values are all about 1 (0.7 to 1.2), of each matrix [..., m, n] by itself."""
+    """Returns the nearest matrix whose singular values are all about 1 (0.7 to 1.2), of each matrix [..., m, n] by
+    itself."""
     a, b, c = NEWTON_SCHULZ
     x: Tensor = matrix.mT if matrix.shape[-2] > matrix.shape[-1] else matrix
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
@@ -31,7 +32,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.AdamW):
-    """Muon for the groups that have a `momentum`, fused AdamW for those whose `momentum` is None.
+    """Takes Muon's steps for the groups that have a `momentum`, fused AdamW's for those whose `momentum` is None.
 
     Args:
         groups: of one parameter each, with `momentum` and `weight_decay`.
@@ -49,7 +50,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """One step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
+        """Takes one step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
         for group in self.param_groups:
             if group["momentum"] is None:
                 continue
@@ -73,7 +74,7 @@ class Muon(torch.optim.AdamW):
 
 
 def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
+    """Says whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
 
     Embeddings, which are also the head, and routers are tables of directions, not maps.
     """

@@ -1,4 +1,4 @@
-"""The optimiser over what is trained, and its state as named tensors that a checkpoint can hold."""
+"""Makes the optimiser over what is trained, and names its state's tensors for a checkpoint."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,31 +9,32 @@ from torch import Tensor, nn
 from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.config import TrainConfig
-from gesso.train.distributed import like, whole
-from gesso.train.eight_bit import EightBit, parts_of, placed, whole_state
+from gesso.train.distributed import full_tensor, shard_like
+from gesso.train.eight_bit import EightBit, full_state, plain_tensors, shard_state
 from gesso.train.muon import Muon, is_hidden_matrix
 
 ADAMW_STATE = {"step", "exp_avg", "exp_avg_sq"}
 MUON_STATE = {"momentum"}
 
 
-def trained(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Names and tensors of what is trained, in the model's order."""
+def trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yields the names and tensors of what is trained, in the model's order."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
 def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW or Muon, a group for each parameter in the model's order; `set_rate` sets the rate before every step.
+    """Makes AdamW or Muon, with a group for each parameter in the model's order; `set_rate` sets the rate before every
+    step.
 
     Raises:
         OptionError: 8-bit moments are asked for and torchao is not installed.
     """
-    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained(model)]
+    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trainable(model)]
     betas = (config.beta1, config.beta2)
     if config.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
     if config.optimizer == "muon":
-        for group, (name, parameter) in zip(groups, trained(model), strict=True):
+        for group, (name, parameter) in zip(groups, trainable(model), strict=True):
             group["momentum"] = config.momentum if is_hidden_matrix(name, parameter) else None
         return Muon(groups, betas, torch.bfloat16 if config.is_half(model.device.type) else torch.float32)
     try:
@@ -45,7 +46,7 @@ def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Op
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The learning rate of the next step."""
+    """Sets the learning rate of the next step."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -54,23 +55,24 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
-    """Every state tensor, whole, as `STATE.PARAMETER`; the parts of an 8-bit moment as `STATE:PART.PARAMETER`.
+    """Yields every state tensor, gathered, as `STATE.PARAMETER`; the parts of an 8-bit moment as
+    `STATE:PART.PARAMETER`.
 
     All processes of a group iterate together.
     """
-    for name, parameter in trained(model):
+    for name, parameter in trainable(model):
         for key, value in optimizer.state[parameter].items():
-            for part, tensor in parts_of(_whole(optimizer, key, value)).items():
+            for part, tensor in plain_tensors(_full(optimizer, key, value)).items():
                 yield f"{key}{part}.{name}", tensor
 
 
 def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put in place what `state_tensors` gave, be it to more processes or fewer.
+    """Loads what `state_tensors` gave, be it into more processes or fewer.
 
     Raises:
         KeyError: a tensor that belongs to no parameter of the model, or has another shape; its name.
     """
-    parameters = dict(trained(model))
+    parameters = dict(trainable(model))
     found: dict[str, dict[str, dict[str, Tensor]]] = {name: {} for name in parameters}
     for name, tensor in tensors.items():
         key, _, label = name.partition(".")
@@ -82,7 +84,7 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
     for index, (label, parameter) in enumerate(parameters.items()):
         if set(found[label]) != (ADAMW_STATE if optimizer.param_groups[index].get("momentum") is None else MUON_STATE):
             raise KeyError(label)
-        entries[index] = {key: _placed(optimizer, parameter, label, key, parts) for key, parts in found[label].items()}
+        entries[index] = {key: _shard(optimizer, parameter, label, key, parts) for key, parts in found[label].items()}
     if isinstance(optimizer, EightBit):
         # load_state_dict would cast the 8-bit parts to the parameter's type.
         for index, parameter in enumerate(parameters.values()):
@@ -91,15 +93,15 @@ def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, 
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
 
 
-def _whole(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:
-    return whole_state(optimizer, key, value) if isinstance(optimizer, EightBit) else whole(value)
+def _full(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:
+    return full_state(optimizer, key, value) if isinstance(optimizer, EightBit) else full_tensor(value)
 
 
-def _placed(
+def _shard(
     optimizer: torch.optim.Optimizer, parameter: Tensor, label: str, key: str, parts: Mapping[str, Tensor]
 ) -> Tensor:
     if isinstance(optimizer, EightBit):
-        return placed(optimizer, parameter, label, key, parts)
+        return shard_state(optimizer, parameter, label, key, parts)
     if set(parts) != {""} or parts[""].shape not in (torch.Size(), parameter.shape):  # a step count has no shape
         raise KeyError(f"{key}.{label}")
-    return like(parts[""], parameter) if parts[""].dim() else parts[""]
+    return shard_like(parts[""], parameter) if parts[""].dim() else parts[""]

@@ -1,4 +1,4 @@
-"""The losses of a run as a picture, from its `metrics.jsonl`."""
+"""Plots the losses of a run, from its `metrics.jsonl`."""
 
 import json
 from pathlib import Path
@@ -14,15 +14,19 @@ CURVES = {
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The records of a run; a last line that is cut short is left out."""
+    """Reads the records of a run; a last line that is cut short is left out.
+
+    Raises:
+        TrainingError: there is no such file.
+    """
     if not path.exists():
-        raise TrainingError(f"there is no {path}: the run has told nothing yet")
+        raise TrainingError(f"there is no {path}: the run has written nothing yet")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def plot_losses(metrics: Path, picture: Path) -> None:
-    """Draw losses over steps, logarithmic, and write a PNG.
+    """Plots losses over steps, logarithmic, and writes a PNG.
 
     Raises:
         OptionError: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""What a run tells: records, the files they go to, and whoever watches."""
+"""Defines what a run reports: records, the files they go to, and callbacks."""
 
 import json
 import os
@@ -12,7 +12,7 @@ Reason = Literal["steps", "stop_at", "patience", "minutes", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One line of `metrics.jsonl`: means since the line before."""
+    """Holds one line of `metrics.jsonl`: means since the line before."""
 
     step: int
     denoiser_loss: float
@@ -27,7 +27,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecord:
-    """One look at the held-out examples; also a line of `metrics.jsonl`."""
+    """Holds the losses on the held-out examples; also a line of `metrics.jsonl`."""
 
     step: int
     held_out_denoiser_loss: float
@@ -38,7 +38,7 @@ class EvaluationRecord:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An answer to one of the fixed prompts; a line of `samples.jsonl`."""
+    """Holds an answer to one of the fixed prompts; a line of `samples.jsonl`."""
 
     step: int
     prompt: str
@@ -47,27 +47,27 @@ class Sample:
 
 
 class TrainingCallback:
-    """Is told what happens; every method may be overridden. Only the leading process of a group tells."""
+    """Is called as a run goes on; every method may be overridden. Only the main process of a group calls it."""
 
     def started(self, step: int, last: int, trainable: int) -> None:
-        """Before the first step: steps done already, the last step, and how many numbers are trained."""
+        """Is called before the first step: steps done already, the last step, and how many numbers are trained."""
 
     def stepped(self, step: int, record: StepRecord | None) -> None:
-        """After every step, with a record every `log_every` steps."""
+        """Is called after every step, with a record every `log_every` steps."""
 
     def evaluated(self, record: EvaluationRecord) -> None:
-        """After every look at the held-out examples."""
+        """Is called after every evaluation of the held-out examples."""
 
     def sampled(self, sample: Sample) -> None:
-        """For every answer to a fixed prompt."""
+        """Is called for every answer to a fixed prompt."""
 
     def warned(self, message: str) -> None:
-        """Something is wrong that the run survives."""
+        """Is called where something is wrong that the run survives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind."""
+    """Holds what a run left behind."""
 
     last: Path
     """The newest checkpoint."""
@@ -77,8 +77,8 @@ class Outcome:
     """Why it ended."""
 
 
-def forget_after(path: Path, step: int) -> None:
-    """Drop the lines of steps that will be run again."""
+def truncate_records(path: Path, step: int) -> None:
+    """Drops the lines of steps that will be run again."""
     if not path.exists():
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Training conversations drawn from skills with open slots.
+"""Draws training conversations from skills with open slots.
 
 One mixture serves all canvas widths: an example is taken where its answer fits the canvas of the step, and is not lost
 in it. Tokens of prompts are spelled in two parts now and then, so that no word depends on the one spelling it usually
@@ -29,20 +29,20 @@ _LOST_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Weight of each task by name, from step `start` on until the next mixture."""
+    """Weighs the tasks by name, from step `start` on until the next mixture."""
 
     start: int
     weights: Mapping[str, float]
 
 
 def messages_of(example: Example) -> list[dict[str, Any]]:
-    """The conversation up to the answer, as the chat template takes it."""
+    """Returns the conversation up to the answer, as the chat template takes it."""
     turns = [*example.history, example.prompt]
     return [{"role": "assistant" if i % 2 else "user", "content": turn} for i, turn in enumerate(turns)]
 
 
 class SkillData:
-    """Tasks mixed by weight; a step's examples depend on the seed and the step alone."""
+    """Mixes tasks by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class SkillData:
 
     @property
     def fingerprint(self) -> str:
-        """Names, weights and seed: the examples follow from them."""
+        """Returns names, weights and seed: the examples follow from them."""
         mixtures = [[mixture.start, dict(mixture.weights)] for mixture in self._mixtures]
         return f"{self._seed}/{self._respelled}/{self._narrowest}/" + json.dumps(mixtures, sort_keys=True)
 
@@ -99,14 +99,14 @@ class SkillData:
         return found
 
     def evaluation(self, limit: int) -> list[Conversation]:
-        """`limit` examples of held-out words and phrasings, in the shares of the last mixture."""
+        """Returns `limit` examples of held-out words and phrasings, in the shares of the last mixture."""
         rng = random.Random(f"{self._seed}/evaluation")
         weights = self._mixtures[-1].weights
         names = rng.choices(list(weights), list(weights.values()), k=limit)
         return [self.conversation(_draw(TRAINING_TASKS[name], rng, evaluation=True)) for name in names]
 
     def conversation(self, example: Example, rng: random.Random | None = None) -> Conversation:
-        """Token ids of an example; with `rng` its prompt may be respelled."""
+        """Returns the token ids of an example; with `rng` its prompt may be respelled."""
         return self._conversation(example, self._ended(example.answer), rng)
 
     def _conversation(self, example: Example, answer: list[int], rng: random.Random | None) -> Conversation:

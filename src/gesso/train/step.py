@@ -1,4 +1,4 @@
-"""What one step is made of: the model, the batch, the rate and the loss, all functions of recipe and step number."""
+"""Makes what one step needs: the model, the batch, the rate and the loss, all functions of recipe and step number."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ from gesso.train.forward import losses
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Linear warm-up, then cosine to zero at `config.steps`; `step` counts from 0."""
+    """Returns the rate of a step: linear warm-up, then cosine to zero at `config.steps`; `step` counts from 0."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
@@ -27,7 +27,8 @@ def learning_rate(config: TrainConfig, step: int) -> float:
 
 
 class LossModule(nn.Module):
-    """The loss as one module, which is what FSDP wraps: parameters outside the blocks are whole while it runs."""
+    """Computes the loss as one module, which is what FSDP wraps: parameters outside the blocks are gathered while it
+    runs."""
 
     def __init__(self, model: DiffusionGemma, config: TrainConfig, group: ProcessGroup) -> None:
         super().__init__()
@@ -36,7 +37,7 @@ class LossModule(nn.Module):
         self.uniform = group.size > 1
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Mean denoiser and encoder loss of `batch`."""
+        """Returns the mean denoiser and encoder loss of `batch`, nats a token."""
         config, device = self.config, batch.tokens_N.device.type
         with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
             loss = losses(
@@ -50,7 +51,7 @@ class LossModule(nn.Module):
 
 
 def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
-    """What a run begins with: random weights, a checkpoint's, or a checkpoint's with fresh deltas.
+    """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with fresh deltas.
 
     Raises:
         CheckpointError: the checkpoint holds a model of another shape.
@@ -78,7 +79,7 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
 
 
 def pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
-    """The canvas width of a step, drawn by share."""
+    """Draws the canvas width of a step, by share."""
     draw = torch.rand((), generator=generator).item()
     for width in recipe.train.narrow:
         if draw < width.share:
@@ -88,7 +89,7 @@ def pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
 
 
 def step_batch(recipe: Recipe, step: int) -> Batch:
-    """The whole batch of a step, the same in every process."""
+    """Makes the whole batch of a step, the same in every process."""
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
     width = pick_width(recipe, generator)
@@ -104,5 +105,23 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         encoder_loss=config.encoder_loss_weight > 0,
         time_exponent=config.time_exponent,
         source_probability=config.source_probability,
-        own_drafts=(config.own_draft_probability, config.own_draft_rounds),
+        self_generated=(config.own_draft_probability, config.own_draft_rounds),
     )
+
+
+def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[tuple[Batch, float, float]]:
+    """Returns this process's micro-batches, each with its share of the batch's canvas and target tokens.
+
+    Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
+
+    Args:
+        size: examples of a micro-batch; None takes all of the process's at once.
+    """
+    canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
+    parts = batch.split(group.size)
+    rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
+    mine = parts[group.rank] if group.rank < len(parts) else None
+    split = mine.split(rounds) if mine is not None else []
+    shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
+    idle = split[0] if split else parts[0]
+    return shares + [(idle, 0.0, 0.0)] * (rounds - len(shares))

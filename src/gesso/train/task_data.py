@@ -1,4 +1,4 @@
-"""Training conversations drawn from task generators."""
+"""Draws training conversations from task generators."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from gesso.train.batch import Conversation
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Which tasks are drawn from step `start` on, until the next stage."""
+    """Says which tasks are drawn from step `start` on, until the next stage."""
 
     start: int
     mixtures: Mapping[int, Mapping[str, float]]
@@ -35,7 +35,7 @@ def refuse_images(example: Example) -> None:
 
 
 class TaskData:
-    """Tasks mixed by weight; a step's examples depend on the seed and the step alone."""
+    """Mixes tasks by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
         self, stages: Sequence[Stage], tokenizer: Tokenizer, template: ChatTemplate, end_of_turn: int, seed: int
@@ -49,7 +49,7 @@ class TaskData:
 
     @property
     def fingerprint(self) -> str:
-        """Names, weights and seed: the examples follow from them."""
+        """Returns names, weights and seed: the examples follow from them."""
         return f"{self._seed}/" + json.dumps([dataclasses.asdict(stage) for stage in self._stages], sort_keys=True)
 
     def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
@@ -60,7 +60,7 @@ class TaskData:
         return [self._draw(TRAINING_TASKS[name], rng) for name in names]
 
     def evaluation(self, limit: int) -> list[Conversation]:
-        """`limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
+        """Returns `limit` examples of held-out prompts, drawn as the last stage draws at its widest canvas."""
         rng = random.Random(f"{self._seed}/evaluation")
         mixtures = self._stages[-1].mixtures
         mixture = mixtures[max(mixtures)]

@@ -1,4 +1,4 @@
-"""The training loop.
+"""Runs the training loop.
 
 A step is a function of (weights, optimiser state, seed, step number): examples, canvases, times, noise and dropout are
 drawn from generators seeded by the last two. So a run that was cut off and resumed from a checkpoint goes on bit by bit
@@ -19,8 +19,7 @@ from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.ahead import batches
-from gesso.train.batch import Batch, make_batch
+from gesso.train.batch import Batch
 from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
@@ -32,8 +31,10 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, join_process_group, leave_process_group, reshard, shard, whole
-from gesso.train.optimizer import make_optimizer, set_rate, trained
+from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
+from gesso.train.held_out import held_out_losses
+from gesso.train.optimizer import make_optimizer, set_rate, trainable
+from gesso.train.prefetch import prefetched_batches
 from gesso.train.records import (
     METRICS,
     SAMPLES,
@@ -43,9 +44,9 @@ from gesso.train.records import (
     Sample,
     StepRecord,
     TrainingCallback,
-    forget_after,
+    truncate_records,
 )
-from gesso.train.step import LossModule, learning_rate, start_model
+from gesso.train.step import LossModule, learning_rate, micro_batches, start_model
 
 
 def train(
@@ -58,7 +59,7 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     callback: TrainingCallback | None = None,
 ) -> Outcome:
-    """Run a recipe into `out`, resuming from the newest whole checkpoint there.
+    """Runs a recipe into `out`, resuming from the newest complete checkpoint there.
 
     Args:
         stop_at: end after this step instead of the recipe's last (its schedule is not changed).
@@ -77,11 +78,11 @@ def train(
 
 
 class _Run:
-    """One run in one process."""
+    """Runs a recipe in one process."""
 
     def __init__(self, recipe: Recipe, out: Path, group: ProcessGroup, callback: TrainingCallback) -> None:
         self.recipe, self.out, self.group = recipe, out, group
-        self.callback = callback if group.leads else TrainingCallback()
+        self.callback = callback if group.is_main else TrainingCallback()
         if group.size > 1 and recipe.train.sample_every:
             raise OptionError(
                 "samples on the way are made by one process only: leave out sample_every", option="sample_every"
@@ -91,7 +92,7 @@ class _Run:
                 "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
             )
         out.mkdir(parents=True, exist_ok=True)
-        if group.leads:
+        if group.is_main:
             remove_leftovers(out)
         self.model = start_model(recipe, group.device)
         self.losses = LossModule(self.model, recipe.train, group)
@@ -101,7 +102,7 @@ class _Run:
         self.progress = self._resume()
 
     def _resume(self) -> Progress:
-        """Go on from the newest checkpoint; one that is damaged is passed over for the one before it."""
+        """Resumes from the newest checkpoint; one that is damaged is passed over for the one before it."""
         damaged: list[CheckpointError] = []
         for folder in reversed(checkpoints(self.out)):
             try:
@@ -111,18 +112,18 @@ class _Run:
                 continue
             for passed in damaged:
                 self.callback.warned(f"{passed}; going on from {folder.name}")
-            self._forget_after(progress.step)
+            self._truncate_records(progress.step)
             return progress
         if damaged:
             raise damaged[0]
-        self._forget_after(0)
+        self._truncate_records(0)
         return Progress()
 
-    def _forget_after(self, step: int) -> None:
-        """What was told of later steps, and their checkpoints, will be told and written again."""
-        if self.group.leads:
+    def _truncate_records(self, step: int) -> None:
+        """Drops the records of later steps, and their checkpoints: they will be written again."""
+        if self.group.is_main:
             for name in (METRICS, SAMPLES):
-                forget_after(self.out / name, step)
+                truncate_records(self.out / name, step)
             for folder in checkpoints(self.out):
                 if step_of(folder) > step:
                     remove(folder)
@@ -135,9 +136,9 @@ class _Run:
         reason: Reason = "steps" if last == config.steps else "stop_at"
         if first >= last or self._out_of_patience():
             return self._outcome(path, "patience" if first < last else reason)
-        self.callback.started(first, last, sum(p.numel() for _, p in trained(self.model)))
+        self.callback.started(first, last, sum(p.numel() for _, p in trainable(self.model)))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-        for step, batch in enumerate(batches(self.recipe, first, last), start=first):
+        for step, batch in enumerate(prefetched_batches(self.recipe, first, last), start=first):
             denoiser, encoder, norm, count = self._step(step, batch)
             totals += torch.tensor([denoiser, encoder, norm])
             tokens += count
@@ -159,16 +160,16 @@ class _Run:
                 self._append(METRICS, record)
                 totals, since, tokens, steps = torch.zeros(3), now, 0, 0
             self.progress = dataclasses.replace(self.progress, step=done)
-            looked = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or done == config.steps)
-            improved = self._evaluate() if looked else False
+            evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or done == config.steps)
+            improved = self._evaluate() if evaluates else False
             if config.sample_every and (done % config.sample_every == 0 or done == config.steps):
                 self._sample()
             late = max_minutes is not None and time.monotonic() - started > 60 * max_minutes
-            told = self._told_to_end(late, should_stop())
+            stop = self._stop_reason(late, should_stop())
             if self._out_of_patience():
                 reason = "patience"
-            elif told is not None and done < last:
-                reason = told
+            elif stop is not None and done < last:
+                reason = stop
             ending = done == last or reason in ("patience", "minutes", "interrupted")
             if done % config.checkpoint_every == 0 or ending or improved:
                 path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.group)
@@ -182,79 +183,32 @@ class _Run:
         return Outcome(last, best if best.exists() else None, reason)
 
     def _step(self, step: int, batch: Batch) -> tuple[float, float, float, int]:
-        """One optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
+        """Takes one optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
         config, group = self.recipe.train, self.group
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         means = self._backward(batch)
-        norm = whole(torch.nn.utils.clip_grad_norm_([p for _, p in trained(self.model)], config.gradient_clip))
+        norm = full_tensor(torch.nn.utils.clip_grad_norm_([p for _, p in trainable(self.model)], config.gradient_clip))
         self.optimizer.step()
         denoiser, encoder = means.tolist()
         return denoiser, encoder, norm.item(), batch.tokens_N.numel() + batch.canvas_tokens
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Gradients of the batch's mean losses, and the two means."""
+        """Computes the gradients of the batch's mean losses, and returns the two means."""
         weight = self.recipe.train.encoder_loss_weight
-        shares, sums = self._shares(batch), torch.zeros(2)
-        for part, canvas_share, target_share in shares:
+        sums = torch.zeros(2)
+        for part, canvas_share, target_share in micro_batches(batch, self.group, self.recipe.train.micro_batch_size):
             denoiser, encoder = self.losses(part.to(self.group.device))
             denoiser, encoder = denoiser * canvas_share, encoder * target_share
             # FSDP averages gradients over the processes where the loss is a sum.
             ((denoiser + weight * encoder) * self.group.size).backward()
             sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
-        return self.group.total(sums).cpu()
+        return self.group.all_reduce_sum(sums).cpu()
 
-    def _shares(self, batch: Batch) -> list[tuple[Batch, float, float]]:
-        """This process's micro-batches, each with its share of the batch's canvas and target tokens.
-
-        Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
-        """
-        canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
-        parts = batch.split(self.group.size)
-        size = self.recipe.train.micro_batch_size
-        rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
-        mine = parts[self.group.rank] if self.group.rank < len(parts) else None
-        split = mine.split(rounds) if mine is not None else []
-        shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
-        idle = split[0] if split else parts[0]
-        return shares + [(idle, 0.0, 0.0)] * (rounds - len(shares))
-
-    @torch.no_grad()
     def _evaluate(self) -> bool:
-        """Look at the held-out loss; returns whether it is the best so far."""
-        config = self.recipe.train
-        conversations = self.recipe.data.evaluation(config.evaluation_examples)
-        if not conversations:
-            raise OptionError(
-                "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"
-            )
-        generator = torch.Generator().manual_seed(config.seed)
-        totals = torch.zeros(2)
-        canvas_tokens = target_tokens = 0
-        self.losses.eval()
-        for begin in range(0, len(conversations), config.batch_size):
-            rows = conversations[begin : begin + config.batch_size]
-            batch = make_batch(
-                rows,
-                canvas_length=self.recipe.model.canvas_length,
-                vocab_size=self.recipe.model.vocab_size,
-                eos_token_id=self.recipe.model.eos_token_id,
-                self_conditioning_probability=config.self_conditioning_probability,
-                generator=generator,
-                prompt_loss=config.prompt_loss,
-                encoder_loss=config.encoder_loss_weight > 0,
-            )
-            for part, canvas_share, target_share in self._shares(batch):
-                denoiser, encoder = self.losses(part.to(self.group.device))
-                sums = denoiser * canvas_share * batch.canvas_tokens, encoder * target_share * batch.target_tokens
-                totals += torch.stack(sums).float().cpu()
-            canvas_tokens += batch.canvas_tokens
-            target_tokens += batch.target_tokens
-        self.losses.train()
-        reshard(self.losses)
-        denoiser_sum, encoder_sum = self.group.total(totals).tolist()
-        denoiser_loss, encoder_loss = denoiser_sum / canvas_tokens, encoder_sum / max(1, target_tokens)
+        """Computes the held-out loss; returns whether it is the best so far."""
+        denoiser_loss, encoder_loss = held_out_losses(self.recipe, self.losses, self.group)
         best = self.progress.best_loss
         improved = best is None or denoiser_loss < best
         record = EvaluationRecord(self.progress.step, round(denoiser_loss, 5), round(encoder_loss, 5), improved)
@@ -272,13 +226,13 @@ class _Run:
         patience = self.recipe.train.patience
         return bool(patience) and self.progress.worse >= patience
 
-    def _told_to_end(self, late: bool, stop: bool) -> Reason | None:
-        """Why to end now, the same in every process: the leading one's clock, or any one's wish."""
-        flags = self.group.total(torch.tensor([float(late and self.group.leads), float(stop)])).tolist()
+    def _stop_reason(self, late: bool, stop: bool) -> Reason | None:
+        """Returns why to end now, the same in every process: the main one's clock, or any one's wish."""
+        flags = self.group.all_reduce_sum(torch.tensor([float(late and self.group.is_main), float(stop)])).tolist()
         return "interrupted" if flags[1] else "minutes" if flags[0] else None
 
     def _sample(self) -> None:
-        """Answer the fixed prompts with the model as it is, by seeds that never change."""
+        """Answers the fixed prompts with the model as it is, by seeds that never change."""
         text = self.out / ".text"
         self.recipe.text.write(text)
         tokenizer = Tokenizer.from_folder(text)
@@ -293,7 +247,7 @@ class _Run:
         self.model.train()
 
     def _append(self, name: str, record: StepRecord | EvaluationRecord | Sample) -> None:
-        if not self.group.leads:
+        if not self.group.is_main:
             return
         try:
             with (self.out / name).open("a", encoding="utf-8") as file:

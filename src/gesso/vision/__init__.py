@@ -1,4 +1,4 @@
-"""Images and clips as the vision tower takes them: patches of pixels and counts, without tensors and without a model.
+"""Prepares images and clips for the vision tower: patches of pixels and counts, without tensors and without a model.
 
 A picture from a user goes `source` (bytes, within limits) -> `decode` (a Pillow image, within limits) -> `colour` (RGB)
 -> `preprocess` (resized, cut into patches). `size` says from width and height alone what comes out.

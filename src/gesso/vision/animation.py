@@ -1,4 +1,4 @@
-"""Frames of animated pictures (GIF, WebP, PNG) through Pillow, by the moment they are on the screen."""
+"""Reads frames of animated images (GIF, WebP, PNG) through Pillow, by the moment they are on the screen."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ DEFAULT_DURATION = 100
 
 
 def is_animation(data: bytes) -> bool:
-    """Whether a file is of a format that Pillow reads frames of."""
+    """Says whether a file is of a format that Pillow reads frames of."""
     return (
         data[:6] in (b"GIF87a", b"GIF89a")
         or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
@@ -28,7 +28,7 @@ def is_animation(data: bytes) -> bool:
 def animation_frames(
     data: bytes, times: Callable[[float], Sequence[float]], name: str, limits: VideoLimits
 ) -> Iterator[tuple["Image", float]]:
-    """The frames on the screen at the moments `times` picks from the length in seconds: RGB, with their moment.
+    """Yields the frames on the screen at the moments `times` picks from the length in seconds: RGB, with their moment.
 
     Raises:
         ImageError: a damaged or truncated file, too many pixels, or decoding took too long.
@@ -61,7 +61,7 @@ def _ends(data: bytes, name: str, limits: VideoLimits, deadline: float) -> Itera
 
 
 def _seek(image: "Image", number: int, name: str, deadline: float) -> bool:
-    """Decode frame `number`, which is the current one or the next; False where there is none."""
+    """Decodes frame `number`, which is the current one or the next; False where there is none."""
     if time.monotonic() > deadline:
         raise ImageError(f"{name} takes too long to decode")
     try:

@@ -1,4 +1,4 @@
-"""Pictures of any mode into RGB of eight bits: alpha over white, sixteen bits to their upper eight.
+"""Converts images of any mode to RGB of eight bits: alpha over white, sixteen bits to their upper eight.
 
 Pillow clips sixteen-bit grey to white when it converts, so that is done here. Work goes strip by strip: a picture of
 many pixels is never held in more than its own mode, one strip, and RGB.
@@ -21,7 +21,7 @@ _PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 
 
 def to_rgb(image: "Image", name: str = "the image") -> "Image":
-    """The picture in RGB; what is transparent shows white.
+    """Converts the image to RGB; what is transparent shows white.
 
     Args:
         name: by which errors call it.
@@ -77,7 +77,7 @@ def _check_float(values: NDArray[np.generic], name: str) -> None:
 
 
 def from_array(array: NDArray[np.generic], name: str = "the array") -> "Image":
-    """A picture from an array [H, W], or [H, W, channels] of 1 (grey), 3 (RGB) or 4 (RGB and alpha) channels.
+    """Makes an image of an array [H, W], or [H, W, channels] of 1 (grey), 3 (RGB) or 4 (RGB and alpha) channels.
 
     Numbers of uint8 are taken as they are, of uint16 by their upper byte, floats must lie in [0, 1].
 

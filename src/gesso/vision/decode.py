@@ -1,4 +1,4 @@
-"""An encoded picture into a Pillow image whose pixels are decoded, upright and within limits.
+"""Decodes an image file to a Pillow image, upright and within limits.
 
 Its size is read from the header first, and nothing is decoded where that is too large. A file may lie about anything
 else, so every failure of the decoder is the file's fault and becomes an `ImageError`.
@@ -20,8 +20,8 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 
 
 def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
-    """The picture in an encoded file, or the first of an animation, in the mode it is stored in; nothing but its header
-    is decoded yet.
+    """Opens an image file, or the first frame of an animation, in the mode it is stored in; nothing but its header is
+    decoded yet.
 
     Args:
         name: by which errors call it.
@@ -49,7 +49,7 @@ def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMIT
 
 
 def decode(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
-    """`open_image`, decoded and turned as its EXIF orientation says.
+    """Opens an image file, decodes it and turns it as its EXIF orientation says.
 
     Raises:
         ImageError: as there, and a truncated or damaged file.
@@ -59,7 +59,7 @@ def decode(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -
 
 
 def load_upright(image: "Image", name: str, limits: ImageLimits) -> "Image":
-    """The current frame of an opened file, decoded and upright."""
+    """Returns the current frame of an opened file, decoded and upright."""
     from PIL import ImageOps
 
     try:
@@ -76,7 +76,7 @@ def load_upright(image: "Image", name: str, limits: ImageLimits) -> "Image":
 
 
 def damaged(name: str, error: Exception) -> ImageError:
-    """The error for a file that its decoder gave up on."""
+    """Returns the error for a file that its decoder gave up on."""
     said = str(error).partition("\n")[0][:200] or type(error).__name__
     truncated = isinstance(error, EOFError) or "truncated" in said.lower()
     return ImageError(f"{name} is {'truncated' if truncated else 'damaged'}: {said}")

@@ -1,4 +1,4 @@
-"""How large a picture or a clip may be before any of it is decoded."""
+"""Bounds the size of an image or a clip before any of it is decoded."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from gesso.errors import ImageError, OptionError
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """Bounds on one picture; a clip's frames are bound by `max_pixels` each."""
+    """Bounds one image; a clip's frames are bounded by `max_pixels` each."""
 
     max_bytes: int = 32 * 2**20
-    """Of the encoded file."""
+    """Bytes of the encoded file."""
     max_pixels: int = 64 * 10**6
     """Width times height. Decoding takes up to about a dozen bytes a pixel."""
 
@@ -19,12 +19,20 @@ class ImageLimits:
             raise OptionError(f"limits of images must be positive, got {self.max_bytes} and {self.max_pixels}")
 
     def check_bytes(self, found: int, what: str) -> None:
-        """Raises ImageError where a file has too many bytes."""
+        """Checks the size of a file.
+
+        Raises:
+            ImageError: it has too many bytes.
+        """
         if found > self.max_bytes:
             raise ImageError(f"{what} has {found:,} bytes or more; at most {self.max_bytes:,} are read")
 
     def check_pixels(self, width: int, height: int, what: str) -> None:
-        """Raises ImageError where a picture has too many pixels, or none."""
+        """Checks the size of an image.
+
+        Raises:
+            ImageError: it has too many pixels, or none.
+        """
         if width < 1 or height < 1:
             raise ImageError(f"{what} is {width} x {height}: it has no pixels")
         if width * height > self.max_pixels:
@@ -36,10 +44,10 @@ LIMITS = ImageLimits()
 
 @dataclass(frozen=True, slots=True)
 class VideoLimits:
-    """Bounds on one clip."""
+    """Bounds one clip."""
 
     max_bytes: int = 512 * 2**20
-    """Of the encoded file."""
+    """Bytes of the encoded file."""
     max_pixels: int = 64 * 10**6
     """Width times height of a frame."""
     max_seconds: float = 60.0
@@ -53,7 +61,7 @@ class VideoLimits:
 
     @property
     def frame(self) -> ImageLimits:
-        """The bounds on one of its frames, and on the file that holds them all."""
+        """Returns the bounds on one of its frames, and on the file that holds them all."""
         return ImageLimits(self.max_bytes, self.max_pixels)
 
 

@@ -1,4 +1,4 @@
-"""Pillow is optional: what needs it asks for it here first, and imports it then."""
+"""Checks for Pillow, which is optional: what needs it asks for it here first, and imports it then."""
 
 import functools
 
@@ -7,7 +7,11 @@ from gesso.errors import OptionError
 
 @functools.cache
 def require_pillow() -> None:
-    """Raises OptionError where Pillow is not installed."""
+    """Checks that Pillow is installed.
+
+    Raises:
+        OptionError: it is not.
+    """
     try:
         import PIL.Image
     except ImportError:

@@ -1,4 +1,4 @@
-"""Pictures into the patches that the vision tower reads, exactly as Gemma 4's image processor over Pillow cuts them.
+"""Cuts images into the patches that the vision tower reads, exactly as Gemma 4's image processor over Pillow does.
 
 H, W pixels of the resized picture   P = rows x columns patches   V = 3 x patch_size**2 numbers of a patch
 """
@@ -34,7 +34,7 @@ _UNIT = (np.arange(256) * (1 / 255)).astype(np.float32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedImage:
-    """A picture as the tower takes it. Two with equal digests give equal embeddings."""
+    """Holds an image as the tower takes it. Two with equal digests give equal embeddings."""
 
     rows: int
     """Patches from top to bottom."""
@@ -48,12 +48,12 @@ class PreparedImage:
     """[P, V], patches row by row, and inside a patch by row, column and channel (RGB)."""
 
     def pixel_values(self) -> NDArray[np.float32]:
-        """The patches as numbers in [0, 1], [P, V]."""
+        """Returns the patches as numbers in [0, 1], [P, V]."""
         return _UNIT[self.patches]
 
 
 def load_image(source: ImageSource, limits: ImageLimits = LIMITS) -> "Image":
-    """A picture in RGB, from whatever a user names it by.
+    """Loads an image in RGB, from whatever a user names it by.
 
     Encoded files are turned as their EXIF orientation says; a Pillow image is taken as its pixels stand.
 
@@ -85,7 +85,7 @@ def prepare_image(
     layout: PatchLayout = GEMMA4,
     limits: ImageLimits = LIMITS,
 ) -> PreparedImage:
-    """A picture, resized to at most `budget` soft tokens and cut into patches.
+    """Resizes an image to at most `budget` soft tokens and cuts it into patches.
 
     Raises:
         ImageError: it cannot be read, or is too large.
@@ -96,7 +96,7 @@ def prepare_image(
 
 
 def cut(image: "Image", budget: int = DEFAULT_BUDGET, layout: PatchLayout = GEMMA4) -> PreparedImage:
-    """`prepare_image` of a picture that is RGB already."""
+    """Computes `prepare_image` of an image that is RGB already."""
     from PIL.Image import Resampling
 
     target = target_size(image.width, image.height, budget, layout)
@@ -120,7 +120,7 @@ def prepare_images(
     layout: PatchLayout = GEMMA4,
     limits: ImageLimits = LIMITS,
 ) -> list[PreparedImage]:
-    """`prepare_image` of each; errors say which one it was.
+    """Prepares each of several images; errors say which one it was.
 
     Raises:
         ImageError, OptionError: as there.

@@ -1,4 +1,4 @@
-"""How large a picture is made, and so how many soft tokens it takes: from its width and height alone.
+"""Computes the size an image is resized to, and so how many soft tokens it takes: from its width and height alone.
 
 Counting, admission and pre-processing call the same function, so that they cannot disagree. The rule is that of
 Gemma 4's image processor: the largest sides of about the picture's own shape that are multiples of a soft token's side
@@ -14,12 +14,13 @@ BUDGETS = (70, 140, 280, 560, 1120)
 """Soft tokens a picture may take at most."""
 DEFAULT_BUDGET = 280
 VIDEO_BUDGET = 70
-"""Of each frame of a video."""
+"""Soft tokens of each frame of a video."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchLayout:
-    """How a tower cuts a picture: patches of `patch_size` pixels, and soft tokens of `pooling` x `pooling` patches."""
+    """Says how a tower cuts an image: patches of `patch_size` pixels, and soft tokens of `pooling` x `pooling`
+    patches."""
 
     patch_size: int = 16
     pooling: int = 3
@@ -30,7 +31,7 @@ class PatchLayout:
 
     @property
     def token_side(self) -> int:
-        """Pixels along a side of one soft token."""
+        """Returns the pixels along a side of one soft token."""
         return self.patch_size * self.pooling
 
 
@@ -39,7 +40,7 @@ GEMMA4 = PatchLayout()
 
 @dataclass(frozen=True, slots=True)
 class TargetSize:
-    """What a picture is resized to, in pixels, and the soft tokens that come of it."""
+    """Holds the size an image is resized to, in pixels, and its soft tokens."""
 
     width: int
     height: int
@@ -47,7 +48,11 @@ class TargetSize:
 
 
 def check_budget(budget: int) -> None:
-    """Raises OptionError where the model was not trained on pictures of so many soft tokens."""
+    """Checks a budget of soft tokens.
+
+    Raises:
+        OptionError: the model was not trained on images of so many.
+    """
     if budget not in BUDGETS:
         raise OptionError(
             f"an image may take {', '.join(map(str, BUDGETS))} soft tokens, not {budget!r}", option="budget"
@@ -55,7 +60,7 @@ def check_budget(budget: int) -> None:
 
 
 def target_size(width: int, height: int, budget: int = DEFAULT_BUDGET, layout: PatchLayout = GEMMA4) -> TargetSize:
-    """The size a picture of `width` x `height` pixels is resized to.
+    """Returns the size an image of `width` x `height` pixels is resized to.
 
     Raises:
         ImageError: it has no pixels.
@@ -75,5 +80,5 @@ def target_size(width: int, height: int, budget: int = DEFAULT_BUDGET, layout: P
 
 
 def soft_tokens(width: int, height: int, budget: int = DEFAULT_BUDGET, layout: PatchLayout = GEMMA4) -> int:
-    """How many soft tokens a picture of `width` x `height` pixels takes; see `target_size`."""
+    """Returns the soft tokens that an image of `width` x `height` pixels takes; see `target_size`."""
     return target_size(width, height, budget, layout).soft_tokens

@@ -1,4 +1,5 @@
-"""What a user names a picture by, into its bytes: a path, bytes, or a data URL. Nothing is fetched from anywhere."""
+"""Reads the bytes of an image from what a user names it by: a path, bytes, or a data URL. Nothing is fetched from
+anywhere."""
 
 import base64
 import binascii
@@ -13,7 +14,7 @@ _OTHER_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 def read_bytes(source: str | Path | bytes, limits: ImageLimits, kind: str = "image") -> tuple[bytes, str]:
-    """The bytes of an encoded file, and the words by which errors name it.
+    """Returns the bytes of an encoded file, and the words by which errors name it.
 
     Args:
         source: a path, the bytes themselves, or a `data:` URL in base64.

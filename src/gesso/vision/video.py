@@ -1,4 +1,4 @@
-"""Clips as pictures with times: which frames of a clip are shown to the model, and what stands before each.
+"""Samples clips as images with times: which frames of a clip the model sees, and what stands before each.
 
 The model has no path for video. It sees frames as images of `VIDEO_BUDGET` soft tokens each, with the minute and the
 second before each. Frames come from the caller, as (picture, seconds), or from a file: GIF, WebP and animated PNG
@@ -30,20 +30,21 @@ VideoSource = str | Path | bytes | Sequence[tuple[ImageSource, float]]
 
 
 class PreparedFrame(NamedTuple):
-    """A frame as the tower takes it, and its time."""
+    """Holds a frame as the tower takes it, and its time."""
 
     seconds: float
     image: PreparedImage
 
     @property
     def timestamp(self) -> str:
-        """What stands before it in a prompt, followed by a blank: `mm:ss`. Frames of a clip are joined by a blank."""
+        """Returns what stands before it in a prompt, followed by a blank: `mm:ss`. Frames of a clip are joined by a
+        blank."""
         return timestamp(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Which moments of a clip are shown: `fps` a second from its beginning, or, where these would be more than
+    """Says which moments of a clip are shown: `fps` a second from its beginning, or, where these would be more than
     `max_frames`, so many spread evenly over its length. The frame of a moment is the one on the screen then."""
 
     fps: float = FPS
@@ -56,7 +57,7 @@ class Sampling:
             raise OptionError(f"max_frames must be a positive integer, got {self.max_frames!r}", option="max_frames")
 
     def times(self, duration: float) -> list[float]:
-        """The moments of a clip of so many seconds: 0 first, all before its end, in order."""
+        """Returns the moments of a clip of so many seconds: 0 first, all before its end, in order."""
         count = max(1, math.ceil(duration * self.fps - 1e-9))
         if count <= self.max_frames:
             return [i / self.fps for i in range(count)]
@@ -64,7 +65,7 @@ class Sampling:
 
 
 def timestamp(seconds: float) -> str:
-    """Minutes and whole seconds, `mm:ss`, rounded down; from 100 minutes on with more digits."""
+    """Writes minutes and whole seconds, `mm:ss`, rounded down; from 100 minutes on with more digits."""
     whole = int(seconds)
     return f"{whole // 60:02d}:{whole % 60:02d}"
 
@@ -76,7 +77,7 @@ def prepare_video(
     layout: PatchLayout = GEMMA4,
     limits: VideoLimits = VIDEO_LIMITS,
 ) -> list[PreparedFrame]:
-    """The frames of a clip, in order.
+    """Returns the frames of a clip, in order.
 
     Args:
         source: a file is sampled; a list of frames is taken whole, so it may not have more than `max_frames`.

@@ -1,4 +1,4 @@
-"""Frames of video files through PyAV (FFmpeg's libraries), by the moment they are on the screen.
+"""Reads frames of video files through PyAV (FFmpeg's libraries), by the moment they are on the screen.
 
 Only containers that hold their own streams are opened: a playlist could name other files or addresses. Moments come in
 order; where the next is far off, decoding starts again at the key frame before it.
@@ -25,7 +25,7 @@ FAR = 2.0
 def video_frames(
     data: bytes, times: Callable[[float], Sequence[float]], name: str, limits: VideoLimits
 ) -> Iterator[tuple["Image", float]]:
-    """The frames on the screen at the moments `times` picks from the length in seconds: RGB, with their moment.
+    """Yields the frames on the screen at the moments `times` picks from the length in seconds: RGB, with their moment.
 
     Raises:
         ImageError: no video, a damaged or truncated one, too many pixels, or decoding took too long.

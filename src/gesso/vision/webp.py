@@ -1,8 +1,8 @@
-"""The size of a WebP picture from its header (RFC 9649), read before a decoder sees the file."""
+"""Reads the size of a WebP image from its header (RFC 9649), before a decoder sees the file."""
 
 
 def webp_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels; None where `data` is no WebP file, or too damaged to say."""
+    """Returns width and height in pixels; None where `data` is no WebP file, or too damaged to say."""
     if data[:4] != b"RIFF" or data[8:12] != b"WEBP" or len(data) < 30:
         return None
     match data[12:16]:

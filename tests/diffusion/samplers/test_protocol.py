@@ -1,14 +1,8 @@
-"""The sampler protocol, held by samplers of every kind that is known: what all of them keep, whatever they do.
+"""The sampler protocol, held by every sampler that is registered: what all of them keep, whatever they do."""
 
-The samplers here are drawn from the literature as small as they can be: a schedule with a cap on remasking, discrete
-DDIM (D3PM, arXiv 2107.03006) and its leave-one-out corrector (arXiv 2605.22765), which read the distributions, block
-refinement, which commits tokens for good, and a planner with three routes (stay, noise, clean).
-"""
-
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -18,136 +12,32 @@ from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, denoise_step
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.samplers import Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler
+from gesso.diffusion.samplers.discrete_ddim import DiscreteDDIMSampler
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.diffusion.step import CanvasInfo, StepInfo
 from gesso.diffusion.stopping import StoppingRule
 from gesso.nn.vocabulary import Vocabulary
-from gesso.options import option
+from gesso.options import options_of
 
 VOCAB, SIZE, WIDTH, STEPS = 40, 6, 12, 6
 Rng = torch.Generator
 
 
-@dataclass(frozen=True)
-class MaxCapped(Sampler):
-    """Accepts a growing number of the surest positions; a step gives at most `cap` accepted ones back."""
-
-    cap: int = option(1, "Accepted positions that a step may give back.", minimum=0)
-
-    def start(self, canvas: CanvasInfo, rng: Rng) -> tuple[Tensor, Tensor]:
-        return start_canvas(canvas, rng), torch.zeros(canvas.width, dtype=torch.bool)
-
-    def step(
-        self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Tensor, rng: Rng
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        rank_C = prediction.entropy_C.argsort(stable=True).argsort()
-        wanted_C = rank_C < math.ceil(info.width * info.step / info.canvas.steps)
-        lost = (state & ~wanted_C).nonzero()[:, 0]
-        kept_C = wanted_C.clone()
-        kept_C[lost[self.cap :]] = True
-        held_C = torch.where(state & kept_C, canvas_C, prediction.sample_C)
-        return torch.where(kept_C, held_C, uniform_noise(info.canvas, rng)), kept_C, kept_C
-
-
-@dataclass(frozen=True)
-class DiscreteDDIM(Sampler):
-    """Jumps to the clean token, stays, or becomes noise, by the ratio of two noise levels; the last step commits."""
-
-    def start(self, canvas: CanvasInfo, rng: Rng) -> tuple[Tensor, None]:
-        return start_canvas(canvas, rng), None
-
-    def step(
-        self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Any, rng: Rng
-    ) -> tuple[Tensor, Tensor, Any]:
-        alpha_t, alpha_s = 1 - info.time, 1 - info.time_after
-        ratio, vocab = alpha_t / alpha_s, info.vocab_size
-        same_C = (canvas_C == prediction.sample_C).double()
-        clean_C = alpha_s * (1 - ratio) / vocab + ratio * alpha_s * same_C
-        stay = ratio * (1 - alpha_s) / vocab
-        noise = (1 - ratio) * (1 - alpha_s) / vocab
-        total_C = clean_C + stay + noise
-        draw_C = torch.rand(info.width, generator=rng, dtype=torch.float64) * total_C
-        noised_C = uniform_noise(info.canvas, rng)
-        accepted_C = draw_C < clean_C
-        rest_C = torch.where(draw_C < clean_C + stay, canvas_C, noised_C)
-        return torch.where(accepted_C, prediction.sample_C, rest_C), accepted_C, state
-
-    def output(self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Any) -> Tensor:
-        return canvas_C if info.steps_left == 0 else prediction.argmax_C
-
-
-@dataclass(frozen=True)
-class LeaveOneOut(DiscreteDDIM):
-    """Redraws the `sweep` least sure positions of a DDIM step from distributions that do not see their own token."""
-
-    reads_log_probs: ClassVar[bool] = True
-    sweep: int = option(3, "Positions that are redrawn.", minimum=1)
-
-    def step(
-        self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Any, rng: Rng
-    ) -> tuple[Tensor, Tensor, Any]:
-        next_C, accepted_C, state = super().step(info, canvas_C, prediction, state, rng)
-        assert prediction.log_probs is not None
-        alpha, vocab = 1 - info.time_after, info.vocab_size
-        for place in prediction.entropy_C.argsort(descending=True)[: self.sweep].tolist():
-            (scores_V,) = prediction.log_probs(slice(place, place + 1)).cpu()
-            assert scores_V.exp().sum().item() == pytest.approx(1, abs=1e-4)
-            scores_V[canvas_C[place]] -= math.log1p(vocab * alpha / (1 - alpha)) if alpha < 1 else 0.0
-            mixed_V = alpha * scores_V.softmax(0) + (1 - alpha) / vocab
-            next_C[place] = torch.multinomial(mixed_V, 1, generator=rng)
-        return next_C, accepted_C, state
-
-
-@dataclass(frozen=True)
-class BlockRefinement(Sampler):
-    """Commits what is surer than a threshold, a quota at least; a committed token is edited where another is surer."""
-
-    reads_log_probs: ClassVar[bool] = True
-    threshold: float = option(0.5, "Probability from which a token is committed.", minimum=0, maximum=1)
-
-    def start(self, canvas: CanvasInfo, rng: Rng) -> tuple[Tensor, Tensor]:
-        return start_canvas(canvas, rng), torch.full((canvas.width,), -1.0)
-
-    def step(
-        self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Tensor, rng: Rng
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        assert prediction.log_probs is not None
-        scores_CV = prediction.log_probs(slice(0, info.width)).cpu()
-        sure_C = scores_CV.gather(1, prediction.argmax_C[:, None]).exp()[:, 0]
-        quota = math.ceil(info.width / info.canvas.steps)
-        rank_C = (-sure_C).argsort(stable=True).argsort()
-        edited_C = sure_C > state.clamp(min=0)
-        taken_C = edited_C & ((sure_C >= self.threshold) | (rank_C < quota))
-        committed_C = taken_C | (state >= 0)
-        next_C = torch.where(taken_C, prediction.argmax_C, canvas_C)
-        state = torch.where(taken_C, sure_C, state)
-        return torch.where(committed_C, next_C, uniform_noise(info.canvas, rng)), committed_C, state
-
-    def output(self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Tensor) -> Tensor:
-        return torch.where(state >= 0, canvas_C, prediction.argmax_C)
-
-
-@dataclass(frozen=True)
-class ThreeRoutes(Sampler):
-    """A plan of three routes a position: the surest third becomes clean, the least sure noise, the rest stays."""
-
-    def start(self, canvas: CanvasInfo, rng: Rng) -> tuple[Tensor, int]:
-        return start_canvas(canvas, rng), 0
-
-    def step(
-        self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: int, rng: Rng
-    ) -> tuple[Tensor, Tensor, int]:
-        assert state == info.step - 1
-        rank_C = prediction.entropy_C.argsort(stable=True).argsort()
-        clean_C, noise_C = rank_C < info.width // 3, rank_C >= 2 * info.width // 3
-        next_C = torch.where(clean_C, prediction.sample_C, canvas_C)
-        return torch.where(noise_C, uniform_noise(info.canvas, rng), next_C), ~noise_C, state + 1
-
-
-SAMPLERS: list[Sampler] = [
-    EntropyBoundSampler(0.5), MaxCapped(), DiscreteDDIM(), LeaveOneOut(), BlockRefinement(), ThreeRoutes()
-]  # fmt: skip
+ALL: list[Sampler] = [
+    *(SAMPLERS.make(name, None, {}) for name in SAMPLERS.names),
+    SAMPLERS.make("entropy_bound", None, {"entropy_bound": 0.5}),
+    SAMPLERS.make("confidence", None, {"threshold": 0.1}),
+    SAMPLERS.make("margin", None, {"margin": 0.05}),
+    SAMPLERS.make("maskgit", None, {"order": "entropy", "noise_schedule": "cosine"}),
+    SAMPLERS.make("maskgit", None, {"order": "random", "order_temperature": 2.0}),
+    SAMPLERS.make("discrete_ddim", None, {"noise_schedule": "geometric"}),
+    SAMPLERS.make("leave_one_out", None, {"corrector_order": "random", "corrector_steps": 3}),
+    SAMPLERS.make("block_refinement", None, {"threshold": 0.2, "editing_threshold": 0.1}),
+    SAMPLERS.make("planner", None, {"planner": "entropy_bound", "rest": "stay"}),
+    SAMPLERS.make("remdm", None, {"remasking_schedule": "rescaled", "remasking": 0.5}),
+]
+"""Every sampler that is registered, by its defaults, and some by other options."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +86,7 @@ def trace(state: CanvasState, others: Sequence[CanvasState] = ()) -> list[Any]:
     return told
 
 
-@pytest.fixture(params=SAMPLERS, ids=lambda sampler: type(sampler).__name__)
+@pytest.fixture(params=ALL, ids=repr)
 def sampler(request: pytest.FixtureRequest) -> Sampler:
     found: Sampler = request.param
     return found
@@ -206,7 +96,7 @@ def test_a_canvas_is_reproduced_by_its_seed_whatever_stands_beside_it(sampler: S
     alone = trace(make(sampler, 5))
     assert trace(make(sampler, 5)) == alone
     assert trace(make(sampler, 6)) != alone
-    for neighbour in SAMPLERS:
+    for neighbour in ALL[:: len(ALL) // 4]:
         assert trace(make(sampler, 5), [make(neighbour, 8), make(sampler, 9)]) == alone
 
 
@@ -221,7 +111,7 @@ def test_canvases_share_no_state(sampler: Sampler) -> None:
 
 
 @settings(max_examples=20, deadline=None)
-@given(data=st.data(), which=st.sampled_from(SAMPLERS), seed=st.integers(0, 99))
+@given(data=st.data(), which=st.sampled_from(ALL), seed=st.integers(0, 99))
 def test_pins_are_always_held(data: st.DataObject, which: Sampler, seed: int) -> None:
     held_C = torch.tensor(data.draw(st.lists(st.booleans(), min_size=WIDTH, max_size=WIDTH)))
     tokens_C = torch.tensor(data.draw(st.lists(st.integers(0, VOCAB - 1), min_size=WIDTH, max_size=WIDTH)))
@@ -238,7 +128,7 @@ def test_pins_are_always_held(data: st.DataObject, which: Sampler, seed: int) ->
 
 
 @settings(max_examples=20, deadline=None)
-@given(which=st.sampled_from(SAMPLERS), seed=st.integers(0, 999))
+@given(which=st.sampled_from(ALL), seed=st.integers(0, 999))
 def test_an_accepted_position_keeps_a_token_of_the_canvas_or_of_the_prediction(which: Sampler, seed: int) -> None:
     """What is accepted is no noise: it was there, or the model said it."""
     seen: list[tuple[Tensor, Tensor, Prediction]] = []
@@ -256,14 +146,13 @@ def test_an_accepted_position_keeps_a_token_of_the_canvas_or_of_the_prediction(w
             seen.append((before, result[0], prediction))
             return result
 
-    state = make(Watched(), seed)
+    state = make(Watched(**{name: getattr(which, name) for name in options_of(type(which))}), seed)
     toy = Toy()
     while not state.finished:
         denoise_step(toy, [state], [0])
         before_C, after_C, said = seen[-1]
         known = (after_C == before_C) | (after_C == said.sample_C) | (after_C == said.argmax_C)
-        if not isinstance(which, LeaveOneOut):  # redraws after it accepted
-            assert bool(known[state.accepted_C].all())
+        assert bool(known[state.accepted_C].all())
 
 
 def test_a_given_canvas_is_what_a_sampler_starts_from(sampler: Sampler) -> None:
@@ -293,7 +182,7 @@ def test_steps_and_noise_levels_are_told() -> None:
 
 
 def test_a_sampler_may_commit_what_it_drew() -> None:
-    final = make(DiscreteDDIM(), 4)
+    final = make(DiscreteDDIMSampler(), 4)
     trace(final)
     assert torch.equal(final.argmax_C, final.canvas_C)
     assert not torch.equal(trace_argmax(final), final.argmax_C)

@@ -1,5 +1,7 @@
 """The stopping rule: k + 1 equal argmax canvases, and sure of them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -107,3 +109,11 @@ def test_only_what_stands_before_the_end_counts() -> None:
 def test_what_starts_from_a_text_need_not_be_seen_twice() -> None:
     assert StableAndConfident(2, 0.005).for_given_text(0.01) == {"stability_threshold": 0, "confidence_threshold": 0.01}
     assert StableAndConfident(2, 0.5).for_given_text(0.01)["confidence_threshold"] == 0.5
+
+
+@pytest.mark.parametrize("threshold", range(3))
+def test_for_every_step_it_never_stops(threshold: int) -> None:
+    rule = StableAndConfident(threshold, 0.5)
+    held_off = replace(rule, **rule.for_every_step())
+    assert first_stop(rule, [say([1, 2])] * 9) is not None
+    assert first_stop(held_off, [say([1, 2])] * 9) is None

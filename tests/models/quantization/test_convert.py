@@ -23,7 +23,7 @@ from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.models.saving import save_folder
 from gesso.models.state_dict_adapter import to_hf
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_tensors
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
@@ -69,8 +69,8 @@ def with_packed_weights(model: DiffusionGemma, chosen: Quantization) -> Diffusio
     def packed(name: str, weight: Tensor, form: Format) -> Tensor:
         parts = quantized_tensors(name, weight, form).values()
         if weight.dim() == 2:
-            return restore(tuple(parts), form, torch.float32)
-        return torch.stack([restore(one, form, torch.float32) for one in zip(*parts, strict=True)])
+            return dequantize(tuple(parts), form, torch.float32)
+        return torch.stack([dequantize(one, form, torch.float32) for one in zip(*parts, strict=True)])
 
     with torch.no_grad():
         for name, weight in model.named_parameters():

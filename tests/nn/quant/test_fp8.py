@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gesso.nn.quant.base import restore
+from gesso.nn.quant.base import dequantize
 from gesso.nn.quant.fp8 import FP8
 
 pytestmark = pytest.mark.numbers
@@ -15,7 +15,7 @@ def test_fp8_is_within_half_a_step_of_every_weight() -> None:
     weight[2] = 0.0
     codes, scales = FP8().quantize(weight)
     assert (codes.dtype, codes.shape, scales.shape) == (torch.float8_e4m3fn, (7, 48), (7,))
-    error = (restore((codes, scales), FP8(), torch.float32) - weight).abs()
+    error = (dequantize((codes, scales), FP8(), torch.float32) - weight).abs()
     # Three bits behind the leading one; below 2**-6 steps are all alike.
     assert (error <= torch.maximum(weight.abs() / 16, scales[:, None] * 2.0**-10) * 1.0001).all()
     assert (codes.float().abs().amax(dim=1)[scales > 0] == 448).all()

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from gesso.nn.experts import Experts
 from gesso.nn.quant import base
-from gesso.nn.quant.base import Format, matmul, restore
+from gesso.nn.quant.base import Format, dequantize, matmul
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import quantized_like, quantized_tensors
 
@@ -36,7 +36,7 @@ def filled(module: torch.nn.Module, form: Format) -> torch.nn.Module:
             if name != "bias":
                 for i, weight in enumerate(tensor if tensor.dim() == 3 else [tensor]):
                     own = tuple(part[i] if tensor.dim() == 3 else part for part in made.values())
-                    weight.copy_(restore(own, form, torch.float32))
+                    weight.copy_(dequantize(own, form, torch.float32))
     new.load_state_dict(parts)
     return new
 
@@ -56,14 +56,14 @@ def test_int8_is_off_by_half_a_step_at_most(weight: torch.Tensor) -> None:
     codes, scales = Int8().quantize(weight)
     assert codes.dtype == torch.int8
     assert codes.abs().max() == 127, "the largest of a row uses the whole range"
-    error = (restore((codes, scales), Int8(), torch.float32) - weight).abs()
+    error = (dequantize((codes, scales), Int8(), torch.float32) - weight).abs()
     assert (error <= (0.5 + 1e-4) * (weight.abs().amax(dim=1, keepdim=True) / 127)).all()
 
 
 @given(weights, st.sampled_from([32, 64, 128]))
 def test_int4_is_off_by_half_a_step_and_the_rounding_of_scale_and_offset(weight: torch.Tensor, size: int) -> None:
     form = Int4(size)
-    found = restore(form.quantize(weight), form, torch.float32).unflatten(1, (-1, size))
+    found = dequantize(form.quantize(weight), form, torch.float32).unflatten(1, (-1, size))
     groups = weight.unflatten(1, (-1, size))
     step = (groups.amax(dim=2).clamp(min=0) - groups.amin(dim=2).clamp(max=0)) / 15
     # bfloat16 has 8 bits: fifteen steps of a rounded scale and an offset of fifteen are each off by 15 / 2**8 at most.
@@ -73,18 +73,18 @@ def test_int4_is_off_by_half_a_step_and_the_rounding_of_scale_and_offset(weight:
 @pytest.mark.parametrize(("form", "least", "most"), [(Int8(), 0.006, 0.009), (Int4(64), 0.08, 0.10)], ids=str)
 def test_the_error_of_normal_weights(form: Format, least: float, most: float) -> None:
     weight = random(512, 512)
-    error = (restore(form.quantize(weight), form, torch.float32) - weight).square().mean().sqrt()
+    error = (dequantize(form.quantize(weight), form, torch.float32) - weight).square().mean().sqrt()
     assert least < error < most
 
 
 @forms
 def test_zeros_stay_zeros(form: Format) -> None:
-    assert not restore(form.quantize(torch.zeros(3, 128)), form, torch.float32).any()
+    assert not dequantize(form.quantize(torch.zeros(3, 128)), form, torch.float32).any()
 
 
 def test_a_byte_of_int4_holds_both_halves_of_its_group() -> None:
     codes, scales, offsets = Int4(32).quantize(random(3, 64))
-    found = restore((codes, scales, offsets), Int4(32), torch.float32)
+    found = dequantize((codes, scales, offsets), Int4(32), torch.float32)
     for row in range(3):
         for column in range(64):
             group, place = divmod(column, 32)
@@ -127,7 +127,7 @@ def test_the_matmul_is_that_of_the_weight_whatever_the_tiles(
     form: Format, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts, x = form.quantize(random(40, 256) * 0.05), random(16, 256, seed=1).to(dtype)
-    weight = restore(parts, form, torch.float32).double()
+    weight = dequantize(parts, form, torch.float32).double()
     expected = x.double() @ weight.T
     # A sum of n products in fp32 is off by n units of 2**-24 of the sum of their magnitudes, in whatever order (Higham,
     # Accuracy and Stability, 3.1). Beside that, in units of `dtype`: two roundings of a weight (scaled, offset), of
@@ -158,7 +158,7 @@ def test_gradients_reach_the_activations(form: Format) -> None:
     parts = form.quantize(random(24, 128))
     x, other = random(5, 128, seed=1).requires_grad_(), random(5, 128, seed=1).requires_grad_()
     matmul(x, parts, form).square().sum().backward()
-    weight = restore(parts, form, torch.float32)
+    weight = dequantize(parts, form, torch.float32)
     (other @ weight.T).square().sum().backward()
     assert x.grad is not None
     assert other.grad is not None

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from gesso.nn import vocabulary
+from gesso.nn import cross_entropy, vocabulary
 from gesso.nn.quant import vocabulary as quantized_vocabulary
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.vocabulary import QuantizedVocabulary
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
@@ -36,7 +36,7 @@ def both(
     packed = QuantizedVocabulary(vocab, width, 30.0, form, dtype)
     packed.load_state_dict(dict(zip(form.parts, parts, strict=True)))
     plain = Vocabulary(vocab, width, 30.0).to(dtype).requires_grad_(False)
-    plain.weight.copy_(restore(parts, form, dtype))
+    plain.weight.copy_(dequantize(parts, form, dtype))
     return packed, plain
 
 
@@ -116,7 +116,7 @@ def test_cross_entropy_is_that_of_the_whole_table(
     form: Format, chunk: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vocabulary, "CPU_CHUNK", chunk)
-    monkeypatch.setitem(vocabulary.TRAINING_BYTES, "cpu", 4 * chunk * rows)
+    monkeypatch.setitem(cross_entropy.TRAINING_BYTES, "cpu", 4 * chunk * rows)
     packed, plain = both(form, 150)
     targets = torch.tensor([0, 63, 64, 65, 127, 128, 149] * 3)  # on both sides of chunks' borders
     inputs = [random(21, 64).requires_grad_() for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Samplers: what a canvas starts from, and what each denoising step makes of it. One file each.
+"""Defines samplers, one file each: they make the first canvas, and in each denoising step the next one.
 
 A sampler is a frozen dataclass whose fields are its options. It has no state of its own: what it remembers of a canvas
 is what `start` and `step` return and get back, so that one sampler serves any number of canvases. All that it draws
@@ -18,41 +18,45 @@ if TYPE_CHECKING:
 
 
 class Sampler(Strategy, Protocol):
-    """Makes the next canvas of a prediction."""
+    """Makes the next canvas from a prediction."""
 
+    reads_confidence: ClassVar[bool] = False
+    """Whether it needs `Prediction.confidence_C`."""
     reads_log_probs: ClassVar[bool] = False
     """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
-        """The first canvas, int64 [C], and the state before the first step; see `start_canvas`."""
+        """Returns the first canvas, int64 [C], and the state before the first step; see `start_canvas`."""
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
     ) -> "tuple[Tensor, Tensor, Any]":
-        """The next canvas, int64 [C], the positions that hold a token it keeps for now, bool [C], and the next state.
+        """Returns the next canvas, int64 [C], the positions it accepts, whose tokens stay for now, bool [C], and the
+        next state.
 
         Args:
             info: number of the step, steps left, temperature, width, vocabulary, pins.
-            canvas_C: what the model saw; it is not changed.
-            prediction: what the model said of it.
-            state: what `start` or the step before returned; it is not changed.
-            rng: of this canvas, on the CPU.
+            canvas_C: what the model saw; must not be changed.
+            prediction: what the model predicts for it.
+            state: what `start` or the step before returned; must not be changed.
+            rng: random generator of this canvas, on the CPU.
         """
 
     def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any) -> "Tensor":
-        """What the canvas says after a step, int64 [C]: the likeliest tokens, unless a sampler commits its own."""
+        """Returns the tokens that the canvas would commit after a step, int64 [C]: the likeliest ones, unless a sampler
+        commits its own."""
         return prediction.argmax_C
 
 
 def uniform_noise(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
-    """Uniform random token ids, int64 [C]."""
+    """Draws uniform random token ids, int64 [C]."""
     import torch
 
     return torch.randint(canvas.vocab_size, (canvas.width,), generator=rng)
 
 
 def start_canvas(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
-    """Noise, or the given canvas with noise in the place of a share `strength` of it, int64 [C]."""
+    """Returns noise, or the given canvas with noise in the place of a share `strength` of it, int64 [C]."""
     import torch
 
     if canvas.start_C is None:

@@ -1,4 +1,4 @@
-"""The published sampler: accept what is sure together, draw the rest anew."""
+"""Implements the published sampler: it accepts positions that are certain together, and draws the others anew."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ class EntropyBoundSampler(Sampler):
         return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
 
     def accept(self, prediction: "Prediction") -> "Tensor":
-        """The accepted positions, bool [C]."""
+        """Returns the accepted positions, bool [C]."""
         import torch
 
         entropy_C, order_C = prediction.entropy_C.sort(stable=True)

@@ -1,24 +1,15 @@
-"""The published schedule."""
+"""Implements the published schedule."""
 
 from dataclasses import dataclass
 
-from gesso.diffusion.schedules import SCHEDULES, Schedule
-from gesso.errors import OptionError
-from gesso.options import option
+from gesso.diffusion.schedules import SCHEDULES
+from gesso.diffusion.schedules.temperature_range import TemperatureRange
 
 
 @SCHEDULES.register("linear", default=True)
 @dataclass(frozen=True)
-class LinearSchedule(Schedule):
-    """`t_min + (t_max - t_min) * step / steps`."""
-
-    t_min: float = option(0.4, "Temperature at the end of the schedule.", minimum=0)
-    t_max: float = option(0.8, "Temperature at its start.", above=0)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.t_max < self.t_min:
-            raise OptionError(f"t_max must be at least t_min ({self.t_min}), got {self.t_max!r}", option="t_max")
+class LinearSchedule(TemperatureRange):
+    """Follows a line: `t_min + (t_max - t_min) * step / steps`."""
 
     def temperature(self, step: int, steps: int) -> float:
         return self.t_min + (self.t_max - self.t_min) * step / steps

@@ -1,11 +1,11 @@
-"""Stopping rules: when a canvas is done before its steps are used up. One file each.
+"""Defines stopping rules, one file each: they end a canvas before its steps are used up.
 
 A rule is a frozen dataclass whose fields are its options; what it remembers of a canvas is what `start` and
 `should_stop` return and get back.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gesso.options import Registry, Strategy
 
@@ -15,19 +15,30 @@ if TYPE_CHECKING:
 
 
 class StoppingRule(Strategy, Protocol):
-    """Watches a canvas."""
+    """Decides after every step whether a canvas is done."""
+
+    reads_log_probs: ClassVar[bool] = False
+    """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
     def start(self, canvas: "CanvasInfo") -> Any:
-        """The state before the first step."""
+        """Returns the state before the first step."""
 
     def should_stop(self, info: "StepInfo", prediction: "Prediction", state: Any) -> tuple[bool, Any]:
-        """Whether the canvas ends with this step, and the next state. It is asked after every step, in order."""
+        """Says whether the canvas ends with this step, and returns the next state. It is called after every step, in
+        order."""
 
     def for_given_text(self, sure: float) -> Mapping[str, Any]:
-        """Its options that suit canvases which start from a text better than its own do, by name.
+        """Returns the rule's options, by name, that suit canvases which start from a text better than its own do.
 
         Args:
-            sure: mean entropy of a position, in nats, below which such a canvas is sure enough.
+            sure: mean entropy of a position, in nats, below which such a canvas is certain enough.
+        """
+        return {}
+
+    def for_every_step(self) -> Mapping[str, Any]:
+        """Returns the rule's options, by name, under which a canvas takes all of its steps, for whoever measures them.
+
+        A rule that cannot be held off returns none.
         """
         return {}
 

@@ -1,4 +1,4 @@
-"""The published stopping rule."""
+"""Implements the published stopping rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 @STOPPING_RULES.register("stable_and_confident", default=True)
 @dataclass(frozen=True)
 class StableAndConfident(StoppingRule):
-    """Stops when `stability_threshold` + 1 argmax canvases in a row are equal and the mean entropy of a position
-    is below `confidence_threshold` nats. Where `end_tokens` are given, what stands behind the first of them may change
-    and counts as certain. Its state is the argmax canvases of the last `stability_threshold` steps."""
+    """Stops when the argmax canvas is stable and the mean entropy is low.
+
+    Stable: `stability_threshold` + 1 argmax canvases in a row are equal. Low: the mean entropy of a position is below
+    `confidence_threshold` nats. Where `end_tokens` are given, what stands behind the first of them may change and
+    counts as certain. Its state is the argmax canvases of the last `stability_threshold` steps.
+    """
 
     stability_threshold: int = option(1, "Equal argmax canvases before the last one that stopping takes.", minimum=0)
     confidence_threshold: float = option(
@@ -44,9 +47,13 @@ class StableAndConfident(StoppingRule):
         # What starts from a text need not be seen twice to be stable, and it is as often right when it is less sure.
         return {"stability_threshold": 0, "confidence_threshold": max(self.confidence_threshold, sure)}
 
+    def for_every_step(self) -> Mapping[str, Any]:
+        # No mean entropy is below 0.
+        return {"confidence_threshold": 0.0}
+
 
 def _settling(argmax_C: "Tensor", end_tokens: tuple[int, ...]) -> int:
-    """How many positions have to settle."""
+    """Returns how many positions have to settle."""
     if end_tokens:
         import torch
 

@@ -1,1 +1,1 @@
-"""Layers in few bits: which and how (`plan`), modelopt's checkpoints, and a folder into a smaller one (`convert`)."""
+"""Quantizes models: which layers and how (`plan`), modelopt's checkpoints, and converting a folder (`convert`)."""

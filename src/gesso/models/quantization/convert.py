@@ -1,4 +1,4 @@
-"""A checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
+"""Converts a checkpoint folder into a smaller one: weights in 8 or 4 bits, a file for each layer.
 
 Matrices are read, packed and let go a tile of rows at a time, fused experts one expert at a time. What is held at once
 is the packed layer that is being written, and a tile in fp32.
@@ -29,24 +29,24 @@ from gesso.models.quantization.plan import Quantization, replace_layers, write_q
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, TILE, check_copies, check_finite, open_checked, open_file, sources
-from gesso.nn.quant.base import Format, restore
+from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.layers import part_names
 
 Progress = Callable[[int, int], None]
-"""Told the files written and those there will be."""
+"""Is called with the number of files written and the number of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeReport:
-    """What quantizing a checkpoint came to."""
+    """Reports the sizes and the largest error of a quantized checkpoint."""
 
     bytes_before: int
-    """Of the weights' files."""
+    """Bytes of the weights' files."""
     bytes_after: int
     worst_error: float
     """Largest |W - packed W| / |W| (Frobenius) of a tensor."""
     worst_tensor: str
-    """Its Hugging Face name."""
+    """Hugging Face name of that tensor."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,8 @@ class _Errors:
 def quantize_folder(
     source: Path, out: Path, chosen: Quantization, progress: Progress = lambda done, of: None
 ) -> QuantizeReport:
-    """Write the checkpoint in `source` to `out`, packed as `chosen` says; what is not packed stays as it is stored.
+    """Writes the checkpoint in `source` to `out`, quantized as `chosen` says; what is not quantized stays as it is
+    stored.
 
     Everything is written beside `out` first: what is broken off leaves no checkpoint behind.
 
@@ -131,7 +132,7 @@ def _form(name: str, forms: dict[str, Format]) -> Format | None:
 
 
 def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, errors: _Errors) -> dict[str, Tensor]:
-    """What is written of one tensor, by Hugging Face name."""
+    """Returns what is written of one tensor, by Hugging Face name."""
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
             tensor = file.get_tensor(hf_name)
@@ -142,7 +143,7 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
         for place, weight in _tiles(file, hf_name, like):
             made = form.quantize(weight)
             whole = weight.float()
-            lost += (restore(made, form, torch.float32) - whole).square().sum().item()
+            lost += (dequantize(made, form, torch.float32) - whole).square().sum().item()
             size += whole.square().sum().item()
             for part, new in zip(parts, made, strict=True):
                 part[place].copy_(new)
@@ -156,7 +157,8 @@ def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
 
 
 def _tiles(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
-    """Experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they stand."""
+    """Yields experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they
+    stand."""
     whole = file.get_slice(hf_name)
     if like.dim() == 3:
         for expert in range(len(like)):

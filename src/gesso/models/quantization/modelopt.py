@@ -1,4 +1,4 @@
-"""NVIDIA's modelopt checkpoints: experts in NVFP4, or linear layers and experts in FP8.
+"""Reads NVIDIA's modelopt checkpoints: experts in NVFP4, or linear layers and experts in FP8.
 
 What they say of themselves stands in `hf_quant_config.json`, or in `quantization_config` of `config.json`. Matrices are
 stored one by one, experts too:
@@ -55,7 +55,7 @@ _CACHE_SCALE = re.compile(r".+\.self_attn\.([kv])_proj\.\1_scale")
 
 
 def read_modelopt(found: Any, where: str = FILE) -> Quantization:
-    """What a modelopt checkpoint says of its weights. Which layers are packed is seen from their tensors.
+    """Reads what a modelopt checkpoint says of its weights. Which layers are packed is seen from their tensors.
 
     Args:
         found: the settings.
@@ -77,7 +77,8 @@ def read_modelopt(found: Any, where: str = FILE) -> Quantization:
 
 
 def packed_layers(model: nn.Module, files: Mapping[str, Path]) -> set[str]:
-    """Names of the layers that are packed in `files`: linear ones whose weight is FP8, experts that are not fused.
+    """Returns the names of the layers that are packed in `files`: linear ones whose weight is FP8, experts that are not
+    fused.
 
     Raises:
         CheckpointError: there are none.
@@ -96,8 +97,8 @@ def packed_layers(model: nn.Module, files: Mapping[str, Path]) -> set[str]:
 
 
 def stored_names(layers: Mapping[str, Packed], files: Mapping[str, Path]) -> set[str]:
-    """Hugging Face names of the tensors that must hold `layers`, and of those in `files` that stand beside them and are
-    not used."""
+    """Returns the Hugging Face names of the tensors that must hold `layers`, and of those in `files` that stand beside
+    them and are not used."""
     matrices = [(matrix, module) for layer, module in layers.items() for matrix in _places(layer, module)]
     needed = {f"{matrix}.{kind}" for matrix, module in matrices for kind in _STORED[type(module.form)]}
     unused = {f"{matrix}.input_scale" for matrix, _ in matrices} & files.keys()
@@ -107,7 +108,7 @@ def stored_names(layers: Mapping[str, Packed], files: Mapping[str, Path]) -> set
 def layer_tensors(
     files: Mapping[str, Path], layers: Mapping[str, Packed], device: torch.device
 ) -> Iterator[tuple[str, Tensor]]:
-    """The buffers of `layers` but biases, filled from `files`, which holds every name of `stored_names`.
+    """Yields the buffers of `layers` but biases, filled from `files`, which holds every name of `stored_names`.
 
     Raises:
         CheckpointError: a tensor is not of the shape or type that it should be, a scale is no number, a copy differs.
@@ -135,7 +136,7 @@ def layer_tensors(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a stored matrix goes: into which of a layer's buffers, and which part of them is its own."""
+    """Says where a stored matrix goes: into which of a layer's buffers, and which part of them is its own."""
 
     prefix: str = ""
     expert: int | None = None
@@ -147,7 +148,7 @@ class _Place:
 
 
 def _places(layer: str, module: Packed) -> dict[str, _Place]:
-    """By the Hugging Face name of the matrix."""
+    """Returns the places by the Hugging Face name of the matrix."""
     stem = to_hf_module(layer)
     if isinstance(module, QuantizedLinear):
         return {stem: _Place()}

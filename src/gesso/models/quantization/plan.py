@@ -1,4 +1,4 @@
-"""Which layers of a model are held in few bits, and in which format: in memory and in `config.json`.
+"""Plans which layers of a model are quantized, and in which format: in memory and in `config.json`.
 
 `quantization_config` of a checkpoint that gesso wrote:
 
@@ -33,16 +33,16 @@ from gesso.nn.vocabulary import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """Formats of the parts of a model; None leaves a part as it is."""
+    """Names the formats of the parts of a model; None leaves a part as it is."""
 
     dense: Format | None = None
-    """Of linear layers but routers."""
+    """Format of linear layers but routers."""
     experts: Format | None = None
     embedding: Format | None = None
-    """Of the tied table: embedding, head and self-conditioning at once."""
+    """Format of the tied table: embedding, head and self-conditioning at once."""
 
     def of(self, module: nn.Module) -> Format | None:
-        """The format of a layer, where it is one that can be packed."""
+        """Returns the format of a layer, where it is one that can be quantized."""
         if isinstance(module, Vocabulary):
             return self.embedding
         return self.experts if isinstance(module, Experts) else self.dense
@@ -55,7 +55,7 @@ QLORA = Quantization(NF4(), NF4())
 def replace_layers(
     model: DiffusionGemma, chosen: Quantization, only: Container[str] | None = None
 ) -> dict[str, Format]:
-    """Put empty layers in few bits in the place of those that `chosen` names; returns their names and formats.
+    """Puts empty quantized layers in the place of those that `chosen` names; returns their names and formats.
 
     Args:
         only: names of the layers that may be replaced; None for all.
@@ -85,14 +85,18 @@ def _packed_like(module: nn.Module, form: Format) -> nn.Module | None:
 
 
 def refuse_quantized(model: nn.Module, doing: str) -> None:
-    """Raises OptionError where a layer is held in few bits: what is being done needs whole weights."""
+    """Refuses a model with a quantized layer, because what is being done needs full weights.
+
+    Raises:
+        OptionError: a layer is quantized.
+    """
     for name, module in model.named_modules():
         if isinstance(module, QuantizedLinear | QuantizedExperts | QuantizedVocabulary):
             raise OptionError(f"{doing} needs whole weights, and {name} is quantized: use the model it was made from")
 
 
 def write_quantization(chosen: Quantization) -> dict[str, Any]:
-    """The `quantization_config` that says what `chosen` says."""
+    """Returns the `quantization_config` that describes `chosen`."""
     parts = {name: getattr(chosen, name) for name in PARTS}
     return {"quant_method": QUANT_METHOD, **{name: _write(form) for name, form in parts.items() if form is not None}}
 
@@ -105,7 +109,7 @@ def _write(form: Format) -> dict[str, int]:
 
 
 def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
-    """What a `config.json` says of its weights; None where they are whole.
+    """Reads what a `config.json` says of its weights; None where they are not quantized.
 
     Raises:
         CheckpointError: another program's quantization, or one that is not understood.

@@ -1,1 +1,1 @@
-"""Layers whose weights are held in few bits; `base` says what a format is and multiplies by what one holds."""
+"""Defines layers with quantized weights; `base` says what a format is and multiplies by packed weights."""

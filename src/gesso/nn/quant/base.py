@@ -1,8 +1,8 @@
-"""What a format of few bits is, and matmuls with weights that one holds.
+"""Defines what a quantization format is, and matmuls with packed weights.
 
-A format packs a matrix into a few tensors. A weight is turned back into the activations' type inside the matmul,
-forward and backward, a tile of its rows at a time, and is never kept. `layers` has linear layers and experts over any
-format, `vocabulary` the tied table.
+A format packs a matrix into a few tensors. A weight is dequantized to the activations' dtype inside the matmul, forward
+and backward, a tile of its rows at a time, and is never kept. `layers` has linear layers and experts over any format,
+`vocabulary` the tied table.
 """
 
 from typing import Any, ClassVar, Protocol
@@ -15,13 +15,14 @@ from gesso.nn.linear import linear
 from gesso.nn.quant import nf4
 
 CPU_TILE = 1 << 19
-"""Weights that are turned back at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
+"""Weights that are dequantized at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
 GPU_TILE = 1 << 24
 """The same on an accelerator, where few large kernels win: 32 MiB."""
 
 
 class Format(Protocol):
-    """How a matrix [out, in] is packed. Rows of every part are rows of the matrix: a tile of it is a tile of each."""
+    """Packs a matrix [out, in] into a few tensors. Rows of every part are rows of the matrix: a tile of it is a tile of
+    each."""
 
     parts: ClassVar[tuple[str, ...]]
     """Names of the tensors that hold it."""
@@ -29,34 +30,34 @@ class Format(Protocol):
     """Its name in `kernels.packed`."""
 
     def empty(self, rows: int, columns: int) -> tuple[Tensor, ...]:
-        """The parts of a matrix of this shape, not filled in.
+        """Returns the parts of a matrix of this shape, not filled in.
 
         Raises:
             ValueError: the format has no room for so many columns.
         """
 
     def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """The parts of `weight` [out, in]."""
+        """Returns the parts of `weight` [out, in]."""
 
     def unpack(self, parts: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-        """The matrix in `dtype`, in memory of its own, and what its rows have still to be multiplied by, [out], where
-        that is not one."""
+        """Returns the matrix in `dtype`, in memory of its own, and the factor that its rows have still to be multiplied
+        by, [out], None where it is one."""
 
 
-def restore(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
-    """The matrix [out, in] that `parts` stand for, in `dtype`."""
+def dequantize(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> Tensor:
+    """Dequantizes `parts`: returns the matrix [out, in] in `dtype`."""
     weight, factor = form.unpack(parts, dtype)
     return weight if factor is None else weight.mul_(factor[:, None])
 
 
 def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
-    """x @ W.T, a tile of W's rows at a time. Tiles do not depend on the number of rows of x, so that a row's result
-    does not depend on how many stand beside it."""
+    """Computes x @ W.T, a tile of W's rows at a time. Tiles do not depend on the number of rows of x, so that a row's
+    result does not depend on how many stand beside it."""
     rows = max(1, (CPU_TILE if x.device.type == "cpu" else GPU_TILE) // x.shape[-1])
     pieces = []
     for tiles in zip(*(part.split(rows) for part in parts), strict=True):
         if x.dtype == torch.float16:  # which a sum over whole codes could overflow
-            pieces.append(linear(x, restore(tiles, form, x.dtype)))
+            pieces.append(linear(x, dequantize(tiles, form, x.dtype)))
             continue
         weight, factor = form.unpack(tiles, x.dtype)
         out = linear(x, weight)
@@ -65,19 +66,19 @@ def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
 
 
 def in_kernel(x: Tensor) -> bool:
-    """Whether one kernel turns weights back and multiplies: on CUDA with Triton, without gradient."""
+    """Says whether one kernel dequantizes and multiplies: on CUDA with Triton, without gradient."""
     return usable(x.device) and not torch.is_grad_enabled() and not torch.is_autocast_enabled(x.device.type)
 
 
 def multiply_in_kernel(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
-    """See `kernels.packed.matmul`."""
+    """Multiplies by packed weights as `kernels.packed.matmul` does, [M, D] -> [M, F]."""
     from gesso.kernels import packed
 
     return packed.matmul(x_MD, form.kernel, parts, ends_E, nf4.levels_on(x_MD.device, x_MD.dtype))
 
 
 class _Matmul(torch.autograd.Function):
-    """x @ W.T with W packed: what is kept for the backward pass is the parts."""
+    """Computes x @ W.T with W packed: the backward pass keeps the parts only."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, form: Format, *parts: Tensor) -> Tensor:
@@ -88,11 +89,11 @@ class _Matmul(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), parts = grads, ctx.saved_tensors  # which may be asked for once
-        return grad @ restore(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
+        return grad @ dequantize(parts, ctx.form, grad.dtype), None, *(None for _ in parts)
 
 
 def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
-    """x [..., in] times the transposed weight, [..., out]; gradients reach x only."""
+    """Multiplies x [..., in] by the transposed weight, [..., out]; gradients reach x only."""
     if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         x = x.to(torch.get_autocast_dtype(x.device.type))
     if in_kernel(x):

@@ -1,4 +1,4 @@
-"""FP8 as NVIDIA's modelopt stores it, read back inside the matmul: no hardware FP8 is used.
+"""Reads FP8 weights as NVIDIA's modelopt stores them, dequantized inside the matmul: no hardware FP8 is used.
 
 A weight is e4m3 (magnitudes up to 448) times one fp32 number, for the matrix or for each row (output feature).
 """
@@ -15,7 +15,7 @@ FP8_TOP = 448.0
 
 @dataclass(frozen=True, slots=True)
 class FP8:
-    """See the top of this file. A matrix's one number is held once for every row."""
+    """Packs weights as the module's docstring says. A matrix's one scale is held once for every row."""
 
     kernel: ClassVar[str] = "fp8"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
@@ -24,7 +24,7 @@ class FP8:
         return torch.empty(rows, columns, dtype=torch.float8_e4m3fn), torch.empty(rows, dtype=torch.float32)
 
     def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """Scales as large as let the row's largest become 448."""
+        """Returns codes and scales, as large as let the row's largest become 448."""
         weight = weight.float()
         scales = weight.abs().amax(dim=-1) / FP8_TOP
         unit = weight / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]

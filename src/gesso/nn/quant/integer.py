@@ -1,8 +1,8 @@
-"""Weights in 8 or 4 bits for inference: integers and a scale for a row, or a scale and an offset for a group.
+"""Packs weights in 8 or 4 bits for inference: integers and a scale for a row, or a scale and an offset for a group.
 
 PyTorch's own packed kernels for CPUs (`_weight_int8pack_mm`, `_weight_int4pack_mm_for_cpu`) are not used: they go
-through the weights once for every row of activations, which pays for a single row alone, and rows come aligned
-here. Weights are turned back a tile at a time instead, and multiplied by the library that multiplies plain ones.
+through the weights once for every row of activations, which pays for a single row alone, and rows come aligned here.
+Weights are dequantized a tile at a time instead, and multiplied by the library that multiplies plain ones.
 
     S group size
 """
@@ -19,7 +19,7 @@ INT8_TOP, INT4_TOP = 127, 15
 
 @dataclass(frozen=True, slots=True)
 class Int8:
-    """Whole numbers from -127 to 127 times an fp32 scale for each row (output feature)."""
+    """Packs weights as whole numbers from -127 to 127 times an fp32 scale for each row (output feature)."""
 
     kernel: ClassVar[str] = "int8"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")
@@ -39,7 +39,8 @@ class Int8:
 
 @dataclass(frozen=True, slots=True)
 class Int4:
-    """Whole numbers from 0 to 15 times a scale, plus an offset, both bfloat16, for S input features of a row.
+    """Packs weights as whole numbers from 0 to 15 times a scale, plus an offset, both bfloat16, for S input features of
+    a row.
 
     A group's range takes in zero, so that its offset is at most 15 scales. A byte holds feature i of the group's first
     half in its low four bits and feature i of the second half in its high four: reading back interleaves nothing.
@@ -79,5 +80,5 @@ class Int4:
 
 
 def _nearest(weight: Tensor, scales: Tensor, low: int, high: int) -> Tensor:
-    """The whole numbers from `low` to `high` nearest to weight / scales; 0 where the scale is 0."""
+    """Returns the whole numbers from `low` to `high` nearest to weight / scales; 0 where the scale is 0."""
     return (weight / scales.clamp(min=torch.finfo(torch.float32).tiny)).round().clamp(low, high)

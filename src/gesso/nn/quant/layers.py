@@ -1,4 +1,4 @@
-"""Frozen linear layers and fused experts over any format of few bits.
+"""Defines frozen linear layers and fused experts with weights in any quantization format.
 
 E experts   F expert width   D hidden
 """
@@ -16,7 +16,7 @@ from gesso.nn.quant.nf4 import NF4
 
 
 class QuantizedLinear(nn.Module):
-    """A frozen linear layer in few bits; a bias keeps its type."""
+    """Applies a frozen linear layer with a quantized weight; a bias keeps its dtype."""
 
     bias: Tensor | None
 
@@ -35,7 +35,7 @@ class QuantizedLinear(nn.Module):
 
 
 class QuantizedExperts(nn.Module):
-    """Frozen fused experts in few bits; an expert is read back only when it has tokens."""
+    """Applies frozen fused experts with quantized weights; an expert is dequantized only when it has tokens."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, form: Format | None = None) -> None:
         """`form` is NF4 where none is given."""
@@ -48,11 +48,11 @@ class QuantizedExperts(nn.Module):
                 self.register_buffer(f"{matrix}_{name}", part.new_empty(num_experts, *part.shape))
 
     def parts(self, matrix: str) -> tuple[Tensor, ...]:
-        """What "gate_up" or "down" of all experts is held in."""
+        """Returns the packed "gate_up" or "down" of all experts."""
         return tuple(self.get_buffer(f"{matrix}_{name}") for name in self.form.parts)
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
-        """gate_up and down of every expert."""
+        """Yields gate_up and down of every expert."""
         gate_up, down = (
             zip(*(part.unbind() for part in self.parts(matrix)), strict=True) for matrix in ("gate_up", "down")
         )
@@ -61,7 +61,7 @@ class QuantizedExperts(nn.Module):
             yield first, second
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        """Sum over the chosen experts of weight times expert(x), [N, D]."""
+        """Sums weight times expert(x) over the chosen experts, [N, D]."""
         if in_kernel(x_ND):
             gate_up, down = (
                 partial(base.multiply_in_kernel, parts=self.parts(name), form=self.form) for name in ("gate_up", "down")
@@ -71,7 +71,7 @@ class QuantizedExperts(nn.Module):
 
 
 def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module | None:
-    """An empty module in few bits of the shape of `module`, or None for a kind of module that stays as it is.
+    """Makes an empty quantized module of the shape of `module`; returns None for a kind of module that stays as it is.
 
     Raises:
         ValueError: its input features cannot be grouped.
@@ -85,15 +85,15 @@ def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module |
 
 
 def part_names(name: str, form: Format) -> tuple[str, ...]:
-    """The buffers that hold the weight `name` of a layer that `quantized_like` replaces."""
+    """Returns the names of the buffers that hold the weight `name` of a layer that `quantized_like` replaces."""
     stem, _, kind = name.rpartition(".")
     prefix = f"{stem}." if kind == "weight" else f"{stem}.{kind.removesuffix('_proj')}_"
     return tuple(f"{prefix}{part}" for part in form.parts)
 
 
 def quantized_tensors(name: str, tensor: Tensor, form: Format | None = None) -> dict[str, Tensor]:
-    """The buffers that hold the tensor `name` of a layer that `quantized_like` replaces: a weight becomes its parts,
-    a bias stays."""
+    """Returns the buffers that hold the tensor `name` of a layer that `quantized_like` replaces: a weight becomes its
+    parts, a bias stays."""
     if name.endswith(".bias"):
         return {name: tensor}
     form = form or NF4()

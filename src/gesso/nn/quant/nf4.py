@@ -1,4 +1,4 @@
-"""NF4 (arXiv 2305.14314), the 4-bit format of QLoRA.
+"""Implements NF4 (arXiv 2305.14314), the 4-bit format of QLoRA.
 
 A weight is one of sixteen levels, the quantiles of a standard normal, scaled so that the largest magnitude of a group
 along the input is exact. It takes 4 bits and its share of a bfloat16 scale: 4.25 bits with groups of 64.
@@ -33,6 +33,7 @@ LEVELS = _levels()
 
 @functools.cache
 def levels_on(device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Returns the 16 levels on a device, in `dtype`; made once for each."""
     return LEVELS.to(device, dtype)
 
 
@@ -40,7 +41,8 @@ _EDGES = (LEVELS[1:] + LEVELS[:-1]) / 2
 
 
 def group_size(features: int) -> int:
-    """Input features that share a scale: `GROUP`, or the largest power of two below it that divides `features`.
+    """Returns how many input features share a scale: `GROUP`, or the largest power of two below it that divides
+    `features`.
 
     Raises:
         ValueError: only groups smaller than `SMALLEST_GROUP` do.
@@ -52,7 +54,8 @@ def group_size(features: int) -> int:
 
 
 def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`weight` [..., out, in] as two codes a byte [..., out, in / 2], uint8, and bf16 scales [..., out, in / S]."""
+    """Packs `weight` [..., out, in] as two codes a byte [..., out, in / 2], uint8, and bf16 scales [..., out, in /
+    S]."""
     if weight.dim() == 3:  # an expert at a time: the fp32 copies stay small
         parts = [quantize(expert) for expert in weight]
         return torch.stack([codes for codes, _ in parts]), torch.stack([scales for _, scales in parts])
@@ -65,7 +68,7 @@ def quantize(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
-    """The weight [..., out, in] that codes and scales stand for, in `dtype`."""
+    """Returns the weight [..., out, in] that codes and scales stand for, in `dtype`."""
     levels = levels_on(codes.device, dtype)
     halves = torch.stack((codes >> 4, codes & 15), dim=-1).flatten(-2)
     values = levels[halves.int()].unflatten(-1, (scales.shape[-1], -1))
@@ -74,7 +77,7 @@ def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class NF4:
-    """See the top of this file."""
+    """Packs weights as the module's docstring says."""
 
     kernel: ClassVar[str] = "nf4"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales")

@@ -1,4 +1,4 @@
-"""NVFP4 as NVIDIA's modelopt stores it, read back inside the matmul: no hardware FP4 is used.
+"""Reads NVFP4 weights as NVIDIA's modelopt stores them, dequantized inside the matmul: no hardware FP4 is used.
 
 A weight is e2m1 (0, 0.5, 1, 1.5, 2, 3, 4, 6 and a sign bit), two a byte, the earlier feature in the low four
 bits, times a scale in FP8 (e4m3) for 16 input features of a row, times one fp32 number for the matrix.
@@ -27,7 +27,8 @@ def _pairs(device: torch.device, dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class NVFP4:
-    """See the top of this file. The matrix's one number is held once for every row: fused matrices have several."""
+    """Packs weights as the module's docstring says. The matrix's one scale is held once for every row: fused matrices
+    have several."""
 
     kernel: ClassVar[str] = "nvfp4"
     parts: ClassVar[tuple[str, ...]] = ("codes", "scales", "factors")
@@ -42,7 +43,7 @@ class NVFP4:
         )
 
     def quantize(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """Scales as large as let the group's largest become 6."""
+        """Returns codes and scales, as large as let the group's largest become 6."""
         groups = weight.float().unflatten(-1, (-1, GROUP))
         largest = groups.abs().amax(dim=-1)
         factor = (largest.max() / (6 * FP8_TOP)).clamp(min=torch.finfo(torch.float32).tiny)

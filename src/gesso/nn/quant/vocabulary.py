@@ -1,6 +1,6 @@
-"""The tied table in few bits: rows are read back where they are asked for, and the table a chunk at a time.
+"""Quantizes the tied table: rows are dequantized where they are asked for, and the table a chunk at a time.
 
-A pass over the vocabulary reads every chunk back once for all its positions, and then computes what it would over the
+A pass over the vocabulary dequantizes every chunk once for all its positions, and then computes what it would over the
 table that the bits stand for. What is held beside the bits is one chunk.
 
     N positions   V vocabulary   D hidden
@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from gesso.kernels import SoftmaxPass
+from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
-from gesso.nn.quant.base import Format, matmul, restore
-from gesso.nn.vocabulary import GPU_TRAINING_BYTES, TRAINING_BYTES, Vocabulary, chunk_of
+from gesso.nn.quant.base import Format, dequantize, matmul
+from gesso.nn.vocabulary import Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -23,7 +24,7 @@ large as those of a whole table."""
 
 
 class QuantizedVocabulary(Vocabulary):
-    """A frozen `Vocabulary` whose table is held as a format packs it; gradients reach hidden states only."""
+    """Implements a frozen `Vocabulary` whose table is packed by a format; gradients reach hidden states only."""
 
     def __init__(
         self, vocab_size: int, hidden_size: int, softcap: float, form: Format, dtype: torch.dtype = torch.float32
@@ -44,7 +45,7 @@ class QuantizedVocabulary(Vocabulary):
 
     @classmethod
     def like(cls, plain: Vocabulary, form: Format) -> "QuantizedVocabulary":
-        """An empty one of the shape and type of `plain`."""
+        """Makes an empty one of the shape and dtype of `plain`."""
         return cls(plain.size, plain.width, plain.softcap, form, plain.dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "QuantizedVocabulary":
@@ -59,24 +60,24 @@ class QuantizedVocabulary(Vocabulary):
 
     @property
     def parts(self) -> tuple[Tensor, ...]:
-        """The packed table."""
+        """Returns the packed table."""
         return tuple(self.get_buffer(name) for name in self.form.parts)
 
     def rows(self, tokens: Tensor) -> Tensor:
         chosen = tuple(part.index_select(0, tokens.flatten()) for part in self.parts)
-        return restore(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
+        return dequantize(chosen, self.form, self.dtype).view(*tokens.shape, self.width)
 
     def rows_between(self, begin: int, end: int) -> Tensor:
         return self._read_rows(begin, end, self.dtype)
 
     def _read_rows(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
-        return restore(tuple(part[begin:end] for part in self.parts), self.form, dtype)
+        return dequantize(tuple(part[begin:end] for part in self.parts), self.form, dtype)
 
     def chunk(self, device: torch.device) -> int:
         return chunk_of(device) if device.type == "cpu" else GPU_CHUNK
 
     def tiles(self, device: torch.device, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
-        """The first token of every chunk of the table, and its rows."""
+        """Yields the first token of every chunk of the table, and its rows."""
         chunk = self.chunk(device)
         for begin in range(0, self.size, chunk):
             yield begin, self._read_rows(begin, begin + chunk, dtype)
@@ -85,14 +86,15 @@ class QuantizedVocabulary(Vocabulary):
         return matmul(hidden, self.parts, self.form)
 
     def mix(self, logits: Tensor) -> Tensor:
-        shares = logits.softmax(dim=-1, dtype=torch.float32)
+        probs = logits.softmax(dim=-1, dtype=torch.float32)
         mixed = torch.zeros(*logits.shape[:-1], self.width, device=logits.device)
         for begin, table in self.tiles(logits.device, self.dtype):
-            mixed += linear(shares[..., begin : begin + len(table)].to(table.dtype), table.T)
+            mixed += linear(probs[..., begin : begin + len(table)].to(table.dtype), table.T)
         return (mixed * self.scale).to(self.dtype)
 
     def cross_entropy(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """As of a whole table. Every chunk is read back twice: for the normaliser, and, with it, for the gradient."""
+        """Computes `Vocabulary.cross_entropy`. Every chunk is dequantized twice: for the normaliser, and, with it, for
+        the gradient."""
         loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
         return loss
 
@@ -101,14 +103,14 @@ class QuantizedVocabulary(Vocabulary):
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Soft-capped linear scores and their cross-entropy, loss and gradient of the hidden states."""
+    """Computes soft-capped linear scores and their cross-entropy, with the gradient of the hidden states."""
 
     @staticmethod
     def forward(ctx: Any, hidden_ND: Tensor, targets_N: Tensor, vocabulary: QuantizedVocabulary) -> Tensor:
         device, softcap = hidden_ND.device, vocabulary.softcap
         kind = device.type
         half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden_ND.dtype
-        rows = max(1, TRAINING_BYTES.get(kind, GPU_TRAINING_BYTES) // (4 * vocabulary.chunk(device)))
+        rows = rows_at_a_time(kind, vocabulary.chunk(device))
         with torch.autocast(kind, enabled=False):
             share = 1 / max(1, len(hidden_ND))
             total = torch.zeros((), device=device)
@@ -142,7 +144,7 @@ class _CrossEntropy(torch.autograd.Function):
 def _scored(
     vocabulary: QuantizedVocabulary, hidden_ND: Tensor, targets_N1: Tensor
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Of every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
+    """Yields for every chunk its rows, tanh of its scores, where in it each target stands, and whether it does."""
     for begin, table in vocabulary.tiles(hidden_ND.device, hidden_ND.dtype):
         scores = (hidden_ND @ table.T).float()
         bent = scores.mul_(2 / vocabulary.softcap).sigmoid_().mul_(2).sub_(1)  # see `cap_`

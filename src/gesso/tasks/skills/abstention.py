@@ -1,4 +1,5 @@
-"""Say plainly that a question is outside the skills: facts, opinions, long texts, other languages, near misses."""
+"""Asks what is outside the skills: facts, opinions, long texts, other languages, near misses; the answer says so
+plainly."""
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.lexicon import words_of
@@ -176,13 +177,13 @@ _PLACES = words_of("""
 
 
 class Abstention(Skill):
-    """`What is the capital of France?` -> one sentence that says that it cannot answer."""
+    """Asks such as `What is the capital of France?` -> one sentence that says that it cannot answer."""
 
     name = "abstention"
     phrasings = _KINDS
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a question of one of seven kinds."""
+        """Draws a question of one of seven kinds."""
         rng = slots.rng
         kind = rng.choices(tuple(_KINDS), (0.24, 0.13, 0.14, 0.13, 0.17, 0.14, 0.05))[0]
         if kind == "pasted":
@@ -202,7 +203,7 @@ class Abstention(Skill):
         return Example(self.name, prompt, REFUSAL, kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:  # noqa: ARG002
-        """Accept the sentence that says so."""
+        """Accepts the sentence that says so."""
         return abstains(text)
 
 

@@ -1,4 +1,4 @@
-"""Call one of the functions that a request declares, with the arguments that its sentence tells."""
+"""Asks to call one of the functions that a request declares, with the arguments that its sentence tells."""
 
 import json
 import re
@@ -94,7 +94,8 @@ _CALL = Phrasings(
 
 
 class Calls(Skill):
-    """`What is the weather in Drasto?` and a declared function -> the call of it, as the chat template writes one."""
+    """Asks such as `What is the weather in Drasto?` and a declared function -> the call of it, as the chat template
+    writes one."""
 
     name = "calls"
     phrasings: ClassVar = {
@@ -103,7 +104,7 @@ class Calls(Skill):
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
-        """Draw one or two functions, known ones or of any name, and a sentence for one of them."""
+        """Draws one or two functions, known ones or of any name, and a sentence for one of them."""
         rng = slots.rng
         if rng.random() < 0.4:
             return self._any(slots)
@@ -132,7 +133,7 @@ class Calls(Skill):
         return Example(self.name, prompt, _call(name, values), kind=slots.kind("any"), tools=tools)
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the call as the reference writes it, or its name and arguments as JSON."""
+        """Accepts the call as the reference writes it, or its name and arguments as JSON."""
         if text.strip() == example.answer:
             return True
         try:
@@ -143,7 +144,7 @@ class Calls(Skill):
 
 
 def read_call(written: str) -> dict[str, Any]:
-    """Name and arguments of a call that this task wrote."""
+    """Returns name and arguments of a call that this task wrote."""
     name, rest = written.removeprefix("<|tool_call>call:").removesuffix("<tool_call|>").split("{", 1)
     arguments = {found[1]: int(found[3]) if found[3] is not None else found[2] for found in _ARGUMENT.finditer(rest)}
     return {"name": name, "arguments": arguments}

@@ -1,4 +1,4 @@
-"""Change the case of words, and the style of identifiers."""
+"""Asks to change the case of words, and the style of identifiers."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -71,13 +71,13 @@ _STYLE = Phrasings(
 
 
 class Casing(Skill):
-    """`Write in upper case: grelt fig` -> `GRELT FIG`; `Convert to camelCase: max_grelt` -> `maxGrelt`."""
+    """Asks such as `Write in upper case: grelt fig` -> `GRELT FIG`; `Convert to camelCase: max_grelt` -> `maxGrelt`."""
 
     name = "casing"
     phrasings: ClassVar = {"upper": _UPPER, "lower": _LOWER, "title": _TITLE, "style": _STYLE}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw one to five words for a change of case, or two to four for a change of style."""
+        """Draws one to five words for a change of case, or two to four for a change of style."""
         rng = slots.rng
         if rng.random() < 0.5:
             return self._style(slots)

@@ -1,4 +1,4 @@
-"""The skills with open slots, in the order in which they are told of."""
+"""Lists the skills with open slots, in the order in which they are reported."""
 
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import Calls

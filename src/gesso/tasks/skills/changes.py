@@ -1,4 +1,4 @@
-"""Change a small Python function as told, and nothing else, whatever its names are.
+"""Asks to change a small Python function as told, and nothing else, whatever its names are.
 
 The prompt is the one that an edit asks with: the instruction, an empty line, the text to change, and perhaps what
 stands around it.
@@ -67,13 +67,13 @@ _LINE_SHARE = 0.3
 
 
 class Changes(Skill):
-    """`Call the function grelt_max.` and a function -> the function under its new name."""
+    """Asks such as `Call the function grelt_max.` and a function -> the function under its new name."""
 
     name = "changes"
     phrasings: ClassVar = {"rename": _RENAME, "argument": _ARGUMENT, "number": _NUMBER, "condition": _INVERT}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a function, one of the changes that it allows and, one time in four, functions around it."""
+        """Draws a function, one of the changes that it allows and, one time in four, functions around it."""
         rng = slots.rng
         function = draw_function(slots, named=rng.random() < 0.7)
         kinds = ["rename", "argument"]
@@ -103,7 +103,7 @@ class Changes(Skill):
         return Example(self.name, prompt, answer, source=part, kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the changed part only, to the letter; white space at the end aside."""
+        """Accepts the changed part only, to the letter; white space at the end aside."""
         return text.rstrip() == example.answer
 
 

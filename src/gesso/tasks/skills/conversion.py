@@ -1,4 +1,4 @@
-"""Turn small tables from JSON, CSV, YAML or Markdown into another of these."""
+"""Asks to turn small tables from JSON, CSV, YAML or Markdown into another of these."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -61,13 +61,13 @@ _SHAPE_WEIGHTS = (0.25, 0.2, 0.25, 0.1, 0.1, 0.1)
 
 
 class Conversion(Skill):
-    """`Convert this CSV to YAML:` and a table of any words and numbers -> the same in YAML."""
+    """Asks such as `Convert this CSV to YAML:` and a table of any words and numbers -> the same in YAML."""
 
     name = "conversion"
     phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a table of one to three rows and two to four columns."""
+        """Draws a table of one to three rows and two to four columns."""
         rng = slots.rng
         old, new = rng.sample(sorted(_FORMATS), 2)
         count, width = rng.choices(_SHAPES, _SHAPE_WEIGHTS)[0]
@@ -83,7 +83,7 @@ class Conversion(Skill):
         return Example(self.name, prompt, _FORMATS[new][0](rows), kind=slots.kind(new))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the reference's lines, white space at their ends aside; JSON by its value."""
+        """Accepts the reference's lines, white space at their ends aside; JSON by its value."""
         if example.answer[0] in "[{":
             return same_json(example.answer, text)
         lines, reference = ([line.rstrip() for line in t.strip().split("\n")] for t in (text, example.answer))

@@ -1,4 +1,4 @@
-"""Write dates in another form, and read parts of them."""
+"""Asks to write dates in another form, and to read parts of them."""
 
 import calendar
 from typing import ClassVar
@@ -57,13 +57,14 @@ _WEEKDAY = Phrasings(
 
 
 class Dates(Skill):
-    """`Write 5 March 2021 in ISO format.` -> `2021-03-05`; `Which day comes after Monday?` -> `Tuesday`."""
+    """Asks such as `Write 5 March 2021 in ISO format.` -> `2021-03-05`; `Which day comes after Monday?` ->
+    `Tuesday`."""
 
     name = "dates"
     phrasings: ClassVar = {"form": _FORM, "part": _PART, "next": _NEXT, "weekday": _WEEKDAY}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a date of the years 1000 to 2999, or a day of the week."""
+        """Draws a date of the years 1000 to 2999, or a day of the week."""
         rng = slots.rng
         kind = rng.choices(("form", "part", "next", "weekday"), (0.5, 0.2, 0.18, 0.12))[0]
         if kind == "weekday":

@@ -1,4 +1,4 @@
-"""Short conversations about a list that is changed turn by turn."""
+"""Holds short conversations about a list that is changed turn by turn."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ _VIEW_SHARE = 0.3
 
 
 class Dialogues(Skill):
-    """`Repeat: grelt, fig` - `grelt, fig` - `Now in upper case.` -> `GRELT, FIG`."""
+    """Asks such as `Repeat: grelt, fig` - `grelt, fig` - `Now in upper case.` -> `GRELT, FIG`."""
 
     name = "dialogues"
     phrasings: ClassVar = {
@@ -124,7 +124,7 @@ class Dialogues(Skill):
     }  # fmt: skip
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a list of two to four words and one to three changes; the last turn may ask about it instead."""
+        """Draws a list of two to four words and one to three changes; the last turn may ask about it instead."""
         rng = slots.rng
         items = slots.words(rng.randint(2, 4))
         separator = rng.choice((", ", ", ", " "))
@@ -142,7 +142,7 @@ class Dialogues(Skill):
         )
 
     def split_key(self, example: Example) -> str:
-        """The whole conversation: the last request is the same in many."""
+        """Returns the whole conversation: the last request is the same in many."""
         return "\n".join((*example.history, example.prompt))
 
 

@@ -1,4 +1,4 @@
-"""Remove repeated words or numbers from a list, keeping the first of each."""
+"""Asks to remove repeated words or numbers from a list, keeping the first of each."""
 
 from typing import ClassVar
 
@@ -24,13 +24,13 @@ _SEPARATORS = (", ", ", ", " ", " ", "\n")
 
 
 class Duplicates(Skill):
-    """`Remove duplicates: grelt, fig, grelt` -> `grelt, fig`."""
+    """Asks such as `Remove duplicates: grelt, fig, grelt` -> `grelt, fig`."""
 
     name = "duplicates"
     phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw two to five distinct items and one to four repetitions in between."""
+        """Draws two to five distinct items and one to four repetitions in between."""
         rng = slots.rng
         count = rng.randint(2, 5)
         words = rng.random() < 0.75

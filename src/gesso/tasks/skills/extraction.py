@@ -1,4 +1,4 @@
-"""Pull named facts out of a sentence and give them as JSON, whatever the names and the values."""
+"""Asks for named facts of a sentence as JSON, whatever the names and the values."""
 
 import json
 from collections.abc import Mapping
@@ -96,13 +96,13 @@ Value = str | int
 
 
 class Extraction(Skill):
-    """`Kelmo is 41 and lives in Drasto. Give city and age as JSON.` -> `{"city": "Drasto", "age": 41}`."""
+    """Asks such as `Kelmo is 41 and lives in Drasto. Give city and age as JSON.` -> `{"city": "Drasto", "age": 41}`."""
 
     name = "extraction"
     phrasings: ClassVar = {"ask": _ASK, **_DOMAINS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a sentence and one to all of its facts, in any order."""
+        """Draws a sentence and one to all of its facts, in any order."""
         rng = slots.rng
         kind = rng.choice(tuple(_DOMAINS))
         facts = _listed(slots) if kind == "listed" else _facts(slots)
@@ -117,7 +117,7 @@ class Extraction(Skill):
         return Example(self.name, prompt, json.dumps(answer), kind=slots.kind(kind))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the same object in any order and spacing."""
+        """Accepts the same object in any order and spacing."""
         return same_json(example.answer, text)
 
 

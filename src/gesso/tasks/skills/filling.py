@@ -1,4 +1,4 @@
-"""Documents as `gesso fill` has them in its canvas where nobody says what is missing.
+"""Draws documents as `gesso fill` has them in its canvas where nobody says what is missing.
 
 The prompt is nearly always the same, so the answer cannot follow from it: what is learned is how a document goes on
 around a hole. Every document says the same thing twice, in a name, a comment or a rule, so that what is missing can be
@@ -23,13 +23,15 @@ _CALL = Phrasings(
 
 
 class Filling(Skill):
-    """`Fill in what is missing.` -> a function with a comment, calls of a function, a list that counts, an object."""
+    """Asks `Fill in what is missing.` -> a function with a comment, calls of a function, a list that counts, an
+    object."""
 
     name = "filling"
     phrasings: ClassVar = {"comment": _COMMENT, "call": _CALL}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a document; of a long one, the prompt shows the end, as a fill does with what its canvas cannot hold."""
+        """Draws a document; of a long one, the prompt shows the end, as a fill does with what its canvas cannot
+        hold."""
         if slots.rng.random() < _LONG_SHARE:
             text, later = _documented(slots), _documented(slots)
             return Example(self.name, PROMPT + LATER + later, f"{text}\n\n\n{later}", kind=slots.kind("long"))
@@ -37,12 +39,12 @@ class Filling(Skill):
         return Example(self.name, PROMPT, make(slots), kind=slots.kind(make.__name__[1:]))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the same document, or a function that does the same."""
+        """Accepts the same document, or a function that does the same."""
         text = text.rstrip()
         return text == example.answer or (example.answer.startswith("def ") and _runs_alike(example.answer, text))
 
     def split_key(self, example: Example) -> str:
-        """The document: all prompts are one."""
+        """Returns the document: all prompts are one."""
         return example.answer
 
 

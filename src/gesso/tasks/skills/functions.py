@@ -1,4 +1,4 @@
-"""Write a small Python function under any name; graded by running it."""
+"""Asks for a small Python function under any name; graded by running it."""
 
 import ast
 from collections.abc import Callable
@@ -87,7 +87,7 @@ _SEQUENCES: tuple[Any, ...] = ("a", "ab", "hello", [3], [1, 2, 3], [4, 4, 0, 1])
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function in words and in code."""
+    """Holds a function in words and in code."""
 
     name: str
     parameters: tuple[str, ...]
@@ -97,11 +97,12 @@ class Function:
 
     @property
     def source(self) -> str:
+        """Returns the definition."""
         return f"def {self.name}({', '.join(self.parameters)}):\n    {self.body}"
 
 
 def draw_function(slots: Slots, *, named: bool) -> Function:
-    """Draw what it does, its name and, with `named`, what its parameters are called; `x` and `y` without it."""
+    """Draws what it does, its name and, with `named`, what its parameters are called; `x` and `y` without it."""
     rng = slots.rng
     pair = rng.random() < 0.12
     parameters = tuple(slots.identifiers(2 if pair else 1, 1)) if named else ("x", "y") if pair else ("x",)
@@ -118,7 +119,7 @@ def draw_function(slots: Slots, *, named: bool) -> Function:
 
 
 def grade_function(reference: str, text: str) -> bool:
-    """Whether `text` is a function of the reference's name that does the same on every input tried."""
+    """Says whether `text` is a function of the reference's name that does the same on every input tried."""
     name = reference[4 : reference.index("(")]
     expected = load_function(reference, name)
     try:
@@ -130,13 +131,13 @@ def grade_function(reference: str, text: str) -> bool:
 
 
 class Functions(Skill):
-    """`Define grelt_max(fig) returning fig plus 371` -> its definition."""
+    """Asks such as `Define grelt_max(fig) returning fig plus 371` -> its definition."""
 
     name = "functions"
     phrasings: ClassVar = {"plain": _UNNAMED, "with arguments": _NAMED}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a function; half of the time its arguments have names."""
+        """Draws a function; half of the time its arguments have names."""
         named = slots.rng.random() < 0.5
         function = draw_function(slots, named=named)
         args = (" and " if slots.rng.random() < 0.1 else ", ").join(function.parameters)
@@ -144,7 +145,7 @@ class Functions(Skill):
         return Example(self.name, slots.frame(ask), function.source, kind=slots.kind("named" if named else "plain"))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept a function of the asked name that returns what the reference does on every input tried."""
+        """Accepts a function of the asked name that returns what the reference does on every input tried."""
         return grade_function(example.answer, text)
 
 

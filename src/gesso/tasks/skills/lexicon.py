@@ -1,4 +1,4 @@
-"""The words that slots are filled with, and which of them are held out of training.
+"""Provides the words that slots are filled with, and says which of them are held out of training.
 
 Words come from a dictionary list that ships in the package (its notices in `words.COPYRIGHT`) and from syllables put
 together at random. Whether a word may be trained on depends on the word alone.
@@ -28,19 +28,19 @@ _CODAS = (*"lmnrstxdk", "", "", "", "", "", "nd", "ng", "rk", "st", "sh", "ll")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a fixed list that is written as one text."""
+    """Returns the words of a fixed list that is written as one text."""
     return tuple(text.split())
 
 
 @cache
 def dictionary() -> tuple[str, ...]:
-    """Return the dictionary's words of three to eleven lower-case letters, in order."""
+    """Returns the dictionary's words of three to eleven lower-case letters, in order."""
     packed = resources.files("gesso.tasks.skills").joinpath("words.txt.xz").read_bytes()
     return tuple(lzma.decompress(packed).decode("ascii").split())
 
 
 def is_unseen(word: str) -> bool:
-    """Whether `word` is held out of training, in whatever case it is written."""
+    """Says whether `word` is held out of training, in whatever case it is written."""
     word = word.lower()
     return zlib.crc32(b"word/" + word.encode()) % HELD_OUT_WORDS == 0 and word not in _KNOWN
 
@@ -51,12 +51,12 @@ def _side(unseen: bool) -> tuple[str, ...]:
 
 
 def draw_word(rng: random.Random, *, unseen: bool) -> str:
-    """Draw a word of the dictionary from one side of the split."""
+    """Draws a word of the dictionary from one side of the split."""
     return rng.choice(_side(unseen))
 
 
 def draw_pseudo_word(rng: random.Random, *, unseen: bool) -> str:
-    """Draw one to three syllables that need not be a word, from one side of the split."""
+    """Draws one to three syllables that need not be a word, from one side of the split."""
     while True:
         count = rng.choices((1, 2, 3), (0.2, 0.55, 0.25))[0]
         word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(count))

@@ -1,4 +1,4 @@
-"""Count from any number to any other, up or down, in steps."""
+"""Asks to count from any number to any other, up or down, in steps."""
 
 from typing import ClassVar
 
@@ -45,13 +45,13 @@ _LONGEST = 14
 
 
 class Ranges(Skill):
-    """`Count from 8997 to 9003` -> `8997, 8998, 8999, 9000, 9001, 9002, 9003`."""
+    """Asks such as `Count from 8997 to 9003` -> `8997, 8998, 8999, 9000, 9001, 9002, 9003`."""
 
     name = "ranges"
     phrasings: ClassVar = {"up": _UP, "down": _DOWN, "steps": _STEPS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw two to fourteen numbers of up to six digits, or up to thirty below 1,000."""
+        """Draws two to fourteen numbers of up to six digits, or up to thirty below 1,000."""
         rng = slots.rng
         digits = rng.choices((1, 2, 3, 4, 5, 6), (0.15, 0.3, 0.25, 0.15, 0.08, 0.07))[0]
         count = rng.randint(2, min(_LONGEST, 44 // (digits + 1)))

@@ -1,4 +1,4 @@
-"""Replace a word of a text with another, or remove it."""
+"""Asks to replace a word of a text with another, or to remove it."""
 
 import re
 from typing import ClassVar
@@ -31,13 +31,13 @@ _QUOTES = ('"{}"', '"{}"', "{}", "'{}'")
 
 
 class Replacing(Skill):
-    """`Replace every "fig" with "grelt": fig pear fig` -> `grelt pear grelt`."""
+    """Asks such as `Replace every "fig" with "grelt": fig pear fig` -> `grelt pear grelt`."""
 
     name = "replacing"
     phrasings: ClassVar = {"replace": _REPLACE, "remove": _REMOVE}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw three to eight words of which one stands there once to three times."""
+        """Draws three to eight words of which one stands there once to three times."""
         rng = slots.rng
         length = rng.randint(3, 8)
         old, new, *others = slots.words(length + 2)

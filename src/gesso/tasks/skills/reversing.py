@@ -1,4 +1,4 @@
-"""Reverse the order of words, or the letters of a word."""
+"""Asks to reverse the order of words, or the letters of a word."""
 
 from typing import ClassVar
 
@@ -32,13 +32,14 @@ _SEPARATORS = (" ", " ", ", ", "\n")
 
 
 class Reversing(Skill):
-    """`Write these words backwards: offset grelt` -> `grelt offset`; `Reverse the letters: fig` -> `gif`."""
+    """Asks such as `Write these words backwards: offset grelt` -> `grelt offset`; `Reverse the letters: fig` ->
+    `gif`."""
 
     name = "reversing"
     phrasings: ClassVar = {"words": _WORDS, "letters": _LETTERS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw two to seven words or, one time in four, a single word or number whose letters turn."""
+        """Draws two to seven words or, one time in four, a single word or number whose letters turn."""
         rng = slots.rng
         if rng.random() < 0.25:
             word = slots.word()

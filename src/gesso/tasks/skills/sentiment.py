@@ -1,4 +1,4 @@
-"""Say whether a plain sentence praises, blames or neither."""
+"""Asks whether a plain sentence praises, blames or neither."""
 
 from typing import ClassVar
 
@@ -73,13 +73,13 @@ _PLAIN = Phrasings(
 
 
 class Sentiment(Skill):
-    """`Is this positive or negative: The grelt was dreadful.` -> `negative`."""
+    """Asks such as `Is this positive or negative: The grelt was dreadful.` -> `negative`."""
 
     name = "sentiment"
     phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES, "verb": _VERBS, "plain": _PLAIN}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a sentence about anything; its adjective or verb decides, or there is none."""
+        """Draws a sentence about anything; its adjective or verb decides, or there is none."""
         rng = slots.rng
         answer = rng.choice(("positive", "negative", "neutral"))
         values: dict[str, object] = {
@@ -108,5 +108,5 @@ class Sentiment(Skill):
         return Example(self.name, prompt, answer, kind=slots.kind(answer))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the label, in whatever case, with or without a mark."""
+        """Accepts the label, in whatever case, with or without a mark."""
         return text.strip().rstrip(".").lower() == example.answer

@@ -1,4 +1,4 @@
-"""What all skills share: training examples and evaluation examples differ in words and wording."""
+"""Defines what all skills share: training examples and evaluation examples differ in words and wording."""
 
 import random
 from abc import abstractmethod
@@ -12,35 +12,35 @@ REFUSAL = "That is outside my skills."
 
 
 def abstains(text: str) -> bool:
-    """Whether an answer says that the request is outside the skills."""
+    """Says whether an answer tells that the request is outside the skills."""
     return text.strip() == REFUSAL
 
 
 class Skill(Task):
-    """A task whose values are drawn anew for every example. Subclasses say `draw`, and `phrasings` for the tests."""
+    """Draws the values of a task anew for every example. Subclasses define `draw`, and `phrasings` for the tests."""
 
     phrasings: ClassVar[Mapping[str, Phrasings]]
 
     @abstractmethod
     def draw(self, slots: Slots) -> Example:
-        """Draw one example; every value and wording comes from `slots`."""
+        """Draws one example; every value and wording comes from `slots`."""
 
     def sample(self, rng: random.Random) -> Example:
-        """Draw a training example: no held-out word, no held-out phrasing."""
+        """Draws a training example: no held-out word, no held-out phrasing."""
         return self.draw(Slots(rng))
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
-        """Draw an example of held-out words; half of them in a held-out phrasing too."""
+        """Draws an example of held-out words; half of them in a held-out phrasing too."""
         return self.draw(Slots(rng, unseen=True))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the reference answer only, surrounding white space aside."""
+        """Accepts the reference answer only, surrounding white space aside."""
         return text.strip() == example.answer
 
     def counts(self, example: Example, text: str) -> Mapping[str, tuple[int, int]]:  # noqa: ARG002
-        """How often it says that a request is outside its skills, rightly or not."""
+        """Counts how often it says that a request is outside its skills, rightly or not."""
         return {"abstained": (int(abstains(text)), 1)}
 
     def group(self, example: Example) -> str:
-        """The kind that the example was drawn as."""
+        """Returns the kind that the example was drawn as."""
         return example.kind

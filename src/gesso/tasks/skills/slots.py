@@ -1,4 +1,4 @@
-"""What a skill draws its values and its wording from.
+"""Draws the values and the wording of a skill.
 
 A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values.
 What a pattern may become is one phrasing; a skill has some that training never sees.
@@ -28,7 +28,7 @@ _CITY_ENDINGS = ("ton", "ville", "burg", "ford", "stad", "o", "a", "is", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Phrasings:
-    """Patterns of one request: those that are trained on, and those that only evaluations use.
+    """Lists patterns of one request: those that are trained on, and those that only evaluations use.
 
     A pattern of a request with data tells what to do, as after "please"; one that begins with `~` does not, and stands
     alone.
@@ -39,14 +39,14 @@ class Phrasings:
 
 
 def expand(pattern: str, rng: random.Random) -> str:
-    """Choose one of each `[a|b]`, innermost first."""
+    """Chooses one of each `[a|b]`, innermost first."""
     while found := _CHOICE.search(pattern):
         pattern = pattern[: found.start()] + rng.choice(found[1].split("|")) + pattern[found.end() :]
     return " ".join(pattern.split())
 
 
 def variants(pattern: str) -> int:
-    """How many texts a pattern expands to (choices are not nested)."""
+    """Counts the texts that a pattern expands to (choices are not nested)."""
     total = 1
     for found in _CHOICE.finditer(pattern):
         total *= found[1].count("|") + 1
@@ -76,7 +76,7 @@ class Slots:
         """Whether the wording is unseen too, not the values alone."""
 
     def word(self) -> str:
-        """A lower-case word: of the dictionary, of random syllables, or one of the tasks with fixed pools."""
+        """Draws a lower-case word: of the dictionary, of random syllables, or one of the tasks with fixed pools."""
         kind = self.rng.choices(_KINDS, _UNSEEN_KIND_WEIGHTS if self.unseen else _KIND_WEIGHTS)[0]
         if kind == "known":
             return self.rng.choice(POOL)
@@ -84,21 +84,21 @@ class Slots:
         return draw(self.rng, unseen=self.unseen)
 
     def words(self, count: int) -> list[str]:
-        """Distinct words."""
+        """Draws distinct words."""
         found: dict[str, None] = {}
         while len(found) < count:
             found[self.word()] = None
         return list(found)
 
     def stem(self) -> str:
-        """A short word, as parts of identifiers and keys are."""
+        """Draws a short word, as parts of identifiers and keys are."""
         while True:
             word = self.word()
             if len(word) <= 8:
                 return word
 
     def identifier(self, parts: int | None = None) -> str:
-        """A `snake_case` name of one to three words."""
+        """Draws a `snake_case` name of one to three words."""
         count = parts or self.rng.choices((1, 2, 3), (0.3, 0.55, 0.15))[0]
         while True:
             name = "_".join(self.stem() for _ in range(count))
@@ -106,54 +106,54 @@ class Slots:
                 return name
 
     def identifiers(self, count: int, parts: int | None = None) -> list[str]:
-        """Distinct identifiers."""
+        """Draws distinct identifiers."""
         found: dict[str, None] = {}
         while len(found) < count:
             found[self.identifier(parts)] = None
         return list(found)
 
     def first_name(self) -> str:
-        """A person's first name; most often a made-up one."""
+        """Draws a person's first name; most often a made-up one."""
         if not self.unseen and self.rng.random() < 0.35:
             return self._seen_of(_FIRST_NAMES)
         return draw_pseudo_word(self.rng, unseen=self.unseen).capitalize()
 
     def name(self) -> str:
-        """A person's first name, or first and last name."""
+        """Draws a person's first name, or first and last name."""
         if self.rng.random() < 0.5:
             return self.first_name()
         last = draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_LAST_ENDINGS)
         return f"{self.first_name()} {last.capitalize()}"
 
     def city(self) -> str:
-        """A city; most often a made-up one."""
+        """Draws a city; most often a made-up one."""
         if not self.unseen and self.rng.random() < 0.3:
             return self.rng.choice(CITIES)
         return (draw_pseudo_word(self.rng, unseen=self.unseen) + self.rng.choice(_CITY_ENDINGS)).capitalize()
 
     def number(self, digits: int = 6) -> int:
-        """A number of one to `digits` digits, each length equally likely; never 0 but for one digit."""
+        """Draws a number of one to `digits` digits, each length equally likely; never 0 but for one digit."""
         length = self.rng.randint(1, digits)
         return self.rng.randint(0 if length == 1 else 10 ** (length - 1), 10**length - 1)
 
     def numbers(self, count: int, digits: int = 6) -> list[int]:
-        """Distinct numbers."""
+        """Draws distinct numbers."""
         found: dict[int, None] = {}
         while len(found) < count:
             found[self.number(digits)] = None
         return list(found)
 
     def choice(self, phrasings: Phrasings, **values: object) -> str:
-        """One of the patterns, expanded, with its values in place."""
+        """Draws one of the patterns, expanded, with its values in place."""
         patterns = phrasings.unseen if self.reworded else phrasings.seen
         return expand(self.rng.choice(patterns), self.rng).format(**values)
 
     def request(self, phrasings: Phrasings, data: str = "", **values: object) -> str:
-        """A whole message: an imperative request, put politely or not, and the data it is about."""
+        """Draws a whole message: an imperative request, put politely or not, and the data it is about."""
         return self.frame(self.choice(phrasings, **values), data)
 
     def frame(self, ask: str, data: str = "") -> str:
-        """The same from a request that is already worded."""
+        """Draws the same from a request that is already worded."""
         shell = self.rng.choice(_POLITE.unseen if self.reworded else _POLITE.seen)
         if ask.startswith("~"):
             ask, shell = ask[1:], "{Ask}"
@@ -175,7 +175,7 @@ class Slots:
         return layout.replace("{ask}", ask).replace("{data}", data)
 
     def question(self, phrasings: Phrasings, **values: object) -> str:
-        """A whole message that is a question already; sometimes without capital or mark."""
+        """Draws a whole message that is a question already; sometimes without capital or mark."""
         text = self.choice(phrasings, **values)
         if self.rng.random() < 0.2:
             text = text[:1].lower() + text[1:]
@@ -184,7 +184,7 @@ class Slots:
         return text
 
     def kind(self, name: str) -> str:
-        """The group of an evaluation that an example belongs to."""
+        """Returns the group of an evaluation that an example belongs to."""
         return f"{name}, reworded" if self.reworded else name
 
     def _seen_of(self, pool: Sequence[str]) -> str:

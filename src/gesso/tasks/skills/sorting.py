@@ -1,4 +1,4 @@
-"""Sort any words or numbers, up or down."""
+"""Asks to sort any words or numbers, up or down."""
 
 from typing import ClassVar
 
@@ -52,7 +52,7 @@ _COUNT_WEIGHTS = (0.1, 0.25, 0.25, 0.2, 0.12, 0.08)
 
 
 class Sorting(Skill):
-    """`Put these words in order: offset, grelt, banana` -> `banana, grelt, offset`."""
+    """Asks such as `Put these words in order: offset, grelt, banana` -> `banana, grelt, offset`."""
 
     name = "sorting"
     phrasings: ClassVar = {
@@ -63,7 +63,7 @@ class Sorting(Skill):
     }
 
     def draw(self, slots: Slots) -> Example:
-        """Draw two to seven words, or numbers of up to six digits; one in four is sorted downwards."""
+        """Draws two to seven words, or numbers of up to six digits; one in four is sorted downwards."""
         rng = slots.rng
         count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
         down = rng.random() < 0.25

@@ -1,4 +1,4 @@
-"""Add, subtract and multiply numbers of up to four digits, in signs or in words."""
+"""Asks to add, subtract and multiply numbers of up to four digits, in signs or in words."""
 
 from typing import ClassVar
 
@@ -82,13 +82,13 @@ _TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy"
 
 
 class Sums(Skill):
-    """`what is 4810 plus 296` -> `5106`; `Multiply 12 by seven.` -> `84`."""
+    """Asks such as `what is 4810 plus 296` -> `5106`; `Multiply 12 by seven.` -> `84`."""
 
     name = "sums"
     phrasings: ClassVar = {"signs": _SIGNS, "plus": _PLUS, "minus": _MINUS, "times": _TIMES}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw numbers of one to four digits; of a product, so that both have five digits together at most."""
+        """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
         rng = slots.rng
         sign = rng.choices("+-*", (0.4, 0.4, 0.2))[0]
         longest = rng.choices((1, 2, 3, 4), (0.1, 0.2, 0.3, 0.4))[0]
@@ -118,7 +118,7 @@ def _number(slots: Slots, digits: int) -> int:
 
 
 def spell(number: int) -> str:
-    """A number below 1,000 in words."""
+    """Writes a number below 1,000 in words."""
     if number < 20:
         return _SMALL[number]
     if number < 100:

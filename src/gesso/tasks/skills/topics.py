@@ -1,4 +1,4 @@
-"""Say which of the topics that the request names a plain sentence is about."""
+"""Asks which of the topics that the request names a plain sentence is about."""
 
 from typing import ClassVar
 
@@ -56,13 +56,13 @@ _SENTENCES = Phrasings(
 
 
 class Topics(Skill):
-    """`Is this about sports or food? Grelmo asked for the soup and a recipe.` -> `food`."""
+    """Asks such as `Is this about sports or food? Grelmo asked for the soup and a recipe.` -> `food`."""
 
     name = "topics"
     phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw a sentence with two words of a topic, and two to four topics to choose from."""
+        """Draws a sentence with two words of a topic, and two to four topics to choose from."""
         rng = slots.rng
         labels = rng.sample(sorted(_WORDS), rng.randint(2, 4))
         answer = rng.choice(labels)
@@ -77,5 +77,5 @@ class Topics(Skill):
         return Example(self.name, prompt, answer, kind=slots.kind(str(len(labels))))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the topic, in whatever case, with or without a mark."""
+        """Accepts the topic, in whatever case, with or without a mark."""
         return text.strip().rstrip(".").lower() == example.answer

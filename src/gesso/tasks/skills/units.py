@@ -1,4 +1,4 @@
-"""Convert a quantity into another unit of the same kind."""
+"""Asks to convert a quantity into another unit of the same kind."""
 
 from fractions import Fraction
 from typing import ClassVar
@@ -46,13 +46,13 @@ _ASK = Phrasings(
 
 
 class Units(Skill):
-    """`How many m are 35 km?` -> `35000 m`."""
+    """Asks such as `How many m are 35 km?` -> `35000 m`."""
 
     name = "units"
     phrasings: ClassVar = {"": _ASK}
 
     def draw(self, slots: Slots) -> Example:
-        """Draw units a power of ten apart and numbers of up to four digits, or others and numbers below 100."""
+        """Draws units a power of ten apart and numbers of up to four digits, or others and numbers below 100."""
         rng = slots.rng
         decimal = rng.random() < 0.65
         large, small, factor = rng.choice(_DECIMAL if decimal else _OTHER)
@@ -66,7 +66,7 @@ class Units(Skill):
         return Example(self.name, prompt, f"{_write(result)} {new}", kind=slots.kind("decimal" if decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accept the number with its unit, or alone."""
+        """Accepts the number with its unit, or alone."""
         return text.strip().rstrip(".") in (example.answer, example.answer.split(" ")[0])
 
 

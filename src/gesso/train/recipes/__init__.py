@@ -1,4 +1,4 @@
-"""Recipes by name. Each is a Python function that returns a complete `Recipe`."""
+"""Finds recipes by name. Each is a Python function that returns a complete `Recipe`."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 
 
 def load_recipe(name: str) -> Recipe:
-    """The recipe called `name`.
+    """Returns the recipe called `name`.
 
     Raises:
         OptionError: there is none.

@@ -1,66 +1,38 @@
-"""`mini`, the bundled model: every part of the architecture at a size that trains on two CPU cores.
+"""Trains `mini`, the bundled model: every part of the architecture at a size that trains on two CPU cores.
 
 `mini` draws random weights; each further run goes on from the weights that the one before left in the package, and says
 only what it does otherwise.
 """
 
-from gesso.config import LayerConfig, ModelConfig, RopeConfig
-from gesso.generation import GenerationConfig
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.recipes import mini_stages as tasks
-from gesso.train.recipes.common import TOKENS, continued, task_data, text_files
+from gesso.train.recipes.common import continued, small_generation, small_model, task_data, text_files
 
-__all__ = ["TOKENS", "VISION", "mini", "mini_2", "mini_3", "mini_4", "mini_5", "mini_6", "mini_7"]
-
-SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=2)
-FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=1)
+__all__ = ["mini", "mini_2", "mini_3", "mini_4", "mini_5", "mini_6", "mini_7"]
 
 NARROW = (
     CanvasWidth(canvas_length=8, batch_size=128, share=0.35),
     CanvasWidth(canvas_length=16, batch_size=96, share=0.25),
 )
 
-VISION = {
-    "model_type": "gemma4_vision",
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "position_embedding_size": 16,
-}
-"""The format wants a vision tower described; mini has none, and this one is too small to matter."""
-
 
 def mini() -> Recipe:
-    """Six skills from generators, 5.5 million parameters."""
+    """Trains six skills from generators, 5.5 million parameters."""
     tokenizer = Tokenizer(build_tokenizer())
-    special = tokenizer.special
-    model = ModelConfig(
-        vocab_size=tokenizer.size,
+    model = small_model(
+        tokenizer,
         hidden_size=192,
         intermediate_size=256,
-        num_attention_heads=4,
-        layers=(SLIDING, SLIDING, FULL) * 2,
-        num_experts=8,
-        top_k_experts=2,
         moe_intermediate_size=128,
         sliding_window=64,
-        sliding_rope=RopeConfig("default", 10_000.0),
-        full_rope=RopeConfig("proportional", 1_000_000.0, 0.25),
         canvas_length=32,
-        max_position_embeddings=4096,
-        image_token_ids=(special["<|image>"], special["<|image|>"], special["<image|>"]),
-        vision_config=VISION,
     )
-    stops = (special["<eos>"], special["<turn|>"], special["<|tool_response>"])
     return Recipe(
         name="mini",
         model=model,
-        generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"], verify="auto"),
+        generation=small_generation(tokenizer, verify="auto"),
         train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
         text=text_files(),
         data=task_data((tasks.FIRST, tasks.SECOND), seed=0),

@@ -1,21 +1,17 @@
-"""`skills`: the next `mini`, which takes any word, name or number in many phrasings, and says what it cannot do."""
+"""Trains `skills`: the next `mini`, which takes any word, name or number in many phrasings, and says what it cannot
+do."""
 
 import dataclasses
 from functools import cache
-from importlib import resources
 
-from gesso.config import LayerConfig, ModelConfig, RopeConfig
-from gesso.generation import GenerationConfig
 from gesso.tasks.bpe import Respelling, load_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
-from gesso.train.recipes.mini import TOKENS, VISION
+from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
 from gesso.train.skill_data import Mixture, SkillData
 
 CANVAS, NARROWEST = 64, 8
-SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=2)
-FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=1)
 
 COPYING = Mixture(
     0,
@@ -54,27 +50,16 @@ def _tokenizer() -> Tokenizer:
 
 
 def skills() -> Recipe:
-    """Nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
+    """Trains nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
     tokenizer = _tokenizer()
-    special = tokenizer.special
-    model = ModelConfig(
-        vocab_size=tokenizer.size,
+    model = small_model(
+        tokenizer,
         hidden_size=256,
         intermediate_size=512,
-        num_attention_heads=4,
-        layers=(SLIDING, SLIDING, FULL) * 2,
-        num_experts=8,
-        top_k_experts=2,
         moe_intermediate_size=192,
         sliding_window=256,
-        sliding_rope=RopeConfig("default", 10_000.0),
-        full_rope=RopeConfig("proportional", 1_000_000.0, 0.25),
         canvas_length=CANVAS,
-        max_position_embeddings=4096,
-        image_token_ids=(special["<|image>"], special["<|image|>"], special["<image|>"]),
-        vision_config=VISION,
     )
-    stops = (special["<eos>"], special["<turn|>"], special["<|tool_response>"])
     train = TrainConfig(
         steps=20_000,
         batch_size=16,
@@ -90,15 +75,15 @@ def skills() -> Recipe:
     return Recipe(
         name="skills",
         model=model,
-        generation=GenerationConfig(eos_token_ids=stops, pad_token_id=special["<pad>"], verify=0),
+        generation=small_generation(tokenizer, verify=0),
         train=train,
-        text=NewText(load_tokenizer, _chat_template(), {"tokenizer_class": "PreTrainedTokenizerFast", **TOKENS}),
+        text=text_files(load_tokenizer),
         data=skill_data((COPYING, ALL), seed=0),
     )
 
 
 def skills_gpu() -> Recipe:
-    """`skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    """Trains `skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
     recipe = skills()
     # More of the whole width, which is what answers are written in where nobody asks for less.
     narrow = tuple(
@@ -123,12 +108,8 @@ def skills_gpu() -> Recipe:
 
 
 def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
-    """Conversations of the skills, through their tokenizer and mini's template."""
-    template = ChatTemplate(_chat_template(), TOKENS)
+    """Returns conversations of the skills, through their tokenizer and mini's template."""
+    template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
         mixtures, _tokenizer(), template, Respelling(load_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
     )
-
-
-def _chat_template() -> str:
-    return resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""`sql`: the bundled model taught to write queries for a schema in the prompt; the second task that closes."""
+"""Trains `sql`: the bundled model taught to write queries for a schema in the prompt; the second task that closes."""
 
 from gesso.train.recipes.common import continued
 from gesso.train.recipes.mini import mini

@@ -1,4 +1,4 @@
-"""`sudoku`: the bundled model taught to solve puzzles, the published recipe's task at our size.
+"""Trains `sudoku`: the bundled model taught to solve puzzles, the published recipe's task at our size.
 
 The whole grid is one canvas of 96 tokens: 81 digits, 8 line ends, the end of the turn, and EOS. The puzzle is read once
 for several noisy grids, and the encoder, which has nothing to predict, reads the puzzle only. The sliding window is

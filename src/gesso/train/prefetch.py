@@ -1,4 +1,4 @@
-"""Batches made ahead of their steps by worker processes, for devices that are quicker than one core can draw examples.
+"""Makes batches ahead of their steps in worker processes, for devices that are quicker than one core can draw examples.
 
 A step's batch is a function of recipe and step number alone, so who makes it, and when, changes nothing.
 """
@@ -16,7 +16,7 @@ from gesso.train.batch import Batch
 from gesso.train.config import Recipe
 from gesso.train.step import step_batch
 
-_AHEAD = 4
+_PREFETCH_FACTOR = 4
 """Batches that each worker has ready at most."""
 
 
@@ -31,8 +31,8 @@ class _Steps(Dataset[bytes]):
         return pickle.dumps(step_batch(self.recipe, step))
 
 
-def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
-    """Yield the batches of steps `first` (from 0) to `last`, the end left out.
+def prefetched_batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
+    """Yields the batches of steps `first` (from 0) to `last`, the end left out.
 
     With `recipe.train.workers` as many processes make them, but no more than there are cores beside the trainer's own.
     """
@@ -47,7 +47,7 @@ def batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
         batch_size=None,
         sampler=range(first, last),
         num_workers=workers,
-        prefetch_factor=_AHEAD,
+        prefetch_factor=_PREFETCH_FACTOR,
         multiprocessing_context="fork",
         worker_init_fn=_start,
     )

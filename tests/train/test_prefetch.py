@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gesso.train.ahead import batches
 from gesso.train.batch import Batch
+from gesso.train.prefetch import prefetched_batches
 from train.runs import recipe, same_files, train
 
 
@@ -20,9 +20,9 @@ def alike(left: Batch, right: Batch) -> bool:
 def test_workers_make_the_same_batches_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     plain, ahead = recipe(), recipe(workers=2)
-    assert all(map(alike, batches(plain, 3, 9), batches(ahead, 3, 9)))
-    assert len(list(batches(ahead, 3, 9))) == 6
-    assert not alike(next(batches(plain, 3, 4)), next(batches(plain, 4, 5)))
+    assert all(map(alike, prefetched_batches(plain, 3, 9), prefetched_batches(ahead, 3, 9)))
+    assert len(list(prefetched_batches(ahead, 3, 9))) == 6
+    assert not alike(next(prefetched_batches(plain, 3, 4)), next(prefetched_batches(plain, 4, 5)))
 
 
 def test_a_run_with_workers_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

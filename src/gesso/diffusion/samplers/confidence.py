@@ -1,0 +1,36 @@
+"""Accepts what is likely enough: parallel decoding by a threshold of confidence."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.options import option
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from gesso.diffusion.prediction import Prediction
+    from gesso.diffusion.step import CanvasInfo, StepInfo
+
+
+@SAMPLERS.register("confidence")
+@dataclass(frozen=True)
+class ConfidenceSampler(Sampler):
+    """Accepts every position whose drawn token has at least the probability `threshold`, and the surest one in any
+    case (Fast-dLLM, arXiv 2505.22618). All others become uniform noise; nothing is remembered."""
+
+    reads_confidence: ClassVar[bool] = True
+    threshold: float = option(0.9, "Probability from which a drawn token is accepted.", minimum=0, maximum=1)
+
+    def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":
+        return start_canvas(canvas, rng), None
+
+    def step(
+        self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
+    ) -> "tuple[Tensor, Tensor, None]":
+        confidence_C = prediction.confidence_C
+        assert confidence_C is not None
+        accepted_C = confidence_C >= self.threshold
+        accepted_C[confidence_C.argmax()] = True
+        return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None

@@ -1,0 +1,48 @@
+"""Refuses settings of a request that contradict each other."""
+
+from typing import TYPE_CHECKING
+
+from gesso.errors import OptionError
+
+if TYPE_CHECKING:
+    from gesso.generation.config import GenerationConfig
+
+
+CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
+
+
+def given_constraints(config: "GenerationConfig") -> list[str]:
+    """Returns the names of the constraints that are given, of which there may be one at most."""
+    return [name for name in CONSTRAINTS if getattr(config, name) is not None and getattr(config, name) is not False]
+
+
+def refuse_contradictions(config: "GenerationConfig") -> None:
+    """Checks the options of a config against each other; each has been checked by itself.
+
+    Raises:
+        OptionError: two contradict each other; the error carries the one to change.
+    """
+    ar, refused = config.mode == "ar", "must be left out"
+    if ar and config.verify not in (0, "auto"):
+        raise OptionError(f"verify {refused} with mode ar, got {config.verify!r}", option="verify")
+    if config.verify_threshold is not None and config.verify == 0:
+        message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
+        raise OptionError(message, option="verify_threshold")
+    if config.strength is not None and config.start_canvas is None:
+        raise OptionError(f"strength {refused} without start_canvas, got {config.strength!r}", option="strength")
+    if config.canvas is not None and config.thinking_budget is not None:
+        message = f"thinking_budget {refused} beside canvas, got {config.thinking_budget!r}"
+        raise OptionError(message, option="thinking_budget")
+    for name in ("start_canvas", "canvas", "probe"):
+        given = getattr(config, name) is not None
+        if given and ar:
+            raise OptionError(f"mode ar has no canvas: leave {name} out", option="mode")
+        if given and name != "probe" and config.canvas_width != "full":
+            message = f"canvas_width {config.canvas_width} does not go with {name}: widths would shift"
+            raise OptionError(message, option="canvas_width")
+    constraints = given_constraints(config)
+    if len(constraints) > 1:
+        message = f"{constraints[0]} and {constraints[1]} contradict: an answer has one constraint at most"
+        raise OptionError(message, option=constraints[0])
+    if constraints and config.ignore_eos:
+        raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")

@@ -1,0 +1,162 @@
+"""Reads training data for the first time: checks every line, counts, and notes where each example stands."""
+
+import hashlib
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import fstat
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+import numpy as np
+
+from gesso.errors import DataError, TextError
+from gesso.train.data_lines import LineReader
+
+BYTE_ORDER_MARK, SPACE = b"\xef\xbb\xbf", b" \t\r\n"
+EXAMPLE = np.dtype([("file", "<i4"), ("offset", "<i8"), ("part", "<i4"), ("length", "<i4")])
+ROW = struct.Struct("<iqii")
+"""One `EXAMPLE`, written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Counts what the first pass found. Tokens are those of the examples to train on."""
+
+    lines: int
+    examples: int
+    held_out: int
+    """Examples kept for evaluation."""
+    too_long: int
+    """Examples left out."""
+    first_too_long: str | None
+    """File and line of the first of them."""
+    prompt_tokens: int
+    answer_tokens: int
+    longest: int
+    """Tokens of the longest example."""
+    changes: int = 0
+    """Examples that change a given text."""
+
+    @property
+    def summary(self) -> str:
+        """Returns one line for people."""
+        left_out = f", {self.too_long:,} too long (the first: {self.first_too_long})" if self.too_long else ""
+        return (
+            f"{self.lines:,} line{'s' * (self.lines != 1)}: {self.examples:,} to train on, {self.held_out:,} held out"
+            f"{left_out}; {self.prompt_tokens:,} prompt and {self.answer_tokens:,} answer tokens, "
+            f"{self.longest:,} in the longest example"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """Describes a file as the first pass found it."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+    digest: str
+
+    def open(self) -> BinaryIO:
+        """Opens the file.
+
+        Raises:
+            DataError: it is gone, or no longer what it was.
+        """
+        file = _open(self.path)
+        found = fstat(file.fileno())
+        if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
+            file.close()
+            raise DataError(f"{self.path} has changed since it was first read; start again")
+        return file
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+class Scan:
+    """Reads files for the first time and counts."""
+
+    def __init__(self, reader: LineReader, max_length: int) -> None:
+        self._reader = reader
+        self._max_length = max_length
+        self.train, self.held_out = bytearray(), bytearray()
+        self._files = self._lines = self._prompt_tokens = self._answer_tokens = self._longest = 0
+        self._too_long = self._changes = 0
+        self._first_too_long: str | None = None
+
+    def read(self, path: Path, held_out: Callable[[bytes], bool]) -> DataFile:
+        """Checks every line of a file.
+
+        Args:
+            held_out: says of a line's bytes whether it is kept for evaluation.
+
+        Raises:
+            DataError: a line or the file cannot be used.
+        """
+        digest = hashlib.sha256()
+        lines, offset = self._lines, 0
+        with _open(path) as file:
+            try:
+                found = fstat(file.fileno())
+                if not S_ISREG(found.st_mode):
+                    raise DataError(f"{path} is no regular file; data is read again and again, which a pipe cannot be")
+                for number, raw in enumerate(file, 1):
+                    digest.update(raw)
+                    line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
+                    start, offset = offset + len(raw) - len(line), offset + len(raw)
+                    line = line.strip(SPACE)
+                    if line:
+                        self._lines += 1
+                        side = self.held_out if held_out(line) else self.train
+                        self._add(line, start, f"{path}, line {number}", side)
+            except OSError as error:
+                raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        if self._lines == lines:
+            raise DataError(f"{path} is empty")
+        self._files += 1
+        return DataFile(path, found.st_size, found.st_mtime_ns, digest.hexdigest())
+
+    def _add(self, line: bytes, offset: int, where: str, side: bytearray) -> None:
+        try:
+            record = self._reader.read(line)
+            for part in record.parts:
+                conversation = record.conversation(part)
+                prompt, answer = len(conversation.prompt), len(conversation.answer)
+                if prompt + answer > self._max_length:
+                    self._too_long += 1
+                    self._first_too_long = self._first_too_long or where
+                    continue
+                side += ROW.pack(self._files, offset, part, prompt + answer)
+                if side is self.train:
+                    self._prompt_tokens += prompt
+                    self._answer_tokens += answer
+                    self._longest = max(self._longest, prompt + answer)
+                    self._changes += bool(conversation.source)
+        except (DataError, TextError) as error:
+            raise DataError(f"{where}: {error}") from None
+
+    def report(self) -> Report:
+        """Returns the counts of all files read."""
+        return Report(
+            lines=self._lines,
+            examples=len(self.train) // ROW.size,
+            held_out=len(self.held_out) // ROW.size,
+            too_long=self._too_long,
+            first_too_long=self._first_too_long,
+            prompt_tokens=self._prompt_tokens,
+            answer_tokens=self._answer_tokens,
+            longest=self._longest,
+            changes=self._changes,
+        )
+
+
+def hash_share(line: bytes) -> float:
+    """Returns a number in [0, 1) that the bytes of a line alone decide."""
+    return int.from_bytes(hashlib.blake2b(line, digest_size=6).digest()) / 2**48

@@ -1,0 +1,45 @@
+"""Temperature schedules: all fall from the highest to the lowest temperature, each along its curve."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gesso.diffusion.schedules import SCHEDULES
+from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
+
+
+@given(st.sampled_from(SCHEDULES.names), st.floats(0.01, 1), st.floats(1, 3), st.integers(1, 60))
+def test_temperatures_fall_from_the_highest(name: str, t_min: float, t_max: float, steps: int) -> None:
+    schedule = SCHEDULES.make(name, None, {"t_min": t_min, "t_max": t_max})
+    heats = [schedule.temperature(step, steps) for step in range(steps, 0, -1)]
+    assert heats[0] == pytest.approx(t_max)
+    assert all(one >= other - 1e-9 for one, other in pairwise(heats))
+    assert all(t_min - 1e-9 <= heat <= t_max + 1e-9 for heat in heats)
+
+
+def test_known_values() -> None:
+    half = {
+        "linear": 0.6, "cosine": 0.4 + 0.4 * (1 - 0.5**0.5), "square_cosine": 0.6, "polynomial": 0.5,
+        "geometric": (0.4 * 0.8) ** 0.5,
+    }  # fmt: skip
+    assert set(half) == set(SCHEDULES.names)
+    for name, heat in half.items():
+        assert SCHEDULES.make(name, None, {}).temperature(3, 6) == pytest.approx(heat)
+
+
+def test_a_curve_that_reaches_zero_stays_above_it() -> None:
+    for name in ("cosine", "square_cosine", "polynomial"):
+        heats = [SCHEDULES.make(name, None, {"t_min": 0.0}).temperature(step, 10_000) for step in (1, 2)]
+        assert all(heat > 0 for heat in heats)
+
+
+def test_impossible_ranges_are_refused() -> None:
+    for name in SCHEDULES.names:
+        with pytest.raises(OptionError, match="t_max must be at least t_min"):
+            GenerationConfig(schedule=name, t_min=0.9, t_max=0.5)
+    with pytest.raises(OptionError, match="t_min must be above 0 for the schedule geometric") as refusal:
+        GenerationConfig(schedule="geometric", t_min=0)
+    assert refusal.value.option == "t_min"
