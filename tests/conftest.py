@@ -2,12 +2,15 @@
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from oracle import SHAPES, Pair, make_oracle
 
+from gesso.api import load
+from gesso.engine.engine import Engine
 from gesso.models.loading import load_folder
 
 torch.set_num_threads(1)
@@ -31,3 +34,17 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pair]:
         return made[name]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def seeing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint with a vision tower."""
+    from engine.seeing import make_seeing_folder
+
+    return make_seeing_folder(tmp_path_factory.mktemp("seeing") / "model")
+
+
+@pytest.fixture
+def seeing(seeing_folder: Path) -> Engine:
+    """An engine of it; its runner has seen nothing yet."""
+    return load(seeing_folder, "cpu")

@@ -8,6 +8,7 @@ from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, read_generation_defaults
+from gesso.models.vision_loading import has_vision, load_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -55,4 +56,5 @@ def load(
         load_adapter(model, Path(adapter))
         merge(model)
     defaults = read_generation_defaults(folder, model.config)
-    return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs)
+    vision = load_vision(folder, device, dtype) if has_vision(folder) else None
+    return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)

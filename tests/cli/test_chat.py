@@ -2,14 +2,16 @@
 
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.seeing import picture, png
 from engine.tiny import reciter
 
 from cli.conftest import Gesso
 from gesso import api
-from gesso.engine.engine import Engine
+from gesso.engine.engine import Engine, Request
 
 
 @pytest.fixture
@@ -59,10 +61,45 @@ def test_an_unknown_command_is_no_message(gesso: Gesso, partner: Engine) -> None
 
 
 def test_a_message_that_is_refused_is_forgotten(gesso: Gesso, partner: Engine) -> None:
-    outcome = gesso("chat", stdin="<|image|>\none\n")
+    outcome = gesso("chat", stdin=f"{'x' * 10**6}\none\n")
     assert outcome.out == "fig\n"
-    assert outcome.err == "gesso: the prompt holds an image; images are not supported yet\n"
+    assert outcome.err.startswith("gesso: the prompt is too long")
     assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
+
+
+def test_a_model_without_eyes_says_so_when_an_image_is_attached(gesso: Gesso, partner: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a b.png").write_bytes(png())
+    outcome = gesso("chat", stdin=f"/image {tmp_path / 'a b.png'}\n/image\none\n")
+    first, second = outcome.err.splitlines()
+    assert first.startswith("gesso: this model has no eyes")
+    assert second == "gesso: /image needs the name of a file: /image FILE"
+    assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
+
+
+def test_images_go_with_the_next_message(
+    gesso: Gesso, seeing: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are read when they are attached, and stay in the conversation."""
+    asked: list[Any] = []
+
+    def stream(prompt: Any, **options: Any) -> Any:
+        state = seeing.start(Request(prompt, {"image_budget": options["image_budget"]}))
+        asked.append([(span.length, span.content_hash) for span in state.prompt.spans])
+        return Engine.stream(seeing, "hi", max_new_tokens=8, seed=1)
+
+    monkeypatch.setattr(seeing, "stream", stream, raising=False)
+    monkeypatch.setattr(api, "load", lambda *_, **__: seeing)
+    for name, seed in (("a b.png", 1), ("c.png", 2)):
+        picture(seed=seed).save(tmp_path / name)
+    lines = [f"/image {tmp_path / 'a b.png'}", f"/image {tmp_path / 'c.png'}", "one", "two", "/image none.png", "three"]
+    lines += [f"/image {tmp_path / 'c.png'}", "/clear", "four"]
+    outcome = gesso("chat", "--image-budget", 70, stdin="\n".join(lines))
+    assert outcome.code == 0
+    assert [[length for length, _ in turn] for turn in asked] == [[64, 64], [64, 64], [64, 64], []]
+    assert asked[0] == asked[1]
+    assert asked[0][0] != asked[0][1]
+    assert "gesso: 'none.png' is no file" in outcome.err
+    assert outcome.err.count("goes with your next message") == 3
 
 
 def test_input_that_is_no_text_is_refused(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

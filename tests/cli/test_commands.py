@@ -170,3 +170,18 @@ def test_help_is_the_reference_pages(gesso: Gesso, monkeypatch: pytest.MonkeyPat
     bare = gesso()
     assert bare.code == 2
     assert "Usage: gesso" in bare.out
+
+
+def test_a_model_with_a_tower_is_said_to_take_images(
+    gesso: Gesso, seeing_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose weights are not there yet takes none, and is listed all the same."""
+    bare = tmp_path / "bare"
+    shutil.copytree(seeing_folder, bare)
+    for path in bare.glob("*.safetensors*"):
+        path.unlink()
+    found = [CachedModel("org/seeing", seeing_folder, 3), CachedModel("org/bare", bare, 3)]
+    monkeypatch.setattr(hub, "cached", lambda: found)
+    told = {model["name"]: model["images"] for model in json.loads(gesso("models", "--json").out)}
+    assert told == {"mini": "no", "org/seeing": "yes", "org/bare": "no"}
+    assert "\norg/seeing: tool calls, thinking, images\n" in gesso("models").out

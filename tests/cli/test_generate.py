@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.seeing import picture, png
 from engine.tiny import reciter
 
 from cli.conftest import Gesso
@@ -215,7 +216,11 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--json", "--plain"], "--json and --plain contradict each other"),
     (["generate", "x", "--raw", "--system", "s"], "--raw takes the prompt as it is"),
     (["generate", "x", "--raw", "--thinking"], "--raw takes the prompt as it is"),
-    (["generate", "what is <|image|>"], "images are not supported yet"),
+    (["generate", "what is <|image|>", "--raw"], "this model has no eyes"),
+    (["generate", "what is it", "--image", "none.png"], "this model has no eyes"),
+    (["generate", "what is it", "--image-budget", "100"], "image_budget must be one of 70, 140, 280, 560, 1120"),
+    (["generate", "what is it", "--image-budget", "x"], "Invalid value for '--image-budget'"),
+    (["generate", "what is it", "--video-fps", "0"], "video_fps must be"),
     (["generate", "caf\udce9"], "no valid Unicode"),
     (["generate", "x", "--model", "nosuch"], "no model 'nosuch'"),
     (["generate", "x", "--model", ""], "no model ''"),
@@ -345,3 +350,42 @@ def test_text_for_a_terminal_is_harmless_for_it(gesso: Gesso, monkeypatch: pytes
     assert gesso("generate", "x").out == "fig\x1b[31m\x07\ttab\n", "a pipe gets what the model said"
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
     assert gesso("generate", "x", "--plain").out == "fig\N{MIDDLE DOT}[31m\N{MIDDLE DOT}\ttab\n"
+
+
+def test_images_and_clips_are_shown_to_the_model(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        (tmp_path / f"{seed}.png").write_bytes(png(seed))
+    frames = [picture(seed=seed) for seed in (1, 2, 3)]
+    frames[0].save(tmp_path / "clip.gif", save_all=True, append_images=frames[1:], duration=1000)
+    common = (
+        "generate",
+        "what?",
+        "-m",
+        seeing_folder,
+        "--seed",
+        1,
+        "--max-new-tokens",
+        8,
+        "--image-budget",
+        70,
+        "--json",
+    )
+
+    def shown(*arguments: object) -> dict[str, Any]:
+        outcome = gesso(*common, *arguments)
+        assert outcome.code == 0, outcome.err
+        found: dict[str, Any] = json.loads(outcome.out)
+        return found
+
+    none = shown()
+    one, two = shown("--image", tmp_path / "1.png"), shown("--image", tmp_path / "2.png")
+    assert one["prompt_tokens"] == two["prompt_tokens"] == none["prompt_tokens"] + 66
+    assert one["token_ids"] != two["token_ids"]
+    both = shown("--image", tmp_path / "1.png", "--image", tmp_path / "2.png", "--system", "s")
+    assert both["prompt_tokens"] > none["prompt_tokens"] + 2 * 66
+    clip = shown("--video", tmp_path / "clip.gif")
+    assert clip["prompt_tokens"] > none["prompt_tokens"] + 3 * 66
+    assert shown("--video", tmp_path / "clip.gif", "--video-frames", 2)["prompt_tokens"] < clip["prompt_tokens"] - 66
+    missing = gesso(*common, "--image", tmp_path / "none.png")
+    assert missing.code == 2
+    assert "none.png' is no file" in missing.err

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+from engine.seeing import png
 from server.conftest import plain_server, running
 from server.fake import FakeService, block, frame, result
 from starlette.applications import Starlette
@@ -12,7 +14,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from cli.conftest import Gesso
+from gesso.api import load
 from gesso.cli.remote import RemoteModel
+from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.errors import GessoError, HubError, OptionError
 
@@ -131,3 +135,19 @@ def test_cancelling_keeps_what_came(other_url: str) -> None:
         stream.cancel()
     assert isinstance(events[-1], Finished)
     assert (events[-1].result.finish_reason, events[-1].result.text) == ("cancelled", "he")
+
+
+def test_images_go_to_a_server_as_data_urls(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:
+    """And cost the budget that was asked for, in every turn again."""
+    (tmp_path / "a.png").write_bytes(png(1))
+    service = AsyncEngine(load(seeing_folder, "cpu"), Limits())
+    with running(service, max_body_bytes=2**24) as url:
+        lines = f"one\n/image {tmp_path / 'a.png'}\ntwo\nthree\n"
+        arguments = ("--image-budget", 70, "--max-new-tokens", 8, "--seed", 1)
+        outcome = gesso("chat", "--server", url, *arguments, stdin=lines)
+        assert (outcome.code, outcome.out.count("\n") >= 3) == (0, True)
+        assert "goes with your next message" in outcome.err
+        stats = service.stats()
+        assert (stats.images, stats.images_encoded) == (2, 1)
+        assert stats.prompt_tokens > 2 * 66
+    service.close()

@@ -26,10 +26,12 @@ from gesso.runner.protocol import (
     PrefillBatch,
     PrefixCopy,
     TokenScore,
+    VisionInput,
 )
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
+from gesso.vision.size import PatchLayout
 
 BYTES = 100
 """Of a token, in every kind of layer."""
@@ -80,6 +82,9 @@ class RecordingRunner:
         self.threads.add(threading.current_thread().name)
         if name in self.fail:
             raise self.fail[name]
+
+    vision = VisionInput(PatchLayout(4, 3), 256, 2.0)
+    images_encoded = 0
 
     @property
     def max_model_len(self) -> int:

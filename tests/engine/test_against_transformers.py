@@ -95,38 +95,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 @pytest.fixture
-def same_random_stream(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
-    """Gives the reference the random numbers of one of gesso's requests."""
-
-    def install(seed: int, started: bool) -> None:
-        from transformers.models.diffusion_gemma.generation_diffusion_gemma import EntropyBoundSampler
-
-        generator = torch.Generator().manual_seed(seed)
-        skip = [started]
-
-        def initialize_canvas(self: Any, batch_size: int, device: torch.device) -> Tensor:
-            assert batch_size == 1
-            if skip[0]:  # the reference draws a first canvas also where it is given one
-                skip[0] = False
-                return torch.zeros(1, self.canvas_length, dtype=torch.int64)
-            return torch.randint(self.vocab_size, (self.canvas_length,), generator=generator)[None]
-
-        def multinomial(probs_NV: Tensor, num_samples: int) -> Tensor:
-            assert num_samples == 1
-            target_N = torch.rand(probs_NV.shape[0], generator=generator)
-            cumulative_NV = probs_NV.double().cumsum(dim=-1)
-            chosen_N = (cumulative_NV <= target_N[:, None] * cumulative_NV[:, -1:]).sum(dim=-1, keepdim=True)
-            return chosen_N.clamp(max=probs_NV.shape[1] - 1)
-
-        monkeypatch.setattr(EntropyBoundSampler, "initialize_canvas", initialize_canvas)
-        monkeypatch.setattr(torch, "multinomial", multinomial)
-        # It would import the compiler, for seconds, to mark a step that is not compiled.
-        monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: None)
-
-    return install
-
-
-@pytest.fixture
 def compare(same_random_stream: Callable[[int, bool], None]) -> Callable[..., Record]:
     """Runs both sides with the same settings and compares all there is; returns what they agree on."""
 

@@ -9,8 +9,8 @@ from tokenizers import models, normalizers
 
 from engine.tiny import reciter
 from gesso.engine.engine import Engine
-from gesso.engine.prompt import prompt_ids
-from gesso.errors import OptionError, TextError
+from gesso.engine.prompt import PromptReader
+from gesso.errors import OptionError, TextError, UserError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 
@@ -21,14 +21,7 @@ def engine() -> Engine:
 
 
 def ids(engine: Engine, prompt: Any, **options: Any) -> list[int]:
-    return prompt_ids(
-        prompt,
-        engine.tokenizer,
-        engine.template,
-        vocab_size=engine.config.vocab_size,
-        image_token_ids=engine.config.image_token_ids,
-        **options,
-    )
+    return list(engine.prompts.read(prompt, **options).ids)
 
 
 HI = "<bos><|turn>user\nhi<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"
@@ -82,7 +75,7 @@ def test_a_prompt_that_comes_to_no_tokens_is_refused(engine: Engine) -> None:
     tokenizer = Tokenizer(backend)
     for prompt, template in (("  ", None), ("a", ChatTemplate("  ", {}))):
         with pytest.raises(TextError, match="the prompt is empty: it has no tokens"):
-            prompt_ids(prompt, tokenizer, template, vocab_size=2, raw=template is None)
+            PromptReader(tokenizer, template, engine.config).read(prompt, raw=template is None)
 
 
 @pytest.mark.parametrize("prompt", [5, 2.5, None, {"role": "user", "content": "hi"}, {5, 6}, b"hi", object()])
@@ -112,21 +105,40 @@ def test_ids_outside_the_vocabulary_are_refused(engine: Engine) -> None:
             ids(engine, [5, token])
 
 
-@pytest.mark.parametrize(
-    "part", [{"type": "image", "url": "x"}, {"type": "video"}, {"type": "audio"}, {"text": "hi"}, "hi", 5]
-)
-def test_a_part_that_is_no_text_is_refused(engine: Engine, part: Any) -> None:
+@pytest.mark.parametrize("part", [{"type": "audio"}, {"type": "input_audio"}, {"type": []}, {"text": "hi"}, "hi", 5])
+def test_a_part_of_another_kind_is_refused(engine: Engine, part: Any) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, part]}]
-    with pytest.raises(TextError, match=r"a part of type .*; only text is supported yet"):
+    with pytest.raises(TextError, match=r"a part of type .*; known: text, image, video, image_url, video_url"):
         ids(engine, messages)
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"type": "image", "image": "a", "url": "b"}, "a part of type image names two: image and url"),
+        ({"type": "image", "file": "a"}, "a part of type image has no 'file'; known: budget, image, path, type, url"),
+        ({"type": "image", "image": "a", "budget": 100}, "an image may take 70, 140, 280, 560, 1120 soft tokens"),
+        ({"type": "image_url"}, "a part of type image_url must read"),
+        ({"type": "image_url", "image_url": {"url": 5}}, "a part of type image_url must read"),
+        ({"type": "image_url", "image_url": {"url": "/etc/passwd"}}, "a part of type image_url takes a data URL"),
+        ({"type": "video_url", "video_url": "https://a.test/b"}, "a part of type video_url takes a data URL"),
+        ({"type": "image_url", "image_url": {"url": "data:a", "detail": "fine"}}, "detail must be one of low, high"),
+        ({"type": "image"}, "a part of type image that names none, and images has none left"),
+        ({"type": "video"}, "a part of type video that names none, and videos has none left"),
+    ],
+)
+def test_a_misshapen_part_is_refused(engine: Engine, part: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ids(engine, [{"role": "user", "content": [{"type": "text", "text": "what is this?"}, part]}])
+
+
 @pytest.mark.parametrize("token", ["<|image>", "<|image|>", "<image|>"])
-def test_an_image_token_is_refused_however_it_comes_in(engine: Engine, token: str) -> None:
+def test_an_image_token_without_an_image_is_refused_and_what_is_typed_is_text(engine: Engine, token: str) -> None:
     number = engine.tokenizer.special[token]
-    for prompt, raw in (([5, number], False), (f"what is {token}?", False), (f"what is {token}?", True)):
-        with pytest.raises(TextError, match="images are not supported yet"):
+    for prompt, raw in (([5, number], False), (f"what is {token}?", True)):
+        with pytest.raises(TextError, match="holds the token of an image: this model has no eyes"):
             ids(engine, prompt, raw=raw)
+    assert number not in ids(engine, f"what is {token}?")
 
 
 def test_messages_the_template_refuses(engine: Engine) -> None:

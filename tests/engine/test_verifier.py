@@ -48,7 +48,7 @@ class Slipping(Reciter):
         rows: Any = [Row() for _ in range(batch_size)]
         return KVCache(rows)
 
-    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache) -> Tensor:
+    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, *_: object) -> Tensor:
         super().encode_flat(tokens_N, counts, cache)
         ends = [row.length for row in cache.rows]
         return torch.cat([torch.arange(end - count, end) for end, count in zip(ends, counts, strict=True)])[:, None]

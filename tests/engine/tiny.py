@@ -106,7 +106,7 @@ class Reciter:
         self.rows += [weakref.ref(row) for row in rows]
         return KVCache(rows)
 
-    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache) -> Tensor:
+    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache, *_: object) -> Tensor:
         self.encoded += [part.tolist() for part in tokens_N.split(list(counts))]
         for row, count in zip(cache.rows, counts, strict=True):
             row.extend(count)  # type: ignore[attr-defined]

@@ -254,3 +254,15 @@ def test_a_tower_that_is_not_fully_described_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(raw), "utf-8")
     with pytest.raises(ConfigError, match=r"vision_config.standardize is missing"):
         load_vision(folder)
+
+
+@pytest.mark.parametrize("key", ["boi_token_id", "image_token_id", "eoi_token_id"])
+def test_a_tower_without_the_tokens_around_images_is_refused(
+    towers: Callable[[str], Towers], tmp_path: Path, key: str
+) -> None:
+    folder = changed(towers("published").folder, tmp_path / "model", lambda tensors: None)
+    raw = json.loads((folder / "config.json").read_text("utf-8"))
+    del raw[key]
+    (folder / "config.json").write_text(json.dumps(raw), "utf-8")
+    with pytest.raises(ConfigError, match="a vision tower needs boi_token_id, image_token_id and eoi_token_id"):
+        load_vision(folder)

@@ -9,7 +9,6 @@ from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.runner.model_runner import ModelRunner
-from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.runner.protocol import (
     CacheHandle,
     CanvasBatch,
@@ -104,10 +103,8 @@ def test_a_cache_that_is_released_is_gone(runner: ModelRunner) -> None:
     prefill(runner, two, PROMPT)
 
 
-def test_embeddings_and_unknown_adapters_are_refused(runner: ModelRunner) -> None:
+def test_an_unknown_adapter_is_refused(runner: ModelRunner) -> None:
     cache = runner.new_cache(64, 32)
-    with pytest.raises(OptionError, match=r"^embeddings: this model takes none"):
-        runner.prefill(PrefillBatch(None, (PrefillItem(0, cache, PROMPT, (EmbeddingSpan(0, 3, "a"),)),)))
     with pytest.raises(OptionError, match="no adapter 'red'; known: none"):
         runner.prefill(PrefillBatch("red", (PrefillItem(0, cache, PROMPT),)))
     assert runner.cache(cache).length == 0

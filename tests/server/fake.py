@@ -132,7 +132,7 @@ class FakeService:
             name="mini",
             model=SimpleNamespace(config=shape),
             config=shape,
-            runner=SimpleNamespace(config=shape, max_model_len=shape.max_position_embeddings),
+            runner=SimpleNamespace(config=shape, max_model_len=shape.max_position_embeddings, vision=None),
         )
         self.limits = limits or Limits()
         self.adapters = adapters

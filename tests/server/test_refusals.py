@@ -11,6 +11,7 @@ from server.fake import FakeService
 TOOL = {"type": "function", "function": {"name": "clock"}}
 USER = {"role": "user", "content": "x"}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
 IMAGE = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
 
 
@@ -58,7 +59,9 @@ def test_unknown_fields_are_named_wherever_they_stand(client: TestClient, fields
         ),
         ({"verbosity": "low"}, "verbosity"),
         ({"web_search_options": {}}, "web_search_options"),
-        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0].image_url"),
+        ({"messages": [{"role": "user", "content": [SOUND]}]}, "messages[0].content[0]"),
+        ({"messages": [USER, {"role": "assistant", "content": [IMAGE]}]}, "messages[1].content[0]"),
         ({"messages": [{**USER, "name": "Ann"}]}, "messages[0].name"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": TOOL, "tools": []}, "tool_choice"),

@@ -59,6 +59,12 @@ def test_text_parts_are_joined() -> None:
     assert render([user(parts)]) == render([user("Hello")])
 
 
+def test_images_and_clips_stand_where_they_were_put() -> None:
+    parts = [{"type": "image"}, {"type": "text", "text": "a "}, {"type": "video"}, {"type": "image"}]
+    text = render([user(parts)])
+    assert "<|turn>user\n<|image|>a <|video|><|image|><turn|>\n" in text
+
+
 @pytest.mark.parametrize("role", ["assistant", "model"])
 def test_thoughts_of_earlier_turns_are_dropped(role: str) -> None:
     answer = {"role": role, "content": "<|channel>thought\nhm<channel|>Yes", "reasoning": "hm"}
@@ -101,7 +107,8 @@ def test_tool_result_may_be_a_mapping() -> None:
     [
         {"role": "narrator", "content": "a"},
         {"role": "system", "content": "not first"},
-        user([{"type": "image", "image": "x"}]),
+        user([{"type": "audio", "audio": "x"}]),
+        user(["x"]),
         user({"type": "text", "text": "x"}),
         {"role": "tool", "content": "whose?"},
         {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},

@@ -7,12 +7,21 @@ from random import Random
 from typing import Any
 
 import pytest
+from engine.seeing import png
+from engine.tiny import TEMPLATE, TOKENS
 
-from gesso.engine.engine import Request
+from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task
+from gesso.tasks.vocabulary import build_tokenizer
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
 from gesso.train.evaluate import evaluate_task, ratio_interval, wilson_interval
+from gesso.train.recipes.skills import ALL, COPYING, skill_data
+from gesso.train.task_data import TaskData
+from gesso.vision.preprocess import prepare_image
+from gesso.vision.size import PatchLayout
 
 
 class Letters(Task):
@@ -106,6 +115,47 @@ def test_requests_have_seeds_of_their_own_and_the_options() -> None:
     evaluate_task(engine, Letters(), 3, seed=5, options={"entropy_bound": 0.2})  # type: ignore[arg-type]
     assert [request.options["seed"] for request in engine.requests] == [5, 6, 7]
     assert all(request.options["entropy_bound"] == 0.2 for request in engine.requests)
+
+
+class Pictures(Letters):
+    """A picture before each prompt; every other one after an earlier turn."""
+
+    def sample(self, rng: Random) -> Example:
+        example = super().sample(rng)
+        history = ("hi", "hello") if rng.random() < 0.5 else ()
+        return dataclasses.replace(example, history=history, images=(png(len(example.prompt)),))
+
+
+def test_images_are_shown_before_their_prompt(seeing: Engine) -> None:
+    requests: list[Request] = []
+
+    class Watched:
+        def generate_batch(self, given: Sequence[Request]) -> list[GenerationResult]:
+            requests.extend(given)
+            return seeing.generate_batch(given)
+
+    engine: Any = Watched()
+    options = {"image_budget": 70, "max_new_tokens": 8}
+    found = evaluate_task(engine, Pictures(), 6, seed=1, options=options)
+    assert found.examples == 6
+    assert len({isinstance(request.prompt, str) for request in requests}) == 2, "with and without earlier turns"
+    for request in requests:
+        (span,) = seeing.start(request).prompt.spans
+        text = request.prompt if isinstance(request.prompt, str) else request.prompt[-1]["content"][-1]["text"]  # type: ignore[call-overload, index]
+        image = prepare_image(png(len(text)), 70, PatchLayout(4, 3))
+        assert (span.length, span.content_hash) == (64, image.digest)
+
+
+def test_training_on_images_is_refused() -> None:
+    tokenizer, template = Tokenizer(build_tokenizer()), ChatTemplate(TEMPLATE, TOKENS)
+    data = TaskData((), tokenizer, template, 1, seed=0)
+    assert data._draw(Letters(), Random(0)).prompt
+    with pytest.raises(OptionError, match="task 'letters' shows images: a model is evaluated on them, not trained"):
+        data._draw(Pictures(), Random(0))
+    skills = skill_data((COPYING, ALL), seed=3)
+    assert skills.conversation(Letters().sample(Random(0))).prompt
+    with pytest.raises(OptionError, match="shows images"):
+        skills.conversation(Pictures().sample(Random(0)))
 
 
 def test_too_many_examples_are_refused() -> None:

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.errors import ImageError, OptionError
-from gesso.vision.size import BUDGETS, GEMMA4, PatchLayout, soft_tokens, target_size
+from gesso.generation import IMAGE_BUDGETS, RequestOptions
+from gesso.options import options_of
+from gesso.vision.size import (
+    BUDGETS,
+    DEFAULT_BUDGET,
+    GEMMA4,
+    VIDEO_BUDGET,
+    PatchLayout,
+    soft_tokens,
+    target_size,
+)
+from gesso.vision.video import FPS, MAX_FRAMES
 
 sides = st.one_of(st.integers(1, 200), st.integers(1, 60_000))
 
@@ -69,3 +80,10 @@ def test_another_layout_counts_in_its_own_tokens() -> None:
     assert target_size(640, 480, 280, small).width == 912 // 4
     with pytest.raises(OptionError, match="must be positive"):
         PatchLayout(0, 3)
+
+
+def test_the_table_of_options_has_these_budgets() -> None:
+    rows = options_of(RequestOptions)
+    assert IMAGE_BUDGETS == BUDGETS
+    assert (rows["image_budget"].default, rows["video_budget"].default) == (DEFAULT_BUDGET, VIDEO_BUDGET)
+    assert (rows["video_fps"].default, rows["video_frames"].default) == (FPS, MAX_FRAMES)

@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli import options as opt
+from gesso.cli.attachments import COMMANDS, Attachments
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
@@ -15,13 +16,16 @@ from gesso.options import options_of
 if TYPE_CHECKING:
     from gesso.cli.remote import RemoteModel
 
-HELP = "/clear forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer"
+HELP = (
+    "/clear forgets the conversation, /image FILE and /video FILE go with the next message, /exit or Ctrl-D ends it, "
+    "Ctrl-C stops an answer"
+)
 
 
 _NOT_HERE = (
-    *("raw", "begin", "ignore_eos", "start_canvas", "canvas", "verify", "verify_threshold", "strict_schema"),
-    *CONSTRAINTS,
-)  # fmt: skip
+    *("raw", "images", "videos", "begin", "ignore_eos", "start_canvas", "canvas"),
+    *("verify", "verify_threshold", "strict_schema", *CONSTRAINTS),
+)
 """Options of a request that make no conversation."""
 
 
@@ -36,15 +40,11 @@ def chat(
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import note, present
-    from gesso.errors import OptionError, UserError
+    from gesso.errors import UserError
 
     partner: Any
     if server is not None:
-        if load != LoadOptions(model=load.model):
-            *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
-            message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
-            raise OptionError(message, option="server")
-        partner = _remote(server, load.model, api_key)
+        partner = _remote(server, load, api_key)
         name, special = partner.name, partner.special
     else:
         partner, name = opt.load_engine(load), load.model
@@ -56,18 +56,18 @@ def chat(
         note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
     start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
     messages = list(start)
+    attached = Attachments(None if server is not None else partner, options)
     while (line := _ask(live)) is not None:
         if line in ("/exit", "/quit"):
             break
         if line == "/clear":
             messages = list(start)
+            attached.clear()
+        elif line.startswith("/"):
+            note(_obey(line, attached))
+        if line.startswith("/") or not line.strip():
             continue
-        if line.startswith("/"):
-            note(_wrapped(f"no command {line.split()[0]}: {HELP}"))
-            continue
-        if not line.strip():
-            continue
-        messages.append({"role": "user", "content": line})
+        messages.append({"role": "user", "content": attached.take(line)})
         try:
             stream = partner.stream(messages, drafts=live, **options)
             with first_interrupt(stream.cancel):
@@ -87,21 +87,38 @@ def chat(
     return 0
 
 
+def _obey(line: str, attached: Attachments) -> str:
+    """Do what a line with a slash says; returns what there is to say of it."""
+    from gesso.errors import UserError
+
+    command, _, rest = line.partition(" ")
+    if command not in COMMANDS:
+        return _wrapped(f"no command {line.split(maxsplit=1)[0]}: {HELP}")
+    try:
+        return attached.add(COMMANDS[command], rest.strip())
+    except UserError as error:
+        return f"gesso: {error}"
+
+
 def _wrapped(text: str) -> str:
     """`text` in lines as wide as the terminal."""
     return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
 
 
-def _remote(server: str, model: str, api_key: str | None) -> "RemoteModel":
+def _remote(server: str, load: LoadOptions, api_key: str | None) -> "RemoteModel":
     from gesso.errors import OptionError
 
+    if load != LoadOptions(model=load.model):
+        *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
+        message = f"--server has a model of its own: {', '.join(others)} and {last} mean nothing"
+        raise OptionError(message, option="server")
     try:
         from gesso.cli.remote import RemoteModel
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
         raise OptionError(f'{error.name} is missing; --server needs pip install "gesso[server]"') from None
-    return RemoteModel(server, None if model == DEFAULT_MODEL else model, api_key)
+    return RemoteModel(server, None if load.model == DEFAULT_MODEL else load.model, api_key)
 
 
 def _ask(live: bool) -> str | None:

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from gesso.train.evaluate import GroupScore, Interval, TaskScore
 
 
-_DENOISING = ("max_denoising_steps", "mode", "canvas_width", "stop_at_end", "verify", "verify_threshold")
+_DENOISING = (
+    "max_denoising_steps",
+    "mode",
+    "canvas_width",
+    "stop_at_end",
+    "verify",
+    "verify_threshold",
+    "image_budget",
+)
 _MEASURING = {"rich_help_panel": "Measuring"}
 
 

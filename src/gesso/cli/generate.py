@@ -53,10 +53,11 @@ def generate(
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import present
+    from gesso.engine.media import media_options, with_media
     from gesso.engine.trace import record
 
     engine = opt.load_engine(load)
-    message = [{"role": "user", "content": text}]
+    message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
     live = not (as_json or plain) and is_screen(sys.stdout)
     stream: Stream = engine.stream(text if raw else conversation, drafts=live or trace is not None, **options)

@@ -119,10 +119,21 @@ def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
     return {
         "tool_calls": can(CALL, "tools", None if card is None else card.tool_calls),
         "thinking": can(CHANNEL, "enable_thinking", None if card is None else card.thinking),
-        "images": "no",
+        "images": "yes" if _sees(folder) else "no",
         "skills": [asdict(skill) for skill in card.skills] if card is not None else [],
         "limits": card.limits if card is not None else "",
     }
+
+
+def _sees(folder: Path) -> bool:
+    """Whether there is a vision tower; weights that cannot be read have none."""
+    from gesso.errors import GessoError
+    from gesso.models.vision_loading import has_vision
+
+    try:
+        return has_vision(folder)
+    except GessoError:
+        return False
 
 
 def _mentions(path: Path, word: str) -> bool:

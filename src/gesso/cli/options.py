@@ -17,9 +17,11 @@ from gesso.generation import STRATEGIES, engine_options
 from gesso.load_options import MODEL, LoadOptions
 from gesso.options import (
     Choice,
+    Files,
     Integer,
     IntegerOrWord,
     Number,
+    OneOf,
     Option,
     PinnedTokens,
     StrategyName,
@@ -73,7 +75,7 @@ def _form(row: Option) -> str:
     """How a value is written, where that is not plain."""
     if row.source == "commas":
         return " Separated by commas."
-    if isinstance(row.kind, Texts):
+    if isinstance(row.kind, Texts | Files):
         return " May be repeated."
     if isinstance(row.kind, TokenIds):
         return " Separated by commas."
@@ -82,14 +84,14 @@ def _form(row: Option) -> str:
 
 def _metavar(row: Option) -> str:
     kind = row.kind
-    if row.source in ("file", "json file"):
+    if row.source in ("file", "json file") or isinstance(kind, Files):
         return "FILE"
     if isinstance(kind, Choice | StrategyName):
         words = "|".join(kind.words)
         return words if len(words) <= LONGEST_METAVAR else "NAME"
     if isinstance(kind, IntegerOrWord):
         return f"N|{kind.word}"
-    names: dict[type, str] = {Integer: "N", Number: "X", TokenIds: "IDS", PinnedTokens: "IDS"}
+    names: dict[type, str] = {Integer: "N", OneOf: "N", Number: "X", TokenIds: "IDS", PinnedTokens: "IDS"}
     return names.get(type(kind), "TEXT")
 
 
@@ -101,8 +103,10 @@ def annotation(row: Option) -> Any:
         return Path | None
     if isinstance(kind, Switch):
         return bool
-    if isinstance(kind, Integer | Number):
-        return (int if isinstance(kind, Integer) else float) | None
+    if isinstance(kind, Integer | OneOf | Number):
+        return (float if isinstance(kind, Number) else int) | None
+    if isinstance(kind, Files):
+        return list[Path] | None
     return list[str] | None if isinstance(kind, Texts) and row.source != "commas" else str | None
 
 
@@ -120,7 +124,7 @@ def read(row: Option, value: Any) -> Any:
         return _read_json(row, name, value)
     if row.source == "commas":
         return tuple(value.split(","))
-    if isinstance(row.kind, Texts):
+    if isinstance(row.kind, Texts | Files):
         return tuple(value)
     if isinstance(row.kind, TokenIds):
         return _token_ids(row, name, value)

@@ -1,5 +1,6 @@
 """Implements `gesso serve`."""
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -85,6 +86,22 @@ Timeout = Annotated[
 Hang = Annotated[
     float, typer.Option(metavar="X", help="Seconds in one pass after which /health says the engine hangs.", **_LIMITS)
 ]
+MediaUrl = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-media-url",
+        metavar="HOST",
+        help="Fetch images that requests name from this host, *.HOST for all below it. May be repeated.",
+        **_SERVER,
+    ),
+]
+MediaFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--allow-media-folder", metavar="DIR", help="Read images that requests name from this folder.", **_SERVER
+    ),
+]
+MaxImages = Annotated[int, typer.Option(metavar="N", help="Images and clips of one request.", **_LIMITS)]
 DiffusionConfig = Annotated[
     str | None,
     typer.Option(metavar="JSON", help='{"canvas_length": N} for requests that name none.', **_DEFAULTS),
@@ -129,6 +146,9 @@ def serve(
     enable_chunked_prefill: Chunked = None,
     request_timeout: Timeout = None,
     hang_seconds: Hang = 300.0,
+    allow_media_url: MediaUrl = None,
+    allow_media_folder: MediaFolder = None,
+    max_images: MaxImages = 16,
     diffusion_config: DiffusionConfig = None,
     hf_overrides: HfOverrides = None,
     adapter: Adapters = None,
@@ -151,13 +171,14 @@ def serve(
     try:
         from gesso.server.run import listen
         from gesso.server.run import serve as run
-        from gesso.server.settings import Settings
+        from gesso.server.settings import MEDIA_BODY_BYTES, Settings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
         raise OptionError(f'{error.name} is missing; the server needs pip install "gesso[server]"') from None
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
+    from gesso.engine.media import NO_EYES
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else load.model,
@@ -166,6 +187,9 @@ def serve(
         allowed_hosts=host_names(allowed_hosts or [], host),
         drain_seconds=drain_seconds,
         log_prompts=log_prompts,
+        max_images=max_images,
+        media_hosts=tuple(host.lower() for hosts in allow_media_url or () for host in hosts.split(",")),
+        media_folder=allow_media_folder,
     )
     limits = Limits(
         max_num_seqs=max_num_seqs,
@@ -185,9 +209,12 @@ def serve(
                 f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
             )
         if gpu_memory_utilization is not None:
-            import dataclasses
-
             limits = dataclasses.replace(limits, kv_memory=_share_of_gpu(engine, gpu_memory_utilization))
+        if engine.runner.vision is not None:
+            settings = dataclasses.replace(settings, max_body_bytes=MEDIA_BODY_BYTES)
+        elif settings.media_hosts or settings.media_folder is not None:
+            name = "allow_media_url" if settings.media_hosts else "allow_media_folder"
+            raise OptionError(f"--{name.replace('_', '-')}: {NO_EYES}", option=name)
         service = AsyncEngine(engine, limits, folders)
         if enable_chunked_prefill:
             note("chunked prefill is always on")

@@ -8,7 +8,6 @@ from itertools import groupby
 from gesso.control.holes import Document
 from gesso.control.job import MOST_REQUESTS
 from gesso.engine.engine import Engine
-from gesso.engine.prompt import prompt_ids
 from gesso.errors import OptionError, TextError
 from gesso.text.tokenizer import Tokenizer
 
@@ -91,19 +90,12 @@ class Windows:
 
     def _ask(self, message: str, far: Tokens, space: int) -> list[int]:
         """The prompt up to the answer. `far` is what the canvas has no room for: a quarter of `space` tells of it."""
-        engine, shape = self._engine, self._engine.config
+        engine = self._engine
         quoted = far[: space // 4]
         self.truncated |= len(quoted) + 1 < len(far)
         if text := self._write([token for token in quoted if token != engine.end_of_turn]).strip():
             message += f"\n\nLater the text goes on:\n\n{text}"
-        return prompt_ids(
-            message,
-            engine.tokenizer,
-            engine.template,
-            vocab_size=shape.vocab_size,
-            image_token_ids=shape.image_token_ids,
-            max_tokens=self.limit,
-        )
+        return list(engine.prompts.read(message, max_tokens=self.limit).ids)
 
     def _write(self, tokens: Tokens) -> str:
         """Text of what comes after a hole; a later hole shows as one."""

@@ -219,6 +219,9 @@ class AsyncEngine:
                 expected_seconds=self._expected(waiting) if len(scheduler.running) >= self.limits.max_num_seqs else 0.0,
                 prefix_failures=counters.prefix_failures,
                 crashed_passes=counters.crashed_passes,
+                images=counters.images,
+                cached_images=counters.cached_images,
+                images_encoded=self.engine.runner.images_encoded,
             )
 
     def close(self, drain_seconds: float = 0.0) -> None:

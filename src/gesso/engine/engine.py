@@ -14,13 +14,13 @@ from gesso.config import ModelConfig
 from gesso.engine.cost import CostModel
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
-from gesso.engine.prompt import Prompt
+from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.request_builder import PreparedRequest, RequestBuilder
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
-from gesso.runner.model_runner import Model, ModelRunner
+from gesso.runner.model_runner import Model, ModelRunner, Tower
 from gesso.runner.protocol import Runner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -75,6 +75,7 @@ class Engine:
         name: str = "model",
         *,
         cuda_graphs: bool = False,
+        vision: Tower | None = None,
     ) -> None:
         """
         Args:
@@ -82,18 +83,21 @@ class Engine:
             template: how a conversation is written; None takes prompts as they are only.
             defaults: settings where a request says nothing.
             cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
+            vision: the tower and projector of the model; None where it reads text only.
 
         Raises:
-            OptionError: `cuda_graphs` where passes cannot be captured, or for a runner, which knows by itself.
+            OptionError: `cuda_graphs` where passes cannot be captured; it or `vision` for a runner, which has its own.
         """
         if isinstance(model, Runner):
             if cuda_graphs:
                 raise OptionError(
                     "cuda_graphs is the runner's to decide: make the runner with them", option="cuda_graphs"
                 )
+            if vision is not None:
+                raise OptionError("vision is the runner's to have: make the runner with it", option="vision")
             self.runner: Runner = model
         else:
-            self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs)
+            self.runner = ModelRunner.of(model, cuda_graphs=cuda_graphs, vision=vision)
         self.tokenizer = tokenizer
         self.template = template
         self.defaults = defaults
@@ -130,6 +134,11 @@ class Engine:
     def pad_fill(self) -> int:
         """Returns the token that fills a canvas after the end of an answer."""
         return self._builder.pad_fill(self.defaults)
+
+    @property
+    def prompts(self) -> PromptReader:
+        """What reads its prompts."""
+        return PromptReader(self.tokenizer, self.template, self.config, self.runner.vision)
 
     @property
     def _builder(self) -> RequestBuilder:

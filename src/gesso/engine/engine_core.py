@@ -45,6 +45,10 @@ class Counters:
     canvas_steps: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    images: int = 0
+    """Images, frames of clips among them, in the prompts that were begun."""
+    cached_images: int = 0
+    """Of them, those whose keys and values came from a stored prefix."""
     crashed_passes: int = 0
     prefix_failures: int = 0
     """Copies of prefixes that could not be made or used."""
@@ -164,6 +168,8 @@ class EngineCore:
         request.cached_tokens = min(restored, request.prompt_tokens)
         self.counters.prompt_tokens += len(request.prompt)
         self.counters.cached_tokens += request.cached_tokens
+        self.counters.images += len(request.prompt.spans)
+        self.counters.cached_images += sum(span.end <= restored for span in request.prompt.spans)
 
     def _restore_prefix(self, request: RequestState) -> int:
         """Fills the cache with the stored prefix of the prompt and returns its tokens; where that fails, takes a fresh

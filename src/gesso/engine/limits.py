@@ -72,3 +72,9 @@ class Stats:
     """Stored prefixes that could not be copied or used; requests ran without."""
     crashed_passes: int = 0
     """Passes of the model that failed."""
+    images: int = 0
+    """Images in prompts, frames of clips among them."""
+    cached_images: int = 0
+    """Of them, those whose keys and values came from a stored prefix."""
+    images_encoded: int = 0
+    """Of the others, those that went through the vision tower; the rest had been seen shortly before."""

@@ -90,8 +90,9 @@ class PrefixStore:
         if node is None:
             if parent.parent is not None and (parent, "full") not in self._used:
                 return
-            node = _Node(parent, chunk.key, full=self._runner.copy_prefix(cache, length, "full"))
-            parent.children[chunk.key] = node
+            key = chunk.key.without_sources()
+            node = _Node(parent, key, full=self._runner.copy_prefix(cache, length, "full"))
+            parent.children[key] = node
             self._keep(node, "full", full_bytes)
         if (node, "full") not in self._used:
             return

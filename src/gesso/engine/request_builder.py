@@ -19,7 +19,8 @@ from gesso.engine.constraint import (
     with_constraint,
 )
 from gesso.engine.cost import CostModel
-from gesso.engine.prompt import Prompt, encode_text, prompt_ids
+from gesso.engine.media import media_of
+from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
 from gesso.errors import OptionError, UserError
@@ -92,6 +93,7 @@ class RequestBuilder:
         self._tokenizer = tokenizer
         self._template = template
         self._defaults = defaults
+        self._reader = PromptReader(tokenizer, template, runner.config, runner.vision)
 
     def prepare(
         self,
@@ -115,6 +117,7 @@ class RequestBuilder:
         Raises:
             OptionError: an unknown option, an impossible value, or a prompt that does not fit.
             TextError: a prompt that cannot be used.
+            ImageError: an image or a clip that cannot be read.
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
         asked, given = split_options(with_constraint(options))
@@ -156,6 +159,7 @@ class RequestBuilder:
                 prompt_logprobs=asked.prompt_logprobs,
                 decision=decision,
                 costs=costs,
+                image_cost=self._runner.vision.token_cost if self._runner.vision is not None else 0.0,
             )
 
         return PreparedRequest(None if job is None else job.compilation, build)
@@ -179,7 +183,7 @@ class RequestBuilder:
         return answer + [self.pad_fill(self._defaults)] * (-len(answer) % width)
 
     def _encode(self, name: str, text: str, context: Context) -> list[int]:
-        return encode_text(self._tokenizer, text, f"{name}: the text", context.limit, option=name)
+        return self._reader.encode_typed(text, f"{name}: the text", context.limit, option=name)
 
     def _predicted(self, asked: RequestOptions, given: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
         """Returns the options of a request whose canvases start from a predicted answer."""
@@ -193,19 +197,14 @@ class RequestBuilder:
         return {**options, "start_canvas": self.canvases_of(tokens, width)}
 
     def _tokenise(self, prompt: Prompt, asked: RequestOptions, context: Context) -> PromptInput:
-        shape = self._runner.config
-        ids = prompt_ids(
+        return self._reader.read(
             prompt,
-            self._tokenizer,
-            self._template,
-            vocab_size=shape.vocab_size,
-            image_token_ids=shape.image_token_ids,
             raw=asked.raw,
             thinking=asked.thinking,
             tools=asked.tools if asked.tool_choice != "none" else (),
+            media=media_of(asked),
             max_tokens=context.limit,
         )
-        return PromptInput(tuple(ids))
 
     def _constrain(
         self, config: GenerationConfig, calls: Language | None, asked: RequestOptions

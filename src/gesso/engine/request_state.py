@@ -60,6 +60,8 @@ class RequestState:
     """Why `config.mode` is what it is, where that was left to the engine."""
     costs: CostModel | None = None
     """Learns what the answer took."""
+    image_cost: float = 0.0
+    """What the vision tower computes for a soft token, in tokens of text."""
 
     number: int = field(default_factory=lambda: next(_numbers))
     cache: CacheHandle | None = None
@@ -102,6 +104,14 @@ class RequestState:
             return len(self.block)
         chunk = self.chunks[self.next_chunk]
         return chunk.end - chunk.start
+
+    @property
+    def chunk_cost(self) -> int:
+        """What that costs, in tokens of text: the vision tower's work on its images comes on top."""
+        if not self.reads_prompt:
+            return self.chunk
+        soft = sum(span.length for span in self.chunks[self.next_chunk].key.spans)
+        return self.chunk + round(self.image_cost * soft)
 
     @property
     def max_write_len(self) -> int:
@@ -162,6 +172,7 @@ def new_request(
     prompt_logprobs: int | None = None,
     decision: str = "",
     costs: CostModel | None = None,
+    image_cost: float = 0.0,
 ) -> RequestState:
     """Builds the state of a request that was checked.
 
@@ -169,6 +180,7 @@ def new_request(
         limit: positions that the context has.
         response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
         prefill_chunk: the prompt is cut at multiples of it.
+        image_cost: what the vision tower computes for a soft token, in tokens of text.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
     whole = prompt.followed_by(tuple(response_prefix))
@@ -195,6 +207,7 @@ def new_request(
         frames=frames,
         decision=decision,
         costs=costs,
+        image_cost=image_cost,
     )
 
 

@@ -2,9 +2,9 @@
 
 The rule: in every iteration each running job that has its prompt behind it takes a denoising step, and every finished
 canvas is committed. Prompts are read in chunks, and chunks take turns: an iteration reads as many as fit
-`prefill_tokens`, at least one, those that waited longest first. So a denoising job waits for nobody's prompt longer
-than one iteration, and of R running jobs none waits longer than R - 1 iterations for its next chunk. Jobs start in
-the order they came; one that does not fit the memory yet is waited for, not overtaken.
+`prefill_tokens` by what they cost, at least one, those that waited longest first. So a denoising job waits for
+nobody's prompt longer than one iteration, and of R running jobs none waits longer than R - 1 iterations for its next
+chunk. Jobs start in the order they came; one that does not fit the memory yet is waited for, not overtaken.
 """
 
 from collections import deque
@@ -23,6 +23,10 @@ class Job(Protocol):
     @property
     def chunk(self) -> int:
         """Returns how many of the pending tokens make the next chunk."""
+
+    @property
+    def chunk_cost(self) -> int:
+        """What that chunk costs, in tokens of text: at least as many as it has."""
 
     @property
     def reads_prompt(self) -> bool:
@@ -87,9 +91,9 @@ class Scheduler(Generic[J]):
         budget = self._prefill_tokens
         served: list[J] = []
         for job in self._turns:
-            if job.pending and job.reads_prompt and (not served or job.chunk <= budget):
+            if job.pending and job.reads_prompt and (not served or job.chunk_cost <= budget):
                 served.append(job)
-                budget -= job.chunk
+                budget -= job.chunk_cost
         for job in served:
             self._turns.remove(job)
             self._turns.append(job)

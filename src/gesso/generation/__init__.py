@@ -19,12 +19,14 @@ from gesso.generation.config import (
     generation_options,
 )
 from gesso.generation.contradictions import CONSTRAINTS
-from gesso.generation.request import RequestOptions, engine_options, split_options
+from gesso.generation.request import IMAGE_BUDGETS, MEDIA, RequestOptions, engine_options, split_options
 from gesso.generation.strategies import STRATEGIES
 
 __all__ = [
     "CONSTRAINTS",
+    "IMAGE_BUDGETS",
     "LARGEST_BIAS",
+    "MEDIA",
     "MOST_LOGPROBS",
     "MOST_ROUNDS",
     "MOST_TEMPERATURE",

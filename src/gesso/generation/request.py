@@ -7,7 +7,11 @@ from typing import Any
 
 from gesso.generation.config import ANSWER, MOST_LOGPROBS, generation_options
 from gesso.generation.strategies import HOLDERS
-from gesso.options import Mappings, Option, WordOrMapping, checked, option, options_of, unknown_option
+from gesso.options import Files, Mappings, OneOf, Option, WordOrMapping, checked, option, options_of, unknown_option
+
+MEDIA = "Images and clips"
+IMAGE_BUDGETS = (70, 140, 280, 560, 1120)
+"""Soft tokens that a picture may take at most; the model was trained on these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,58 @@ class RequestOptions:
     )
     parallel_tool_calls: bool = option(
         True, "Whether there may be more than one call.", field="*", flag=None, group=ANSWER
+    )
+
+    images: tuple[Any, ...] = option(
+        (),
+        "An image that the prompt is about, before its text; in Python a path, the file's bytes, a Pillow image, an "
+        "array or a data URL.",
+        kind=Files("images"),
+        field=None,
+        flag="--image",
+        group=MEDIA,
+    )
+    videos: tuple[Any, ...] = option(
+        (),
+        "A clip, behind the images; in Python also a list of (picture, seconds).",
+        kind=Files("clips"),
+        field=None,
+        flag="--video",
+        group=MEDIA,
+    )
+    image_budget: int = option(
+        280,
+        "Most soft tokens of an image.",
+        unit="tokens",
+        kind=OneOf(IMAGE_BUDGETS),
+        field="mm_processor_kwargs.max_soft_tokens",
+        group=MEDIA,
+    )
+    video_budget: int = option(
+        70,
+        "Most soft tokens of a frame of a clip.",
+        unit="tokens",
+        kind=OneOf(IMAGE_BUDGETS),
+        field="mm_processor_kwargs.video_max_soft_tokens",
+        group=MEDIA,
+    )
+    video_fps: float = option(
+        1.0,
+        "Frames a second that are shown of a clip.",
+        unit="1/s",
+        above=0,
+        maximum=1000,
+        field="mm_processor_kwargs.fps",
+        group=MEDIA,
+    )
+    video_frames: int = option(
+        60,
+        "Most frames of a clip; of a longer one so many, spread evenly.",
+        unit="frames",
+        minimum=1,
+        maximum=600,
+        field="mm_processor_kwargs.num_frames",
+        group=MEDIA,
     )
 
     def __post_init__(self) -> None:

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from gesso.config import LayerConfig, ModelConfig
-from gesso.nn.attention import attend_all, attend_causal
+from gesso.nn.attention import attend_all
+from gesso.nn.image_attention import Span, attend_with_images
 
 
 class LayerCache:
@@ -102,11 +103,14 @@ class SequenceCache:
             for layer in config.layers
         ]
 
-    def attend_causal(self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor) -> Tensor:
-        """Writes T keys and values of a layer and attends causally over all, [T, H, K]."""
+    def attend_causal(
+        self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, images: Sequence[Span] = ()
+    ) -> Tensor:
+        """Writes T keys and values of a layer and attends causally over all, [T, H, K]; `images` are the spans of the T
+        tokens that see themselves both ways."""
         cache = self.layers[layer]
         keys, values = cache.write(k_TGK, v_TGK, self.max_seq_len, self.max_write_len)
-        return attend_causal(q_THK, keys, values, cache.window)
+        return attend_with_images(q_THK, keys, values, cache.window, images)
 
     def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
         """Writes a canvas's keys and values behind the committed ones and attends over all without a mask, [C, H,

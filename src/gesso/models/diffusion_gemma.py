@@ -7,6 +7,7 @@ row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tie
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
+from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.rope import RopeTable
@@ -24,6 +26,9 @@ from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
 """Tokens encoded at a time: bounds the memory of a long prompt and changes no result."""
+
+PlacedEmbeddings = tuple[int, Tensor]
+"""An image: the place of its first token among a row's new ones, and the embeddings [n, D] of its n tokens."""
 
 
 class Block(nn.Module):
@@ -159,9 +164,20 @@ class DiffusionGemma(nn.Module):
         return torch.stack(rows)
 
     @torch.no_grad()
-    def encode_flat(self, tokens_N: Tensor, counts: Sequence[int], cache: KVCache) -> Tensor:
-        """Appends the next `counts[b]` of the flat tokens to row b; returns normed hidden states [N, D]."""
-        x = self._layers(tokens_N, counts, cache, None, causal=True)
+    def encode_flat(
+        self,
+        tokens_N: Tensor,
+        counts: Sequence[int],
+        cache: KVCache,
+        images: Sequence[Sequence[PlacedEmbeddings]] = (),
+    ) -> Tensor:
+        """Appends the next `counts[b]` of the flat tokens to row b; returns normed hidden states [N, D].
+
+        Args:
+            images: for each row its images, in order, whole and as they are, not scaled by sqrt(D). The tokens of an
+                image see each other both ways in sliding layers; see `gesso.nn.image_attention`. () for none anywhere.
+        """
+        x = self._layers(tokens_N, counts, cache, None, causal=True, images=images)
         for row, count in zip(cache.rows, counts, strict=True):
             row.commit(count)
         return x
@@ -182,6 +198,7 @@ class DiffusionGemma(nn.Module):
         self_conditioning_ND: Tensor | None,
         *,
         causal: bool,
+        images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
         """Runs all layers over flat rows, aligned with copies of the last token (see `gesso.nn.row_alignment`)."""
         device, lengths = self.device, cache.lengths
@@ -191,10 +208,11 @@ class DiffusionGemma(nn.Module):
         positions = torch.cat([torch.arange(n, n + c, device=device) for n, c in zip(lengths, counts, strict=True)])
         rope = self.rope(align_rows(positions), longest)
         x = self.vocabulary.embed(align_rows(tokens_N.to(device)))
+        spans = _place(x, counts, images)
         if not causal:
             x = self.self_conditioning(x, None if self_conditioning_ND is None else align_rows(self_conditioning_ND))
         for i, kind, block in self.blocks():
-            attend = _by_row(cache.rows, i, counts, causal)
+            attend = _by_row(cache.rows, i, counts, causal, spans)
             x = block(x, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
         out: Tensor = self.norm(x)
         return out[: len(tokens_N)]
@@ -233,19 +251,32 @@ class DiffusionGemma(nn.Module):
         return tokens_BT.to(self.device)
 
 
-def _by_row(rows: list[SequenceCache], layer: int, counts: Sequence[int], causal: bool) -> Attend:
+def _place(x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[PlacedEmbeddings]]) -> list[Sequence[Span]]:
+    """Puts the images' embeddings into the flat rows; returns for each row where its images are."""
+    spans, first = list[Sequence[Span]](), 0
+    for count, placed in zip(counts, images or [()] * len(counts), strict=True):
+        for start, embeddings_nD in placed:
+            x_ND[first + start : first + start + len(embeddings_nD)] = embeddings_nD.to(x_ND)
+        spans.append([(start, start + len(embeddings_nD)) for start, embeddings_nD in placed])
+        first += count
+    return spans
+
+
+def _by_row(
+    rows: list[SequenceCache], layer: int, counts: Sequence[int], causal: bool, images: Sequence[Sequence[Span]]
+) -> Attend:
     """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         split = [*counts, len(q) - sum(counts)]
-        parts = zip(rows, q.split(split), k.split(split), v.split(split), strict=False)
-        return align_rows(torch.cat([_own(row, causal)(layer, *qkv) for row, *qkv in parts]))
+        parts = zip(rows, images, q.split(split), k.split(split), v.split(split), strict=False)
+        return align_rows(torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts]))
 
     return attend
 
 
-def _own(row: SequenceCache, causal: bool) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
-    return row.attend_causal if causal else row.attend_canvas
+def _own(row: SequenceCache, causal: bool, images: Sequence[Span]) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    return partial(row.attend_causal, images=images) if causal else row.attend_canvas
 
 
 def initialise(model: DiffusionGemma, seed: int) -> None:

@@ -37,6 +37,8 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> Visi
     files = {name: path for name, path in weight_files(folder).items() if name.startswith((TOWER, PROJECTOR))}
     if config.vision_config is None or not any(name.startswith(TOWER) for name in files):
         raise CheckpointError(f"{folder} has no vision tower: this model reads text only")
+    if len(config.image_token_ids) != 3:
+        raise ConfigError("config.json: a vision tower needs boi_token_id, image_token_id and eoi_token_id")
     with torch.device("meta"):
         model = VisionModel(read_vision_config(config.vision_config), config.hidden_size)
     kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))

@@ -10,6 +10,7 @@ and the configuration files of a checkpoint (`gesso.models.hf_generation_config`
 
 from gesso.options.compound_kinds import (
     BiasMap,
+    Files,
     JsonSchema,
     Mappings,
     PinnedTokens,
@@ -18,19 +19,21 @@ from gesso.options.compound_kinds import (
     TokenSequences,
     WordOrMapping,
 )
-from gesso.options.kinds import Choice, Integer, IntegerOrWord, Kind, Number, Switch, Text
+from gesso.options.kinds import Choice, Integer, IntegerOrWord, Kind, Number, OneOf, Switch, Text
 from gesso.options.registry import Registry, Strategy, StrategyName
 from gesso.options.table import Option, checked, declare, keyword, option, options_of, unknown_option
 
 __all__ = [
     "BiasMap",
     "Choice",
+    "Files",
     "Integer",
     "IntegerOrWord",
     "JsonSchema",
     "Kind",
     "Mappings",
     "Number",
+    "OneOf",
     "Option",
     "PinnedTokens",
     "Registry",

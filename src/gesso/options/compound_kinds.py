@@ -102,6 +102,25 @@ class JsonSchema(Plain):
         return _frozen(name, value)  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Takes a list of files, by their paths on the command line; in Python whatever a reader of such files takes."""
+
+    what: str
+    """What they are."""
+
+    @property
+    def label(self) -> str:
+        return f"list of {self.what}"
+
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            refuse(name, f"a list of {self.what}", type(value).__name__)
+        return tuple(value)
+
+
 class Mappings(Plain):
     """Takes a list of JSON objects."""
 

@@ -155,6 +155,24 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    """Takes one of some whole numbers."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        return f"one of {', '.join(map(str, self.numbers))}"
+
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value not in self.numbers:
+            refuse(name, self.label, value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class IntegerOrWord:
     """Takes a whole number, or a word in its place."""
 

@@ -16,8 +16,10 @@ from gesso.diffusion.denoise import denoise_step, take_step
 from gesso.errors import OptionError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache, cache_bytes
-from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.diffusion_gemma import DiffusionGemma, PlacedEmbeddings
+from gesso.models.vision_tower import VisionModel
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
+from gesso.runner.image_embeddings import KEPT_BYTES, ImageEmbeddings, vision_input
 from gesso.runner.logprobs import token_scores
 from gesso.runner.memory import cache_memory
 from gesso.runner.protocol import (
@@ -34,6 +36,8 @@ from gesso.runner.protocol import (
 
 Model = DiffusionGemma
 """What this runner runs."""
+Tower = VisionModel
+"""What makes embeddings of images beside it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,13 +68,18 @@ class ModelRunner:
     """Implements `Runner` over a model in this process. Calls exclude each other: a second thread waits for the
     first."""
 
-    def __init__(self, model: DiffusionGemma, graphs: CudaGraphRunner | None = None) -> None:
+    def __init__(
+        self, model: DiffusionGemma, graphs: CudaGraphRunner | None = None, vision: VisionModel | None = None
+    ) -> None:
         """
         Args:
             graphs: captures denoising passes; None runs every one of them.
+            vision: tower and projector that make embeddings of images; None where the model reads text only.
         """
         self.model = model
         self.graphs = graphs
+        self.vision = None if vision is None else vision_input(model.config, vision)
+        self._images = None if vision is None else ImageEmbeddings(vision)
         self._switch: AdapterSwitch | None = None
         self._rows: dict[int, _Row] = {}
         self._numbers = count()
@@ -79,13 +88,13 @@ class ModelRunner:
             model.fix_positions(self.max_model_len)
 
     @classmethod
-    def of(cls, model: DiffusionGemma, *, cuda_graphs: bool) -> "ModelRunner":
+    def of(cls, model: DiffusionGemma, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
         """Makes a runner of a model; `cuda_graphs` captures its denoising passes.
 
         Raises:
             OptionError: `cuda_graphs` where passes cannot be captured.
         """
-        return cls(model, cuda_graph_runner(model) if cuda_graphs else None)
+        return cls(model, cuda_graph_runner(model) if cuda_graphs else None, vision)
 
     @property
     def config(self) -> ModelConfig:
@@ -100,6 +109,10 @@ class ModelRunner:
         return self.model.config.max_position_embeddings
 
     @property
+    def images_encoded(self) -> int:
+        return 0 if self._images is None else self._images.encoded
+
+    @property
     def adapters(self) -> tuple[str, ...]:
         return () if self._switch is None else self._switch.names
 
@@ -110,7 +123,7 @@ class ModelRunner:
             self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:
-        return cache_memory(self.device, reserved)
+        return cache_memory(self.device, reserved + (0 if self._images is None else KEPT_BYTES))
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
         return cache_bytes(self.config, self.model.dtype, max_seq_len, max_write_len)
@@ -132,13 +145,12 @@ class ModelRunner:
     @torch.inference_mode()
     def prefill(self, batch: PrefillBatch) -> None:
         with self._lock:
-            if any(item.spans for item in batch.items):
-                raise OptionError("embeddings: this model takes none, its prompts are tokens", option="embeddings")
             self._activate(batch.adapter)
             rows = [self._row(item.cache) for item in batch.items]
             sizes = [len(item.tokens) for item in batch.items]
+            images = [self._embeddings(item) for item in batch.items]
             flat = torch.tensor([token for item in batch.items for token in item.tokens])
-            hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows])).split(sizes)
+            hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows]), images).split(sizes)
             for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
                 before = row.hidden_TD
                 row.rolled_back = row.hidden_TD = row.before_1D = None
@@ -226,6 +238,12 @@ class ModelRunner:
     def check(self) -> None:
         with self._lock:
             torch.zeros(1, device=self.device).add_(1).item()
+
+    def _embeddings(self, item: PrefillItem) -> list[PlacedEmbeddings]:
+        """What takes the place of an item's soft tokens."""
+        if item.spans and self._images is None:
+            raise OptionError("this model reads text only: its checkpoint has no vision tower", option="images")
+        return [(span.start, self._images.of(span)) for span in item.spans if self._images is not None]
 
     @property
     def _itemsize(self) -> int:

@@ -38,6 +38,11 @@ class ChunkKey:
     spans: tuple[EmbeddingSpan, ...] = ()
     """Relative to the chunk's beginning."""
 
+    def without_sources(self) -> "ChunkKey":
+        """An equal key that may be kept for long: it holds no pixels."""
+        bare = tuple(EmbeddingSpan(span.start, span.length, span.content_hash) for span in self.spans)
+        return ChunkKey(self.ids, bare)
+
 
 @dataclass(frozen=True, slots=True)
 class PromptChunk:

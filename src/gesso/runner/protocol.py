@@ -18,6 +18,20 @@ import torch
 from gesso.config import ModelConfig
 from gesso.diffusion.denoise import CanvasState
 from gesso.runner.prompt_input import EmbeddingSpan
+from gesso.vision.size import PatchLayout
+
+
+@dataclass(frozen=True, slots=True)
+class VisionInput:
+    """How a model takes images, and what they cost it."""
+
+    layout: PatchLayout
+    """How they are cut."""
+    longest_side: int
+    """Patches that a side may have."""
+    token_cost: float
+    """What the tower computes for one soft token, in tokens of a prompt: it comes on top of the token itself."""
+
 
 LayerKind = Literal["full", "sliding"]
 """Layers that keep every position, and those that keep a window: copies of a prefix are made of either."""
@@ -117,6 +131,14 @@ class Runner(Protocol):
     @property
     def max_model_len(self) -> int:
         """Returns the positions that it has room for: prompt, answer and the last canvas."""
+
+    @property
+    def vision(self) -> VisionInput | None:
+        """How spans of a prompt become embeddings of images; None where the model reads text only."""
+
+    @property
+    def images_encoded(self) -> int:
+        """Images that went through the vision tower since the start."""
 
     @property
     def adapters(self) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
+from gesso.engine.media import media_options
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
-from gesso.server.messages import chat_options, template_messages
+from gesso.server.messages import chat_options, logged_messages, template_messages
 from gesso.server.report import block, diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
@@ -86,12 +87,13 @@ async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, be
     context.check_length(body.max_tokens, "max_tokens")
     context.check_length(body.max_completion_tokens, "max_completion_tokens")
     if context.settings.log_prompts:
-        http.state.record.prompt = [message.model_dump(exclude_none=True) for message in body.messages]
+        http.state.record.prompt = logged_messages(body.messages)
     engine = context.service.engine
     options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
     if begin:
         options["begin"] = begin
-    prompt = await to_thread.run_sync(template_messages, body.messages)
+    messages = await to_thread.run_sync(template_messages, body.messages)
+    prompt = await context.media.read(messages, media_options(options), context.max_model_len)
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
     return await context.submit(requests, http)

@@ -18,6 +18,8 @@ from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
+from gesso.server.fetch import Fetcher
+from gesso.server.media import MediaReader
 from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
 
@@ -43,6 +45,12 @@ class Context:
     settings: Settings
     metrics: Metrics
     created: int = field(default_factory=lambda: int(time.time()))
+    media: MediaReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        fetcher = Fetcher(self.settings.media_hosts, self.settings.media_folder)
+        media = MediaReader(self.service.engine.runner.vision, fetcher, self.settings.max_images)
+        object.__setattr__(self, "media", media)
 
     @property
     def models(self) -> dict[str, str | None]:

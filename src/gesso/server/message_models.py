@@ -1,8 +1,9 @@
 """Declares the messages and tools that clients send, as parts of their bodies."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, refused
@@ -12,11 +13,23 @@ MAX_PARTS = 1024
 """Of one message."""
 
 
-def _text_only(part: Any) -> Any:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if isinstance(kind, str) and kind != "text":
-        raise PydanticCustomError("refused", "a part of type {kind} is not supported, only text", {"kind": kind})
-    return part
+def _only(*known: str) -> Callable[[Any], Any]:
+    """Refuses parts of other types by name."""
+
+    def check(part: Any) -> Any:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if isinstance(kind, str) and kind not in known:
+            message = f"a part of type {kind} is not supported here, only {', '.join(known)}"
+            raise PydanticCustomError("refused", "{message}", {"message": message})
+        return part
+
+    return check
+
+
+def _tag(part: Any) -> str:
+    """Which kind of part it is, in words that are no field's name: errors leave out of a path what is no field."""
+    kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
+    return f"{kind if isinstance(kind, str) else 'text'} part"
 
 
 class TextPart(Strict):
@@ -24,22 +37,52 @@ class TextPart(Strict):
     text: str
 
 
+class ImageUrl(Strict):
+    url: Annotated[str, Field(min_length=1)]
+    """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
+    detail: Literal["auto", "low", "high"] | None = None
+    """low: at most 70 soft tokens; high: 1120; auto: `mm_processor_kwargs.max_soft_tokens`, or 280."""
+
+
+class ImagePart(Strict):
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class VideoUrl(Strict):
+    url: Annotated[str, Field(min_length=1)]
+
+
+class VideoPart(Strict):
+    type: Literal["video_url"]
+    video_url: VideoUrl
+
+
+_MediaPart = Annotated[
+    Annotated[TextPart, Tag("text part")]
+    | Annotated[ImagePart, Tag("image_url part")]
+    | Annotated[VideoPart, Tag("video_url part")],
+    Discriminator(_tag),
+    BeforeValidator(_only("text", "image_url", "video_url")),
+]
 _Parts = Annotated[
-    list[Annotated[TextPart, BeforeValidator(_text_only)]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
+    list[Annotated[TextPart, BeforeValidator(_only("text"))]], FirstError, Field(min_length=1, max_length=MAX_PARTS)
 ]
 Content = str | _Parts
+MediaContent = str | Annotated[list[_MediaPart], FirstError, Field(min_length=1, max_length=MAX_PARTS)]
+"""What a user says: text, images and clips."""
 NoName = Annotated[None, refused("the chat template has no place for names of participants")]
 
 
 class SystemMessage(Strict):
     role: Literal["system", "developer"]
-    content: Content
+    content: MediaContent
     name: NoName = None
 
 
 class UserMessage(Strict):
     role: Literal["user"]
-    content: Content
+    content: MediaContent
     name: NoName = None
 
 

@@ -32,6 +32,21 @@ def template_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return [_template_message(message, number) for number, message in enumerate(messages)]
 
 
+SHOWN = 64
+"""Characters of the address of an image that the log has: a data URL is the picture itself."""
+
+
+def logged_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Converts messages to what the access log has of them, without the pictures."""
+    logged = [message.model_dump(exclude_none=True) for message in messages]
+    for message in logged:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if part["type"] != "text":
+                part[part["type"]]["url"] = part[part["type"]]["url"][:SHOWN]
+    return logged
+
+
 def _template_message(message: Message, number: int) -> dict[str, Any]:
     given = message.model_dump(include={"role", "content", "name", "tool_call_id"}, exclude_none=True)
     if given["role"] == "developer":
@@ -100,6 +115,8 @@ def chat_options(request: ChatRequest, vocabulary: Vocabulary, default_max_token
         options["json_object"] = True
     if request.prediction is not None and (text := request.prediction.text):
         options["prediction"] = text
+    if request.mm_processor_kwargs is not None:
+        options |= request.mm_processor_kwargs.options()
     if request.logprobs:
         options["logprobs"] = request.top_logprobs or 0
     thinking = _thinking(request, options.get("max_new_tokens", default_max_tokens))

@@ -12,6 +12,7 @@ from gesso.options import (
     Integer,
     IntegerOrWord,
     Number,
+    OneOf,
     Option,
     PinnedTokens,
     StrategyName,
@@ -59,6 +60,8 @@ def _annotation(row: Option) -> Any:
         found = str
     elif isinstance(kind, Choice | StrategyName):
         found = _literal(*kind.words)
+    elif isinstance(kind, OneOf):
+        found = _literal(*kind.numbers)
     elif isinstance(kind, IntegerOrWord):
         found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(kind.word)
     elif isinstance(kind, TokenIds):
@@ -70,7 +73,7 @@ def _annotation(row: Option) -> Any:
     return Annotated[found, _field(row)] | None
 
 
-def _literal(*words: str) -> Any:
+def _literal(*words: str | int) -> Any:
     return Literal.__getitem__(words)
 
 

@@ -26,6 +26,7 @@ MAX_TEXT = 2**18
 """Characters of a text with holes."""
 
 NO_PENALTY = "only 0 is supported: a canvas is drawn at once, so there is no count of what was said before a token"
+MEDIA_FIELDS = "mm_processor_kwargs."
 MAX_CONSTRAINT = 2**16
 """Characters of a regular expression or a grammar."""
 
@@ -107,6 +108,16 @@ class TemplateOptions(Strict):
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
 
 
+@with_options(rows_under(MEDIA_FIELDS))
+class MediaKwargs(Strict):
+    """How images and clips are made for the model."""
+
+    def options(self) -> dict[str, Any]:
+        """The engine's options that were given."""
+        rows = rows_under(MEDIA_FIELDS)
+        return {rows[field].name: value for field, value in self.model_dump(exclude_none=True).items()}
+
+
 class TextFormat(Strict):
     type: Literal["text"]
 
@@ -154,6 +165,7 @@ class ChatRequest(Sampling):
     parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateOptions | None = None
+    mm_processor_kwargs: MediaKwargs | None = None
     thinking_budget: Annotated[int, Field(ge=1)] | None = None
     response_format: Annotated[TextFormat | ObjectFormat | SchemaFormat, Field(discriminator="type")] | None = None
     metadata: Annotated[dict[str, str], Bounded] | None = None

@@ -1,9 +1,15 @@
 """Holds the settings that a server is started with."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gesso.errors import OptionError
 from gesso.server.connection import ConnectionLimits
+
+MEDIA_BODY_BYTES = 48 * 2**20
+"""Of a request that may hold images: one of the largest that is read, in base64."""
+_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,13 @@ class Settings:
     """Whether prompts stand in the access log."""
     max_body_bytes: int = 4 * 2**20
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    """Of a request; `MEDIA_BODY_BYTES` where it may hold images."""
+    max_images: int = 16
+    """Images and clips of one request."""
+    media_hosts: tuple[str, ...] = ()
+    """Hosts that images are fetched from; see `Fetcher.hosts`."""
+    media_folder: Path | None = None
+    """Folder whose files a request may name by `file://`."""
 
     def __post_init__(self) -> None:
         if not self.served_model_name:
@@ -38,6 +51,16 @@ class Settings:
             raise OptionError(
                 f"drain seconds must be a number of at least 0, got {self.drain_seconds}", option="drain_seconds"
             )
+        if self.max_images < 0:
+            raise OptionError(f"max images must be at least 0, got {self.max_images}", option="max_images")
+        for host in self.media_hosts:
+            if not _HOST.fullmatch(host):
+                raise OptionError(
+                    f"--allow-media-url takes hosts such as example.org, *.example.org or example.org:81, got {host!r}",
+                    option="allow_media_url",
+                )
+        if self.media_folder is not None and not self.media_folder.is_dir():
+            raise OptionError(f"--allow-media-folder: {self.media_folder} is no folder", option="allow_media_folder")
         if self.max_body_bytes < 1:
             raise OptionError(
                 f"the body limit must be at least 1 byte, got {self.max_body_bytes}", option="max_body_bytes"

@@ -1,9 +1,12 @@
 """Serves `POST /v1/tokenize` and `/v1/detokenize`."""
 
+from typing import Any
+
 from anyio import to_thread
 from fastapi import APIRouter
 
-from gesso.engine.prompt import encode_text, prompt_ids
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import PromptReader, encode_text
 from gesso.errors import TextError
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -17,9 +20,10 @@ def token_routes(context: Context) -> APIRouter:
     """Makes the routes of tokens over this engine."""
     router = APIRouter(route_class=JsonRoute, tags=["tokens"])
     engine = context.service.engine
+    reader = PromptReader(engine.tokenizer, engine.template, engine.config, engine.runner.vision)
 
-    def read(body: TokenizeRequest) -> Tokens:
-        tokens = ids(body)
+    def read(body: TokenizeRequest, messages: list[dict[str, Any]]) -> Tokens:
+        tokens = ids(body, messages)
         pieces = [engine.tokenizer.piece(token) for token in tokens]
         return Tokens(tokens=tokens, pieces=pieces, count=len(tokens), max_model_len=context.max_model_len)
 
@@ -31,28 +35,28 @@ def token_routes(context: Context) -> APIRouter:
                 raise ApiError(400, message, param=f"tokens[{place}]")
         return Text(text=engine.tokenizer.decode(tokens))
 
-    def ids(body: TokenizeRequest) -> list[int]:
+    def ids(body: TokenizeRequest, messages: list[dict[str, Any]]) -> list[int]:
         if body.messages is None:
             return encode_text(engine.tokenizer, body.prompt or "", "the prompt", context.max_model_len)
         thinking = body.chat_template_kwargs is not None and bool(body.chat_template_kwargs.enable_thinking)
-        return prompt_ids(
-            template_messages(body.messages),
-            engine.tokenizer,
-            engine.template,
-            vocab_size=engine.config.vocab_size,
-            image_token_ids=engine.config.image_token_ids,
+        prompt = reader.read(
+            messages,
             thinking=thinking,
             tools=[tool.model_dump(exclude_none=True) for tool in body.tools or ()],
             max_tokens=context.max_model_len,
         )
+        return list(prompt.ids)
 
     @router.post("/v1/tokenize")
     async def tokenize(body: TokenizeRequest) -> Tokens:
         """Tells the tokens of a text, or of messages in the chat template."""
         if body.model is not None:
             context.adapter(body.model)
+        messages = await context.media.read(
+            template_messages(body.messages or ()), MediaOptions(), context.max_model_len
+        )
         try:
-            return await to_thread.run_sync(read, body)
+            return await to_thread.run_sync(read, body, messages)
         except TextError as error:
             raise ApiError(400, str(error), param="prompt" if body.messages is None else "messages") from None
 

@@ -31,6 +31,8 @@ class Example:
     """Earlier turns of the conversation, the user's and the model's by turns."""
     tools: tuple[str, ...] = ()
     """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
+    images: tuple[bytes, ...] = ()
+    """Encoded pictures that the prompt is about, before its text. They are evaluated on; training refuses them."""
 
 
 class Task(Protocol):

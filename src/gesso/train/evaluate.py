@@ -136,13 +136,18 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
 
 
 def _request(case: Example, options: dict[str, Any]) -> Request:
-    """The example's prompt, after what was said before it, with the functions that it declares."""
+    """The example's prompt, its images before it, after what was said before, with the functions that it declares."""
     if case.tools:
         options["tools"] = [json.loads(tool) for tool in case.tools]
     turns = [*case.history, case.prompt]
     roles = itertools.cycle(("user", "assistant"))
-    messages = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
-    return Request(messages if case.history else case.prompt, options)
+    messages: list[dict[str, Any]] = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
+    if not case.history:
+        return Request(case.prompt, {**options, "images": case.images} if case.images else options)
+    if case.images:
+        shown = [{"type": "image", "image": image} for image in case.images]
+        messages[-1]["content"] = [*shown, {"type": "text", "text": case.prompt}]
+    return Request(messages, options)
 
 
 def _text(result: GenerationResult) -> str:

@@ -17,6 +17,7 @@ from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
+from gesso.train.task_data import refuse_images
 
 _PLACE = "\x00"
 _TRIES = 6
@@ -118,6 +119,7 @@ class SkillData:
         return [*self._tokenizer.encode(text), self._end]
 
     def _prompt(self, example: Example) -> list[int]:
+        refuse_images(example)
         if not example.history and not example.tools:
             # What the template writes around a message is the same for all, and takes longer than the rest together.
             return [*self._frame[0], *self._tokenizer.encode(example.prompt.strip()), *self._frame[1]]

@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gesso.tasks.base import Task, held_out
+from gesso.errors import OptionError
+from gesso.tasks.base import Example, Task, held_out
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -20,6 +21,17 @@ class Stage:
     start: int
     mixtures: Mapping[int, Mapping[str, float]]
     """Weight of each task by name, for each canvas length."""
+
+
+def refuse_images(example: Example) -> None:
+    """
+    Raises:
+        OptionError: the example shows images, which nothing is trained on yet.
+    """
+    if example.images:
+        raise OptionError(
+            f"task {example.task!r} shows images: a model is evaluated on them, not trained", option="task"
+        )
 
 
 class TaskData:
@@ -59,6 +71,7 @@ class TaskData:
         example = task.sample(rng)
         while held_out(task.split_key(example)) != evaluation:
             example = task.sample(rng)
+        refuse_images(example)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
         answer, source = (
             [*self._tokenizer.encode(text), self._end_of_turn] for text in (example.answer, example.source)

@@ -1,0 +1,72 @@
+"""Images and clips that a conversation in the terminal attaches to its next message."""
+
+import base64
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gesso.engine.engine import Engine
+
+COMMANDS = {"/image": "image", "/video": "video"}
+
+
+class Attachments:
+    """Files that wait for the next message, as parts of its content.
+
+    They are read when they are attached: for a model that is loaded here they are resized and cut at once, so that no
+    turn does it again; for one behind a server they become data URLs.
+    """
+
+    def __init__(self, engine: "Engine | None", options: dict[str, Any]) -> None:
+        """
+        Args:
+            engine: the model that is loaded here; None for one behind a server.
+            options: of the request, the budgets among them.
+        """
+        self._engine = engine
+        self._options = options
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, kind: str, name: str) -> str:
+        """Attach a file; returns what there is to say of it.
+
+        Raises:
+            UserError: it cannot be read, or the model takes none.
+        """
+        from gesso.errors import ImageError
+
+        if not name:
+            raise ImageError(f"/{kind} needs the name of a file: /{kind} FILE")
+        self._parts.append(self._url(kind, Path(name)) if self._engine is None else self._prepared(kind, name))
+        return f"{kind} {name!r} goes with your next message"
+
+    def take(self, text: str) -> str | list[dict[str, Any]]:
+        """The content of a message: what was attached, then its text."""
+        parts, self._parts = self._parts, []
+        return [*parts, {"type": "text", "text": text}] if parts else text
+
+    def clear(self) -> None:
+        """Attach nothing after all."""
+        self._parts = []
+
+    def _prepared(self, kind: str, name: str) -> dict[str, Any]:
+        from gesso.engine.media import Media, Source, media_options
+
+        assert self._engine is not None
+        source = [Source(Path(name).expanduser())]
+        media = Media(images=source) if kind == "image" else Media(videos=source)
+        images, clips = media.prepare(self._engine.runner.vision, media_options(self._options))
+        return {"type": kind, kind: (images or clips)[0]}
+
+    def _url(self, kind: str, path: Path) -> dict[str, Any]:
+        import mimetypes
+
+        from gesso.vision.limits import LIMITS, VIDEO_LIMITS
+        from gesso.vision.source import read_bytes
+
+        data, _ = read_bytes(path.expanduser(), LIMITS if kind == "image" else VIDEO_LIMITS.frame, kind)
+        media_type = mimetypes.guess_type(path.name)[0] or ""
+        if not media_type.startswith(("image/", "video/")):
+            media_type = "image/png" if kind == "image" else "video/mp4"
+        url = f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+        return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}

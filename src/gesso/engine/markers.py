@@ -1,0 +1,169 @@
+"""Markers of images in prompts: those that a template writes are places of images, those that a user types are text.
+
+A template writes `<|image|>` where an image part stands. In the ids it becomes `<|image>`, as many soft tokens as the
+image has, and `<image|>`; the soft tokens are a span of the prompt. What a user types passes the template in disguise,
+each marker as one character that occurs nowhere in the prompt, and is encoded in two pieces, so that no tokenizer takes
+it for the marker.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.errors import TextError
+from gesso.runner.prompt_input import EmbeddingSpan, PromptInput
+from gesso.text.tokenizer import Tokenizer
+from gesso.vision.preprocess import PreparedImage
+from gesso.vision.video import PreparedFrame
+
+VIDEO = "<|video|>"
+"""What a template writes for a clip."""
+AUDIO = ("<|audio>", "<|audio|>", "<audio|>")
+"""What it would write for sound, which no model of this family hears."""
+_PRIVATE = range(0xF0000, 0xFFFFE)
+"""Code points that no text gives a meaning to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """The tokens around images of one model."""
+
+    image: int | None
+    """The id of a soft token, which stands for a whole image until its size is known; None where there is none."""
+    around: tuple[int, ...]
+    """The ids before and after an image."""
+    text: str
+    """How a template writes `image`; empty where the tokenizer has no such token."""
+    reserved: tuple[str, ...]
+    """All that no user's text may become a token of."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, image_token_ids: Sequence[int], *, sees: bool) -> "Markers":
+        """The markers of a model whose config names the ids before, of and after an image.
+
+        Args:
+            sees: whether it takes images; to one that does not, a marker that is no token is text already.
+        """
+        names = {index: name for name, index in tokenizer.special.items()}
+        known = {names[index] for index in image_token_ids if index in names}
+        known |= {VIDEO} if sees else set()
+        known |= {marker for marker in (VIDEO, *AUDIO) if marker in tokenizer.special}
+        image, around = None, tuple(image_token_ids)
+        if len(image_token_ids) == 3:
+            begin, image, end = image_token_ids
+            around = (begin, end)
+        return cls(image, around, names.get(image, "") if image is not None else "", tuple(sorted(known)))
+
+    def mark(self, text: str, images: Sequence[PreparedImage], videos: Sequence[Sequence[PreparedFrame]]) -> "Marked":
+        """A rendered text with the frames of its clips written out, each behind its time.
+
+        Raises:
+            TextError: it has more or fewer places than there are images or clips.
+        """
+        if not images and not videos and VIDEO not in text and not (self.text and self.text in text):
+            return Marked(text, ())
+        parts = re.split(f"({'|'.join(re.escape(marker) for marker in (self.text, VIDEO) if marker)})", text)
+        _check_places("image", parts.count(self.text) if self.text else 0, len(images))
+        _check_places("video", parts.count(VIDEO), len(videos))
+        pictures, clips, found = iter(images), iter(videos), list[PreparedImage]()
+        for number, part in enumerate(parts):
+            if part == VIDEO:
+                clip = next(clips)
+                found += [frame.image for frame in clip]
+                parts[number] = " ".join(f"{frame.timestamp} {self.text}" for frame in clip)
+            elif part == self.text:
+                found.append(next(pictures))
+        return Marked("".join(parts), tuple(found))
+
+    def place(self, ids: Sequence[int], images: Sequence[PreparedImage]) -> PromptInput:
+        """The prompt whose images take the places that are marked in `ids`.
+
+        Raises:
+            TextError: more or fewer places than images, or a marker that only this function writes.
+        """
+        if (stray := next((token for token in ids if token in self.around), None)) is not None:
+            raise TextError(
+                f"the prompt holds token {stray}, which is written around images here: give images as `images`, and "
+                f"{self.text or self.image} where each belongs"
+            )
+        _check_places("image", sum(token == self.image for token in ids), len(images))
+        if not images:
+            return PromptInput(tuple(ids))
+        whole, spans, left = list[int](), list[EmbeddingSpan](), iter(images)
+        for token in ids:
+            if token != self.image:
+                whole.append(token)
+                continue
+            image = next(left)
+            spans.append(EmbeddingSpan(len(whole) + 1, image.soft_tokens, image.digest, image))
+            whole += [self.around[0], *[token] * image.soft_tokens, self.around[1]]
+        return PromptInput(tuple(whole), tuple(spans))
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text with a marker for each of its images, in order, frames of clips among them."""
+
+    text: str
+    images: tuple[PreparedImage, ...]
+
+
+def _check_places(kind: str, places: int, given: int) -> None:
+    if places != given:
+        raise TextError(
+            f"the prompt has {places} place{'s' * (places != 1)} for {kind}s, and {given} "
+            f"{kind}{'s are' if given != 1 else ' is'} given",
+            option=f"{kind}s",
+        )
+
+
+class Disguise:
+    """Characters that stand for the markers in what users wrote."""
+
+    def __init__(self, markers: Sequence[str], *values: Any) -> None:
+        """
+        Args:
+            values: all that a user wrote: texts, and lists and mappings of them.
+        """
+        texts = list(_texts(values))
+        typed = [marker for marker in markers if any(marker in text for text in texts)]
+        used = {character for text in texts for character in text} if typed else set()
+        free = (chr(code) for code in _PRIVATE if chr(code) not in used)
+        self._stands_for = dict(zip(free, typed, strict=False)) if typed else {}
+
+    def put_on(self, value: Any) -> Any:
+        """The same with every marker in disguise."""
+        if not self._stands_for:
+            return value
+        if isinstance(value, str):
+            for character, marker in self._stands_for.items():
+                value = value.replace(marker, character)
+            return value
+        if isinstance(value, Mapping):
+            return {self.put_on(key): self.put_on(inner) for key, inner in value.items()}
+        return [self.put_on(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    def pieces(self, text: str) -> list[str]:
+        """The text with its markers as they were typed, cut within each; the pieces are to be encoded one by one."""
+        pieces = [""]
+        for part in re.split(f"([{''.join(self._stands_for)}])", text) if self._stands_for else [text]:
+            marker = self._stands_for.get(part)
+            if marker is None:
+                pieces[-1] += part
+            else:
+                pieces[-1] += marker[0]
+                pieces.append(marker[1:])
+        return pieces
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(key)
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)

@@ -1,0 +1,84 @@
+"""Images and clips of a request: what its messages name, fetched where that is allowed, resized and cut."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+
+from gesso.engine.media import DETAIL, NO_EYES, Media, MediaOptions, Source
+from gesso.errors import ImageError, UserError
+from gesso.runner.protocol import VisionInput
+from gesso.server.errors import ApiError
+from gesso.server.fetch import Fetcher
+from gesso.vision.limits import LIMITS, VIDEO_LIMITS
+
+AT_ONCE, FETCHED_AT_ONCE = 2, 8
+"""Pictures that are decoded at a time, each of which may take a dozen bytes a pixel, and that are fetched."""
+
+
+class MediaReader:
+    """Reads the images of one server's requests."""
+
+    def __init__(self, vision: VisionInput | None, fetcher: Fetcher, max_images: int) -> None:
+        self._vision = vision
+        self._fetcher = fetcher
+        self._max_images = max_images
+        self._decoding, self._fetching = CapacityLimiter(AT_ONCE), CapacityLimiter(FETCHED_AT_ONCE)
+
+    async def read(
+        self, messages: Sequence[Mapping[str, Any]], options: MediaOptions, max_tokens: int
+    ) -> list[dict[str, Any]]:
+        """The messages, with pictures that are ready for the tower in the place of their addresses.
+
+        Args:
+            max_tokens: soft tokens that all of them may have.
+
+        Raises:
+            ApiError: one cannot be read or is not allowed, there are too many, or the model takes none.
+        """
+        read, count, soft = [], 0, 0
+        for number, message in enumerate(messages):
+            content = message.get("content")
+            parts: list[Any] = []
+            for place, part in enumerate(content if isinstance(content, list) else ()):
+                if part["type"] == "text":
+                    parts.append(part)
+                    continue
+                kind = part["type"].removesuffix("_url")
+                path = f"messages[{number}].content[{place}].{part['type']}"
+                count += 1
+                if self._vision is None:
+                    raise ApiError(400, f"{path}: {NO_EYES}", param=path, code="unsupported_value")
+                if count > self._max_images:
+                    told = f"{path}: a request may have {self._max_images} images and clips"
+                    raise ApiError(400, told, param=path)
+                try:
+                    made, tokens = await self._prepare(kind, part[part["type"]], options)
+                except UserError as error:
+                    raise ApiError(400, f"{path}: {error}", param=path) from None
+                soft += tokens
+                if soft > max_tokens:
+                    raise ApiError(
+                        400, f"{path}: its images alone are past this server's {max_tokens} tokens", param=path
+                    )
+                parts.append({"type": kind, kind: made})
+            read.append({**message, "content": parts} if parts else dict(message))
+        return read
+
+    async def _prepare(self, kind: str, named: Mapping[str, Any], options: MediaOptions) -> tuple[Any, int]:
+        """A picture, or the frames of a clip, and their soft tokens."""
+        url, budget = named["url"], DETAIL[named.get("detail") or "auto"]
+        content: Any = url
+        if url[:5].lower() != "data:":
+            most = (LIMITS if kind == "image" else VIDEO_LIMITS).max_bytes
+            content = await to_thread.run_sync(self._fetcher.fetch, url, most, limiter=self._fetching)
+            if not content:
+                raise ImageError("there is nothing at its address")
+        source = [Source(content, budget)]
+        media = Media(images=source) if kind == "image" else Media(videos=source)
+        work = partial(media.prepare, self._vision, options)
+        images, clips = await to_thread.run_sync(work, limiter=self._decoding)
+        if images:
+            return images[0], images[0].soft_tokens
+        return clips[0], sum(frame.image.soft_tokens for frame in clips[0])

@@ -1,0 +1,151 @@
+"""Markers that users type stay text; those that a template writes are places."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.seeing import make_seeing_folder, picture
+from engine.tiny import TEMPLATE, TOKENS, reciter
+from gesso.api import load
+from gesso.engine.engine import Engine, Request
+from gesso.engine.markers import Disguise, Markers
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import PromptReader
+from gesso.runner.protocol import VisionInput
+from gesso.tasks.vocabulary import build_tokenizer
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.vision.size import PatchLayout
+
+IMAGE_MARKERS = ("<|image>", "<|image|>", "<image|>")
+ENGINE = reciter("x")
+READERS = {
+    "sees": PromptReader(ENGINE.tokenizer, ENGINE.template, ENGINE.config, VisionInput(PatchLayout(4, 3), 256, 1.0)),
+    "text only": PromptReader(ENGINE.tokenizer, ENGINE.template, ENGINE.config),
+}
+SOFT = set(ENGINE.config.image_token_ids)
+MEDIA = MediaOptions(image_budget=70)
+texts = st.lists(st.sampled_from([*IMAGE_MARKERS, "<|video|>", "<|audio|>", "<", "|image|>", "a b", "\U000f0000", "ü"]))
+
+
+@given(texts.map("".join), st.sampled_from(sorted(READERS)))
+def test_what_is_typed_comes_back_as_it_was_typed(text: str, which: str) -> None:
+    reader = READERS[which]
+    typed = f"x{text}x"
+    prompt = reader.read(typed)
+    assert not prompt.spans
+    assert SOFT.isdisjoint(prompt.ids)
+    assert reader.tokenizer.decode(prompt.ids) == reader.template.render([{"role": "user", "content": typed}])  # type: ignore[union-attr]
+    assert SOFT.isdisjoint(reader.encode_typed(typed, "begin", None))
+    assert reader.tokenizer.decode(reader.encode_typed(typed, "begin", None)) == typed
+
+
+@given(texts.map("".join))
+def test_typed_markers_do_not_move_the_places_of_images(text: str) -> None:
+    reader = READERS["sees"]
+    parts = [{"type": "text", "text": f"x{text}x"}, {"type": "image", "image": picture()}]
+    messages = [{"role": "system", "content": f"s{text}s"}, {"role": "user", "content": [*parts, *parts]}]
+    prompt = reader.read(messages, media=MEDIA)
+    bare = [{"role": "system", "content": "s s"}, {"role": "user", "content": [{"type": "image"}, {"type": "image"}]}]
+    assert len(prompt.spans) == len(reader.read(bare, media=MediaOptions([picture()] * 2, image_budget=70)).spans) == 2
+    begin, soft, end = reader.config.image_token_ids
+    places = {place for span in prompt.spans for place in range(span.start, span.end)}
+    assert {place for place, token in enumerate(prompt.ids) if token == soft} == places
+    assert [place for place, token in enumerate(prompt.ids) if token == begin] == [s.start - 1 for s in prompt.spans]
+    assert [place for place, token in enumerate(prompt.ids) if token == end] == [s.end for s in prompt.spans]
+
+
+@pytest.mark.parametrize("where", ["a tool's description", "a tool's answer", "an argument", "an earlier answer"])
+def test_a_marker_is_text_wherever_a_user_writes_it(where: str) -> None:
+    typed = "see <|image|> here"
+    tools = [{"type": "function", "function": {"name": "look", "description": typed if "desc" in where else ""}}]
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": {"at": typed}}}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+    if where == "an argument":
+        messages += [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    elif where == "a tool's answer":
+        messages += [
+            {"role": "assistant", "content": "", "tool_calls": [call | {"function": {"name": "look"}}]},
+            {"role": "tool", "tool_call_id": "1", "content": typed},
+        ]
+    elif where == "an earlier answer":
+        messages += [{"role": "assistant", "content": typed}, {"role": "user", "content": "and?"}]
+    for reader in READERS.values():
+        prompt = reader.read(messages, tools=tools)
+        assert SOFT.isdisjoint(prompt.ids)
+        assert typed in reader.tokenizer.decode(prompt.ids)
+
+
+def test_what_holds_no_marker_is_encoded_in_one_piece() -> None:
+    for text in ("plain", "<|imag|> <image>", ""):
+        disguise = Disguise(Markers.of(ENGINE.tokenizer, ENGINE.config.image_token_ids, sees=True).reserved, text)
+        assert disguise.put_on({"a": [text, 5, None]}) == {"a": [text, 5, None]}
+        assert disguise.pieces(text) == [text]
+
+
+def test_to_a_model_without_eyes_a_marker_that_is_no_token_is_plain_text() -> None:
+    tokenizer = ENGINE.tokenizer
+    assert "<|video|>" not in tokenizer.special
+    text = "a <|video|> b <|audio|>"
+    assert list(READERS["text only"].read(text, raw=True).ids) == tokenizer.encode(text)
+    rendered = ENGINE.template.render([{"role": "user", "content": text}])  # type: ignore[union-attr]
+    assert list(READERS["text only"].read(text).ids) == tokenizer.encode(rendered)
+
+
+def test_begin_and_prediction_are_what_the_user_typed(tmp_path: Path) -> None:
+    engine: Engine = load(make_seeing_folder(tmp_path / "model"), "cpu")
+    for option in ("begin", "prediction"):
+        state = engine.start(Request("hi", {option: "a <|image|> b", "max_new_tokens": 64}))
+        assert SOFT.isdisjoint(state.prompt.ids)
+    assert engine.generate("hi", begin="a <|image|> b", max_new_tokens=16, seed=1).text.startswith("a <|image|> b")
+
+
+def test_a_clip_is_its_frames_each_behind_its_time() -> None:
+    reader = READERS["sees"]
+    clip = [(picture(seed=1), 0.0), (picture(seed=2), 1.5), (picture(seed=3), 75.0)]
+    prompt = reader.read("what?", media=MediaOptions(videos=[clip]))
+    decoded = reader.tokenizer.decode([t for t in prompt.ids if t != reader.config.image_token_ids[1]])
+    frames = " ".join(f"{time} <|image><image|>" for time in ("00:00", "00:01", "01:15"))
+    assert decoded == f"<bos><|turn>user\n{frames}what?<turn|>\n<|turn>model\n<|channel>thought\n<channel|>"
+    assert [span.length for span in prompt.spans] == [64] * 3
+    assert len({span.content_hash for span in prompt.spans}) == 3
+    # The ids are those of the text with its markers written out, as the reference's processor does it.
+    whole = frames.replace("<|image><image|>", f"<|image>{'<|image|>' * 64}<image|>")
+    assert list(prompt.ids) == reader.tokenizer.encode(decoded.replace(frames, whole))
+
+
+def test_images_and_clips_keep_their_order() -> None:
+    reader = READERS["sees"]
+    clip = [(picture(seed=2), 0.0), (picture(seed=3), 1.0)]
+    parts = [
+        {"type": "image", "image": picture(seed=1)},
+        {"type": "video", "video": clip},
+        {"type": "text", "text": "and"},
+        {"type": "image", "image": picture(seed=4)},
+    ]
+    found = [span.content_hash for span in reader.read([{"role": "user", "content": parts}], media=MEDIA).spans]
+    alone = [reader.read("x", media=MediaOptions([picture(seed=s)], image_budget=70)).spans[0] for s in (1, 2, 3, 4)]
+    assert found == [span.content_hash for span in alone]
+    raw = reader.read(
+        "a <|video|> b <|image|>", raw=True, media=MediaOptions([picture(seed=1)], [clip], image_budget=70)
+    )
+    assert [span.content_hash for span in raw.spans] == [found[1], found[2], found[0]]
+
+
+def test_a_template_may_put_white_space_around_images() -> None:
+    source = TEMPLATE.replace("'<|' ~ part.type ~ '|>'", "'\\n\\n<|' ~ part.type ~ '|>\\n\\n'")
+    assert source != TEMPLATE
+    reader = PromptReader(
+        Tokenizer(build_tokenizer()), ChatTemplate(source, TOKENS), ENGINE.config, READERS["sees"].vision
+    )
+    prompt = reader.read(
+        [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}],
+        media=MediaOptions([picture()]),
+    )
+    begin, _, end = ENGINE.config.image_token_ids
+    (span,) = prompt.spans
+    assert reader.tokenizer.decode(prompt.ids[: span.start - 1]).endswith("a\n\n")
+    assert (prompt.ids[span.start - 1], prompt.ids[span.end]) == (begin, end)
