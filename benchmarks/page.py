@@ -68,7 +68,8 @@ def main() -> None:
     service = AsyncEngine(load("mini", "cpu", offline=True), Limits())
     with listen("127.0.0.1", 0) as listener:
         service.start()
-        server = Server(create_app(service, Settings(served_model_name="mini")), service, 0.0)
+        settings = Settings(served_model_name="mini", drain_seconds=0.0)
+        server = Server(create_app(service, settings), service, settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
