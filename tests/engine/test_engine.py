@@ -266,6 +266,7 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "verify_threshold": [-0.1, NAN, INFINITE, "3", True, 3.0],  # the last one for want of verify
     "probe": [5, "ab", [5], [[]], [[-1]], [[10**6]], [[5] * (CANVAS + 1)]],
     "strength": [0, 1.5, -1, "a", True],
+    "start_step": [-1, 1.5, "1", True, 3],  # the last one for want of start_canvas
     "start_canvas": [[], "12345678", 5, [1.5] * CANVAS, ["1"] * CANVAS, [True] * CANVAS, [-1] * CANVAS],
     "canvas": [[], "abc", 5, [1.5], [None, -1], [True], [10**6]],
     "regex": [5, "a(", "(?=a)b"],

@@ -65,7 +65,6 @@ def test_half_an_answer_is_told_and_left_out(mini_url: str) -> None:
         ({"text": ""}, "text"),
         ({"text": " \n"}, "text"),
         ({"text": "a <turn|> b"}, "text"),
-        ({"text": "a\nb <|image|>", "lines": "1"}, "text"),
         ({"lines": "3"}, "lines"),
         ({"lines": "two"}, "lines"),
         ({"lines": [2, 1]}, "lines"),

@@ -128,7 +128,8 @@ def test_an_answer_that_the_end_of_the_server_cut(client: TestClient, service: F
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("POST", "/", 405),
+        ("GET", "/nothing", 404),
         ("GET", "/v1", 404),
         ("POST", "/v1/embeddings", 404),
         ("GET", "/v1/chat/completions", 405),

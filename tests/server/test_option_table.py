@@ -48,9 +48,10 @@ def test_fields_of_the_table_are_taken_by_requests(client: TestClient, service: 
     for card in client.get("/v1/options").json()["data"]:
         if card["type"] in ("integer", "number") and "maximum" in card and card["name"] != "logprobs":
             *objects, last = card["field"].split(".")
-            value, beyond = {last: card["maximum"]}, {last: card["maximum"] + 1}
-            if objects == ["diffusion"]:
-                value, beyond = {"diffusion": value}, {"diffusion": beyond}
+            largest = (int if card["type"] == "integer" else float)(card["maximum"])
+            value, beyond = {last: largest}, {last: largest + 1}
+            for name in reversed(objects):
+                value, beyond = {name: value}, {name: beyond}
             ask(client, **value)
-            assert service.requests[-1].options[card["name"]] == card["maximum"]
+            assert service.requests[-1].options[card["name"]] == largest
             assert refusal(client, **beyond)["param"] == card["field"]

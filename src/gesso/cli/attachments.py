@@ -1,4 +1,4 @@
-"""Images and clips that a conversation in the terminal attaches to its next message."""
+"""Holds the images and clips that a conversation in the terminal attaches to its next message."""
 
 import base64
 from pathlib import Path
@@ -11,7 +11,7 @@ COMMANDS = {"/image": "image", "/video": "video"}
 
 
 class Attachments:
-    """Files that wait for the next message, as parts of its content.
+    """Holds files that wait for the next message, as parts of its content.
 
     They are read when they are attached: for a model that is loaded here they are resized and cut at once, so that no
     turn does it again; for one behind a server they become data URLs.
@@ -28,7 +28,7 @@ class Attachments:
         self._parts: list[dict[str, Any]] = []
 
     def add(self, kind: str, name: str) -> str:
-        """Attach a file; returns what there is to say of it.
+        """Attaches a file; returns what there is to say of it.
 
         Raises:
             UserError: it cannot be read, or the model takes none.
@@ -41,12 +41,12 @@ class Attachments:
         return f"{kind} {name!r} goes with your next message"
 
     def take(self, text: str) -> str | list[dict[str, Any]]:
-        """The content of a message: what was attached, then its text."""
+        """Returns the content of a message: what was attached, then its text."""
         parts, self._parts = self._parts, []
         return [*parts, {"type": "text", "text": text}] if parts else text
 
     def clear(self) -> None:
-        """Attach nothing after all."""
+        """Attaches nothing after all."""
         self._parts = []
 
     def _prepared(self, kind: str, name: str) -> dict[str, Any]:

@@ -251,7 +251,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def host_names(given: list[str], listening: str) -> tuple[str, ...]:
-    """The names that `Host` may hold; none where any may.
+    """Returns the names that `Host` may hold; none where any may.
 
     Args:
         listening: the address that the server listens at.

@@ -1,4 +1,4 @@
-"""`gesso studio`."""
+"""Runs `gesso studio`."""
 
 from gesso.cli import options as opt
 from gesso.cli.serve import LOADING, Adapters, Port, serve

@@ -48,7 +48,7 @@ _turn = Lock()
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A constraint that is still to be read, which may take as long as compiling it: what reads it, and its key."""
+    """Holds a constraint that is still to be read, which may take as long as compiling it, and its key."""
 
     key: Hashable
     """Two of the same key are the same language."""

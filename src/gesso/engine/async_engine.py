@@ -121,7 +121,7 @@ class AsyncEngine:
 
     @property
     def hung(self) -> bool:
-        """Whether an iteration is under way for longer than any takes: the thread hangs inside a pass."""
+        """Tells whether an iteration is under way for longer than any takes: the thread hangs inside a pass."""
         return self.busy_seconds > self.limits.hang_seconds
 
     def start(self) -> None:

@@ -137,7 +137,7 @@ class Engine:
 
     @property
     def prompts(self) -> PromptReader:
-        """What reads its prompts."""
+        """Returns the reader of its prompts."""
         return PromptReader(self.tokenizer, self.template, self.config, self.runner.vision)
 
     @property

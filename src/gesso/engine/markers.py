@@ -27,7 +27,7 @@ _PRIVATE = range(0xF0000, 0xFFFFE)
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """The tokens around images of one model."""
+    """Names the tokens around images of one model."""
 
     image: int | None
     """The id of a soft token, which stands for a whole image until its size is known; None where there is none."""
@@ -40,7 +40,7 @@ class Markers:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, image_token_ids: Sequence[int], *, sees: bool) -> "Markers":
-        """The markers of a model whose config names the ids before, of and after an image.
+        """Returns the markers of a model whose config names the ids before, of and after an image.
 
         Args:
             sees: whether it takes images; to one that does not, a marker that is no token is text already.
@@ -56,7 +56,7 @@ class Markers:
         return cls(image, around, names.get(image, "") if image is not None else "", tuple(sorted(known)))
 
     def mark(self, text: str, images: Sequence[PreparedImage], videos: Sequence[Sequence[PreparedFrame]]) -> "Marked":
-        """A rendered text with the frames of its clips written out, each behind its time.
+        """Returns a rendered text with the frames of its clips written out, each behind its time.
 
         Raises:
             TextError: it has more or fewer places than there are images or clips.
@@ -77,7 +77,7 @@ class Markers:
         return Marked("".join(parts), tuple(found))
 
     def place(self, ids: Sequence[int], images: Sequence[PreparedImage]) -> PromptInput:
-        """The prompt whose images take the places that are marked in `ids`.
+        """Returns the prompt whose images take the places that are marked in `ids`.
 
         Raises:
             TextError: more or fewer places than images, or a marker that only this function writes.
@@ -103,7 +103,7 @@ class Markers:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text with a marker for each of its images, in order, frames of clips among them."""
+    """Holds a text with a marker for each of its images, in order, frames of clips among them."""
 
     text: str
     images: tuple[PreparedImage, ...]
@@ -119,7 +119,7 @@ def _check_places(kind: str, places: int, given: int) -> None:
 
 
 class Disguise:
-    """Characters that stand for the markers in what users wrote."""
+    """Names characters that stand for the markers in what users wrote."""
 
     def __init__(self, markers: Sequence[str], *values: Any) -> None:
         """
@@ -133,7 +133,7 @@ class Disguise:
         self._stands_for = dict(zip(free, typed, strict=False)) if typed else {}
 
     def put_on(self, value: Any) -> Any:
-        """The same with every marker in disguise."""
+        """Returns the same with every marker in disguise."""
         if not self._stands_for:
             return value
         if isinstance(value, str):
@@ -145,7 +145,7 @@ class Disguise:
         return [self.put_on(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def pieces(self, text: str) -> list[str]:
-        """The text with its markers as they were typed, cut within each; the pieces are to be encoded one by one."""
+        """Returns the text with its markers as they were typed, cut within each; the pieces are to be encoded one by one."""
         pieces = [""]
         for part in re.split(f"([{''.join(self._stands_for)}])", text) if self._stands_for else [text]:
             marker = self._stands_for.get(part)

@@ -1,4 +1,4 @@
-"""Images and clips of a prompt: taken out of content parts, joined with those given beside the prompt, and prepared.
+"""Reads the images and clips of a prompt: taken out of content parts, joined with those given beside the prompt, and prepared.
 
 A part is `{"type": "image"}`, which means the next of `images`, or names its own picture, as `transformers` writes it
 (`image`, `path` or `url`) or as OpenAI's API does (`{"type": "image_url", "image_url": {"url": ...}}`); clips likewise.
@@ -32,7 +32,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class MediaOptions:
-    """What a request says of its images and clips."""
+    """Holds what a request says of its images and clips."""
 
     images: Sequence[Any] = ()
     """Beside the prompt, in the order of their places."""
@@ -43,7 +43,7 @@ class MediaOptions:
 
 
 def media_options(options: Mapping[str, Any]) -> MediaOptions:
-    """The part of a request's keywords that is about images and clips.
+    """Returns the part of a request's keywords that is about images and clips.
 
     Raises:
         OptionError: an impossible value.
@@ -53,14 +53,14 @@ def media_options(options: Mapping[str, Any]) -> MediaOptions:
 
 
 def media_of(asked: RequestOptions) -> MediaOptions:
-    """The part of a request's options that is about images and clips."""
+    """Returns the part of a request's options that is about images and clips."""
     sampling = Sampling(asked.video_fps, asked.video_frames)
     return MediaOptions(asked.images, asked.videos, asked.image_budget, asked.video_budget, sampling)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A picture or a clip as the user named it."""
+    """Holds a picture or a clip as the user named it."""
 
     content: Any
     budget: int | None = None
@@ -69,7 +69,7 @@ class Source:
 
 @dataclass(slots=True)
 class Media:
-    """The images and clips of one prompt, in the order of their places."""
+    """Holds the images and clips of one prompt, in the order of their places."""
 
     images: list[Source] = field(default_factory=list)
     videos: list[Source] = field(default_factory=list)
@@ -79,13 +79,13 @@ class Media:
 
     @classmethod
     def beside(cls, options: MediaOptions) -> "Media":
-        """Those that are given beside the prompt."""
+        """Returns those that are given beside the prompt."""
         return cls([Source(image) for image in options.images], [Source(video) for video in options.videos])
 
     def prepare(
         self, vision: VisionInput | None, options: MediaOptions
     ) -> tuple[list[PreparedImage], list[list[PreparedFrame]]]:
-        """All of them, resized and cut.
+        """Returns all of them, resized and cut.
 
         Raises:
             OptionError: the model takes none, or a budget that does not exist.
@@ -198,7 +198,7 @@ def take_out(messages: Sequence[Part], options: MediaOptions) -> tuple[list[Part
 
 
 def with_media(text: str, options: MediaOptions) -> list[Part]:
-    """The conversation of one user message: images and clips stand before the text."""
+    """Returns the conversation of one user message: images and clips stand before the text."""
     if not options.images and not options.videos:
         return [{"role": "user", "content": text}]
     images: Iterator[Part] = ({"type": "image"} for _ in options.images)

@@ -37,7 +37,7 @@ class PromptReader:
         media: MediaOptions = _NO_MEDIA,
         max_tokens: int | None = None,
     ) -> PromptInput:
-        """The token ids of a prompt, and where its images are.
+        """Returns the token ids of a prompt, and where its images are.
 
         A string is a user message (as it stands with `raw`), images and clips before its text; a list of mappings is a
         conversation; a list of ints is taken as it is. What users wrote in messages is text, whatever markers of images
@@ -71,7 +71,7 @@ class PromptReader:
         return found
 
     def encode_typed(self, text: str, name: str, max_tokens: int | None, *, option: str | None = None) -> list[int]:
-        """`encode_text` of what a user wrote: markers of images in it are text."""
+        """Encodes what a user wrote as `encode_text` does: markers of images in it are text."""
         disguise = Disguise(self._markers.reserved, text)
         return _encode_pieces(self.tokenizer, disguise.pieces(disguise.put_on(text)), name, max_tokens, option)
 

@@ -59,7 +59,7 @@ class PreparedRequest:
 
     @property
     def ready(self) -> bool:
-        """Whether `finish` has nothing to wait for."""
+        """Tells whether `finish` has nothing to wait for."""
         return self.compilation is None or self.compilation.ready
 
     def on_ready(self, listener: Callable[[], None]) -> None:

@@ -107,7 +107,7 @@ class RequestState:
 
     @property
     def chunk_cost(self) -> int:
-        """What that costs, in tokens of text: the vision tower's work on its images comes on top."""
+        """Returns what that costs, in tokens of text: the vision tower's work on its images comes on top."""
         if not self.reads_prompt:
             return self.chunk
         soft = sum(span.length for span in self.chunks[self.next_chunk].key.spans)

@@ -26,7 +26,7 @@ class Job(Protocol):
 
     @property
     def chunk_cost(self) -> int:
-        """What that chunk costs, in tokens of text: at least as many as it has."""
+        """Returns what that chunk costs, in tokens of text: at least as many as it has."""
 
     @property
     def reads_prompt(self) -> bool:

@@ -39,7 +39,7 @@ class RequestOptions:
         unit="tokens",
         minimum=0,
         maximum=MOST_LOGPROBS,
-        field="echo",
+        field=None,
         flag=None,
         group=ANSWER,
     )

@@ -1,4 +1,4 @@
-"""Embeddings of images, made by the vision tower when a prompt first needs them and kept while there is room.
+"""Holds embeddings of images, made by the vision tower when a prompt first needs them and kept while there is room.
 
 What the tower makes of an image depends on that image alone, so it is looked up by the span's content hash, wherever
 in whichever prompt it stands. Those that were used longest ago are let go first.
@@ -19,7 +19,7 @@ KEPT_BYTES = 64 * 2**20
 
 
 class ImageEmbeddings:
-    """A vision tower, and what it made last. Not for several threads at once."""
+    """Holds a vision tower, and what it made last. Not for several threads at once."""
 
     def __init__(self, vision: VisionModel, kept_bytes: int = KEPT_BYTES) -> None:
         self.vision = vision
@@ -30,7 +30,7 @@ class ImageEmbeddings:
         self._kept: OrderedDict[str, Tensor] = OrderedDict()
 
     def of(self, span: EmbeddingSpan) -> Tensor:
-        """The embeddings [length, D] of a span.
+        """Returns the embeddings [length, D] of a span.
 
         Raises:
             ImageError: the picture does not fit the tower.
@@ -51,7 +51,7 @@ class ImageEmbeddings:
 
 
 def vision_input(config: ModelConfig, vision: VisionModel) -> VisionInput:
-    """How a model of this shape takes images from this tower."""
+    """Tells how a model of this shape takes images from this tower."""
     tower = vision.config
     layout = PatchLayout(tower.patch_size, tower.pooling_kernel_size)
     multiplied = sum(weight.numel() for weight in vision.tower.layers.parameters()) * layout.pooling**2

@@ -39,7 +39,7 @@ class ChunkKey:
     """Relative to the chunk's beginning."""
 
     def without_sources(self) -> "ChunkKey":
-        """An equal key that may be kept for long: it holds no pixels."""
+        """Returns an equal key that may be kept for long: it holds no pixels."""
         bare = tuple(EmbeddingSpan(span.start, span.length, span.content_hash) for span in self.spans)
         return ChunkKey(self.ids, bare)
 

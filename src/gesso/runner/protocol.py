@@ -23,7 +23,7 @@ from gesso.vision.size import PatchLayout
 
 @dataclass(frozen=True, slots=True)
 class VisionInput:
-    """How a model takes images, and what they cost it."""
+    """Tells how a model takes images, and what they cost it."""
 
     layout: PatchLayout
     """How they are cut."""
@@ -134,11 +134,11 @@ class Runner(Protocol):
 
     @property
     def vision(self) -> VisionInput | None:
-        """How spans of a prompt become embeddings of images; None where the model reads text only."""
+        """Tells how spans of a prompt become embeddings of images; None where the model reads text only."""
 
     @property
     def images_encoded(self) -> int:
-        """Images that went through the vision tower since the start."""
+        """Counts the images that went through the vision tower since the start."""
 
     @property
     def adapters(self) -> tuple[str, ...]:

@@ -28,13 +28,13 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """The addresses that the system's resolver knows of a host."""
+    """Returns the addresses that the system's resolver knows of a host."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the open internet, also where it hides an address of the older kind."""
+    """Tells whether an address is one of the open internet, also where it hides an address of the older kind."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -46,7 +46,7 @@ def is_public(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fetcher:
-    """What may be fetched, and how much of it."""
+    """Fetches what may be fetched, up to so many bytes and seconds."""
 
     hosts: tuple[str, ...] = ()
     """Allowed ones: `example.org`, `example.org:8443` for another port, `*.example.org` for all below it."""
@@ -57,7 +57,7 @@ class Fetcher:
     may_connect: Callable[[str], bool] = is_public
 
     def fetch(self, url: str, max_bytes: int) -> bytes:
-        """The bytes behind an address.
+        """Returns the bytes behind an address.
 
         Raises:
             ImageError: it is not allowed, not there, too large or too slow.
@@ -162,7 +162,7 @@ class Fetcher:
 
 
 def urlsplit_checked(url: str) -> SplitResult:
-    """The parts of an address.
+    """Returns the parts of an address.
 
     Raises:
         ImageError: it is none.

@@ -1,4 +1,4 @@
-"""Images and clips of a request: what its messages name, fetched where that is allowed, resized and cut."""
+"""Reads the images and clips of a request: what its messages name, fetched where that is allowed, resized and cut."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -29,7 +29,7 @@ class MediaReader:
     async def read(
         self, messages: Sequence[Mapping[str, Any]], options: MediaOptions, max_tokens: int
     ) -> list[dict[str, Any]]:
-        """The messages, with pictures that are ready for the tower in the place of their addresses.
+        """Returns the messages, with pictures that are ready for the tower in the place of their addresses.
 
         Args:
             max_tokens: soft tokens that all of them may have.

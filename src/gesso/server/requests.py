@@ -110,10 +110,10 @@ class TemplateOptions(Strict):
 
 @with_options(rows_under(MEDIA_FIELDS))
 class MediaKwargs(Strict):
-    """How images and clips are made for the model."""
+    """Says how images and clips are made for the model."""
 
     def options(self) -> dict[str, Any]:
-        """The engine's options that were given."""
+        """Returns the engine's options that were given."""
         rows = rows_under(MEDIA_FIELDS)
         return {rows[field].name: value for field, value in self.model_dump(exclude_none=True).items()}
 

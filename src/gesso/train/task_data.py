@@ -24,7 +24,8 @@ class Stage:
 
 
 def refuse_images(example: Example) -> None:
-    """
+    """Checks that an example can be trained on.
+
     Raises:
         OptionError: the example shows images, which nothing is trained on yet.
     """
