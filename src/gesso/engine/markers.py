@@ -145,7 +145,7 @@ class Disguise:
         return [self.put_on(inner) for inner in value] if isinstance(value, list | tuple) else value
 
     def pieces(self, text: str) -> list[str]:
-        """Returns the text with its markers as they were typed, cut within each; the pieces are to be encoded one by one."""
+        """Returns the text with its markers as they were typed, cut within each; pieces are encoded one by one."""
         pieces = [""]
         for part in re.split(f"([{''.join(self._stands_for)}])", text) if self._stands_for else [text]:
             marker = self._stands_for.get(part)

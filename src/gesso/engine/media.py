@@ -1,4 +1,4 @@
-"""Reads the images and clips of a prompt: taken out of content parts, joined with those given beside the prompt, and prepared.
+"""Reads the images and clips of a prompt out of content parts, joins those given beside the prompt, and prepares all.
 
 A part is `{"type": "image"}`, which means the next of `images`, or names its own picture, as `transformers` writes it
 (`image`, `path` or `url`) or as OpenAI's API does (`{"type": "image_url", "image_url": {"url": ...}}`); clips likewise.
