@@ -4,7 +4,7 @@
 #   make run     set up, then let the bundled model answer two questions
 #   make test    set up, then the tests
 #   make numbers the tests of rounding once more, with the instructions of other CPUs: AVX2, then AVX-512
-#   make studio-test  the tests of the studio, which fail without Chromium; with npm also axe's rules of accessibility
+#   make studio-test  the tests of the studio in Chromium, which fail without it; with npm also axe's rules of accessibility
 #   make lint    style, types, import contracts
 #   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
@@ -44,7 +44,7 @@ numbers: $(DEV)
 
 # axe comes from npm and stays in build/: no other test needs node.
 studio-test: $(DEV)
-	if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/axe axe-core@4; fi
+	-if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/axe axe-core@4; fi
 	GESSO_NEED_CHROMIUM=1 GESSO_AXE=build/axe/node_modules/axe-core/axe.min.js \
 		$(BIN)/python -m pytest tests/studio tests/server/test_studio.py $(ARGS)
 
