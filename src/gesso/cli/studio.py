@@ -1,7 +1,8 @@
 """Runs `gesso studio`."""
 
 from gesso.cli import options as opt
-from gesso.cli.serve import LOADING, Adapters, Port, serve
+from gesso.cli.serve import LOADING, serve
+from gesso.cli.serve_options import Adapters, Port
 from gesso.load_options import LoadOptions
 
 

@@ -1,22 +1,18 @@
-"""Refuses settings of a request that contradict each other."""
+"""Refuses settings of a request that contradict each other. Configs are `GenerationConfig`s, which import this."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gesso.errors import OptionError
-
-if TYPE_CHECKING:
-    from gesso.generation.config import GenerationConfig
-
 
 CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
 
 
-def given_constraints(config: "GenerationConfig") -> list[str]:
+def given_constraints(config: Any) -> list[str]:
     """Returns the names of the constraints that are given, of which there may be one at most."""
     return [name for name in CONSTRAINTS if getattr(config, name) is not None and getattr(config, name) is not False]
 
 
-def refuse_contradictions(config: "GenerationConfig") -> None:
+def refuse_contradictions(config: Any) -> None:
     """Checks the options of a config against each other; each has been checked by itself.
 
     Raises:
@@ -50,7 +46,7 @@ def refuse_contradictions(config: "GenerationConfig") -> None:
         raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
 
 
-def _check_start_step(config: "GenerationConfig", steps: int) -> None:
+def _check_start_step(config: Any, steps: int) -> None:
     if config.start_canvas is None or config.strength is not None:
         other = "without start_canvas" if config.start_canvas is None else "beside strength"
         raise OptionError(f"start_step must be left out {other}, got {steps}", option="start_step")
