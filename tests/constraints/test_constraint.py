@@ -8,6 +8,7 @@ import pytest
 
 import gesso
 from constraints.test_compile import MINI_ENDS
+from gesso.constraints import budget, compilation
 from gesso.constraints import compile as service
 from gesso.constraints.budget import Budget, CancelledError
 from gesso.constraints.compile import compile_constraint, submit
@@ -74,7 +75,7 @@ class Gate:
             if slow in str(expression):
                 self.calls += 1
                 while not self.opened.wait(0.01):
-                    service.budget.current().check()
+                    budget.current().check()
             return inner(expression)
 
         monkeypatch.setattr(service, "compile_bytes", compile_bytes)
@@ -125,11 +126,11 @@ def test_a_failure_reaches_everyone_and_is_not_remembered(mini: Tokenizer) -> No
 
 
 def test_long_ones_leave_the_lane_of_the_short(mini: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "SHORT_SECONDS", 0.0)
+    monkeypatch.setattr(compilation, "SHORT_SECONDS", 0.0)
     own = Tokenizer(mini._tokenizer)
     gate = Gate(monkeypatch, "@")
     waiting = [submit("@" * count, own, MINI_ENDS) for count in range(1, 9)]
     gate.opened.set()
     assert [one.result(timeout=30).shortest for one in waiting]
-    assert service._short_lane._value == 4
-    assert service._long_lane._value == 1
+    assert compilation._short_lane._value == 4
+    assert compilation._long_lane._value == 1

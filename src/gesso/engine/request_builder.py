@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.constraints import reasoning, tool_calls
-from gesso.constraints.compile import Compilation, Language, submit
+from gesso.constraints.compilation import Compilation
+from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
 from gesso.engine.constraint import (
     OutputConstraint,
