@@ -33,6 +33,32 @@ def ask(client: TestClient, path: str = "/api/chat", **fields: Any) -> dict[str,
     return dict(response.json())
 
 
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"])
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+def test_curl_need_not_say_that_it_sends_json(client: TestClient, path: str, kind: str | None) -> None:
+    asked = {"messages": ASKED} if path == "/api/chat" else {"prompt": "Hi"}
+    body = json.dumps({"model": "mini", "stream": False, **asked})
+    response = client.post(path, content=body, headers={"Content-Type": kind} if kind else {})
+    assert response.status_code == 200, response.text
+    assert response.json()["done"] is True
+
+
+@pytest.mark.parametrize(
+    "header", [{"Origin": "https://a.example"}, {"Origin": "null"}, {"Referer": "https://a.example/"}]
+    + [{"Sec-Fetch-Site": site} for site in ("cross-site", "same-site", "same-origin", "none")]
+    + [{"Sec-Fetch-Mode": "no-cors"}],
+)  # fmt: skip
+def test_a_page_of_a_stranger_cannot_send_a_form(
+    client: TestClient, service: FakeService, header: dict[str, str]
+) -> None:
+    body = json.dumps({"model": "mini", "messages": ASKED})
+    for kind in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        response = client.post("/api/chat", content=body, headers={**header, **kind})
+        assert response.status_code == 400
+        assert "Content-Type" in response.json()["error"]
+    assert not service.requests
+
+
 def test_a_conversation(client: TestClient, service: FakeService) -> None:
     said = [
         *ASKED,

@@ -1,4 +1,10 @@
-"""Reads request bodies: JSON and nothing else, bounded in size and depth."""
+"""Reads request bodies: JSON and nothing else, bounded in size and depth.
+
+A page of a stranger may have a browser send a body to this server unasked, as text or as a form; that it is JSON it
+can only say after the server has allowed it to. So a body says that it is JSON, and where a client's habit is to say
+something else, as Ollama's curl examples do, the request must be none that a browser sends: a browser names the page
+(`Origin`, `Referer`) or its own reason (`Sec-Fetch-Site`) with every body that a page has it send.
+"""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
@@ -8,12 +14,18 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive, Scope
 
 from gesso.server.errors import ApiError, from_validation
 
 M = TypeVar("M", bound=BaseModel)
+
+
+BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
+"""Headers that a browser sends and a page can neither leave out together nor make up."""
 
 
 class JsonRequest(Request):
@@ -87,8 +99,21 @@ def checked(model: type[M], parsed: Mapping[str, Any]) -> M:
         raise ApiError(400, "the body is nested too deeply", code="invalid_json") from None
 
 
+class UntypedJsonRequest(JsonRequest):
+    """Reads as JSON whatever a client that is no browser sends under any `Content-Type`, or none."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        told = Headers(scope=scope)
+        if not any(name in told for name in BROWSERS):
+            others = [header for header in scope["headers"] if header[0] != b"content-type"]
+            scope = {**scope, "headers": [*others, (b"content-type", b"application/json")]}
+        super().__init__(scope, receive)
+
+
 class JsonRoute(APIRoute):
     """Gives its handler a `JsonRequest`."""
+
+    request_class: type[JsonRequest] = JsonRequest
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
@@ -97,6 +122,12 @@ class JsonRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             request.scope["gesso.body_model"] = model
-            return await handler(JsonRequest(request.scope, request.receive))
+            return await handler(self.request_class(request.scope, request.receive))
 
         return handle
+
+
+class UntypedJsonRoute(JsonRoute):
+    """Gives its handler an `UntypedJsonRequest`."""
+
+    request_class = UntypedJsonRequest

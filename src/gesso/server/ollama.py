@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from gesso import __version__
 from gesso.engine.events import BlockCommitted, Finished
 from gesso.engine.result import GenerationResult
-from gesso.server.body import JsonRoute, checked
+from gesso.server.body import UntypedJsonRoute, checked
 from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
 from gesso.server.completions import submit_text
@@ -36,7 +36,7 @@ Write = Callable[[str, str, tuple[ToolCall, ...]], dict[str, Any]]
 def ollama_routes(context: Context) -> APIRouter:
     """Makes the routes of Ollama's interface over this engine."""
     router = APIRouter(tags=["completions"])
-    asking = APIRouter(route_class=JsonRoute, tags=["completions"])
+    asking = APIRouter(route_class=UntypedJsonRoute, tags=["completions"])
 
     @asking.post("/api/chat", response_model=None)
     async def chat(body: OllamaChatRequest, http: HttpRequest) -> Response:
