@@ -180,3 +180,33 @@ def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:
         client.messages.stream(model="mini", max_tokens=32, messages=ASKED) as stream,
     ):
         stream.get_final_message()
+
+
+TURNS: list[dict[str, Any]] = [
+    {"messages": [{"role": "user", "content": "What is 481 + 296?"}]},
+    {"messages": [{"role": "user", "content": "What is 1 + 2?"}], "system": "Be kind."},
+    {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+            {"role": "assistant", "content": "I"},
+        ]
+    },
+    {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]},
+    {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER], "tool_choice": {"type": "none"}},
+    {"messages": [{"role": "user", "content": "Hi"}], "thinking": {"type": "enabled", "budget_tokens": 9}},
+]
+
+
+def test_counted_tokens_are_those_of_the_answers_usage(mini_url: str) -> None:
+    anthropic = pytest.importorskip("anthropic")
+    with anthropic.Anthropic(base_url=mini_url, api_key="none", max_retries=0) as client:
+        counted = [client.messages.count_tokens(model="mini", **turns).input_tokens for turns in TURNS]
+        used = [client.messages.create(model="mini", max_tokens=2, **turns).usage for turns in TURNS]
+        with pytest.raises(anthropic.NotFoundError, match="no model"):
+            client.messages.count_tokens(model="gpt-4", messages=ASKED)
+        with pytest.raises(anthropic.BadRequestError, match="unknown field max_tokens"):
+            client.messages.count_tokens(model="mini", messages=ASKED, extra_body={"max_tokens": 1})
+        with pytest.raises(anthropic.BadRequestError, match="more than"):
+            client.messages.count_tokens(model="mini", messages=[{"role": "user", "content": "x " * 100_000}])
+    assert counted == [usage.input_tokens + usage.cache_read_input_tokens for usage in used]
+    assert len(set(counted)) == len(counted) - 1  # with no call allowed, tools are not told of

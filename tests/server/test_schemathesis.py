@@ -21,7 +21,7 @@ SHORT: dict[str, Any] = {
     "/api/generate": {"options": {"num_predict": 8}},
 }
 """What makes most made-up bodies of these paths reach the model, for a short answer."""
-OTHERS = ("/v1/messages", "/api/chat", "/api/generate")
+OTHERS = ("/v1/messages", "/v1/messages/count_tokens", "/api/chat", "/api/generate")
 """Paths whose errors have another interface's shape."""
 
 
@@ -61,6 +61,7 @@ def reach_further(body: Any) -> None:
         ("POST", "/v1/choose"),
         ("POST", "/infill"),
         ("POST", "/v1/messages"),
+        ("POST", "/v1/messages/count_tokens"),
         ("POST", "/v1/responses"),
         ("POST", "/api/chat"),
         ("POST", "/api/generate"),

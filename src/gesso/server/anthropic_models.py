@@ -120,38 +120,51 @@ class Metadata(Strict):
     user_id: str | None = None
 
 
-@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
-class MessagesRequest(Strict):
-    """Asks for the next message of a conversation, in Anthropic's form."""
+class Conversation(Strict):
+    """Holds what a message answers: all that has a say in the prompt."""
 
     model: str
-    max_tokens: Annotated[int, field_of("max_new_tokens")]
     messages: Annotated[list[Turn], FirstError, Field(min_length=1, max_length=MAX_MESSAGES)]
     system: str | Annotated[list[TextBlock], FirstError, Field(max_length=MAX_PARTS)] | None = None
-    stream: bool | None = None
-    temperature: Annotated[float, field_of("temperature")] | None = None
-    stop_sequences: (
-        Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)] | None
-    ) = None
     tools: Annotated[list[CustomTool], FirstError, Field(max_length=128)] | None = None
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_format: OutputFormat | None = None
     output_config: OutputConfig | None = None
-    metadata: Metadata | None = None
-    service_tier: Literal["auto", "standard_only"] | None = None
     cache_control: Annotated[CacheControl | None, Field(description=NO_CACHE)] = None
-    container: Annotated[None, refused("there are no containers here")] = None
     mcp_servers: Annotated[list[Any] | None, only([], because="the server opens no addresses")] = None
-    logit_bias: Annotated[dict[str, float] | None, refused("use /v1/chat/completions")] = None
-    diffusion: Diffusion | None = None
 
     @model_validator(mode="after")
-    def _check_together(self) -> "MessagesRequest":
-        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
-            raise contradiction("diffusion.draft_frames", "needs stream: true")
+    def _check_together(self) -> "Conversation":
         if self.output_format is not None and self.output_config is not None and self.output_config.format is not None:
             raise contradiction("output_format", "contradicts output_config.format")
         if self.tool_choice is not None and not self.tools:
             raise contradiction("tool_choice", "needs tools")
+        return self
+
+
+class CountTokensRequest(Conversation):
+    """Asks how many tokens the prompt of a conversation has."""
+
+
+@with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
+class MessagesRequest(Conversation):
+    """Asks for the next message of a conversation, in Anthropic's form."""
+
+    max_tokens: Annotated[int, field_of("max_new_tokens")]
+    stream: bool | None = None
+    temperature: Annotated[float, field_of("temperature")] | None = None
+    stop_sequences: (
+        Annotated[list[Annotated[str, StringConstraints(min_length=1)]], FirstError, Field(max_length=MAX_STOP)] | None
+    ) = None
+    metadata: Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    container: Annotated[None, refused("there are no containers here")] = None
+    logit_bias: Annotated[dict[str, float] | None, refused("use /v1/chat/completions")] = None
+    diffusion: Diffusion | None = None
+
+    @model_validator(mode="after")
+    def _check_frames(self) -> "MessagesRequest":
+        if self.diffusion is not None and self.diffusion.draft_frames and not self.stream:
+            raise contradiction("diffusion.draft_frames", "needs stream: true")
         return self

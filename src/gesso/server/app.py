@@ -15,6 +15,7 @@ from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
 from gesso.server.completions import completion_routes
 from gesso.server.context import Context
+from gesso.server.count_tokens import count_routes
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
 from gesso.server.fill import fill_routes
@@ -72,6 +73,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         chat_routes,
         completion_routes,
         choose_routes,
+        count_routes,
         edit_routes,
         fill_routes,
         fim_routes,

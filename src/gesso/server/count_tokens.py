@@ -1,0 +1,48 @@
+"""Serves `POST /v1/messages/count_tokens`, as Anthropic's clients read it: the length of a conversation's prompt."""
+
+from anyio import to_thread
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from gesso.engine.media import media_options
+from gesso.errors import TextError
+from gesso.server.anthropic import chat_request
+from gesso.server.anthropic_models import CountTokensRequest, MessagesRequest
+from gesso.server.body import JsonRoute, checked
+from gesso.server.context import Context
+from gesso.server.errors import ApiError
+from gesso.server.messages import chat_options, template_messages
+
+
+class InputTokens(BaseModel):
+    """Tells what `usage` of an answer would count before it, kept prefixes included."""
+
+    input_tokens: int
+
+
+def count_routes(context: Context) -> APIRouter:
+    """Makes the route that counts the tokens of a conversation over this engine."""
+    router = APIRouter(route_class=JsonRoute, tags=["tokens"])
+    engine = context.service.engine
+
+    @router.post("/v1/messages/count_tokens")
+    async def count_tokens(body: CountTokensRequest) -> InputTokens:
+        """Counts the tokens of a conversation as the model reads it: system text, tools and all."""
+        context.adapter(body.model)
+        told = body.model_dump(by_alias=True, exclude_unset=True)
+        # What the answer is made to begin with is no part of the prompt.
+        request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
+        options = chat_options(request, engine.tokenizer, engine.defaults.max_new_tokens)
+        messages = await to_thread.run_sync(template_messages, request.messages)
+        read = await context.media.read(messages, media_options(options), context.max_model_len)
+
+        def count() -> int:
+            thinking, tools = bool(options.get("thinking")), options.get("tools", ())
+            return len(engine.prompts.read(read, thinking=thinking, tools=tools, max_tokens=context.max_model_len).ids)
+
+        try:
+            return InputTokens(input_tokens=await to_thread.run_sync(count))
+        except TextError as error:
+            raise ApiError(400, str(error), param="messages") from None
+
+    return router
