@@ -12,16 +12,17 @@ from typing import Any
 from gesso.constraints import budget
 from gesso.constraints.json_document import Document, Place, Schema
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
+from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
     REFERENCES,
     Plain,
     check,
-    disjoint,
     merge,
     plain,
 )
 from gesso.constraints.json_negation import absent, failing
+from gesso.constraints.json_one_of import Alternative, Refs, told_apart, without_repeated
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
@@ -29,9 +30,8 @@ MAX_ALTERNATIVES = 256
 _PROOF_DEPTH = 3
 """Of properties in properties that tell the branches of a `oneOf` apart."""
 
-Refs = tuple[str, ...]
-"""The references on the way to a schema, innermost last."""
-Alternative = tuple[Plain, Refs]
+MAX_OVERLAPPING = 8
+"""Branches of a `oneOf` up to which those that overlap are told apart exactly, whatever that takes."""
 
 
 class Alternatives:
@@ -201,26 +201,27 @@ class Alternatives:
     def _one_of(
         self, schemas: list[Schema], found: list[Alternative], pointer: str, refs: Refs, here: Refs
     ) -> list[Alternative]:
-        def apart(one: Schema, other: Schema) -> bool:
-            return self.apart(one, other, pointer)
-
         branches = [
             self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", refs, here), pointer)
             for number, part in enumerate(schemas)
         ]
+
+        def apart(one: Schema, other: Schema) -> bool:
+            return self.apart(one, other, pointer)
+
+        if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, apart)) is not None:
+            return self._checked(told, pointer)
         kept: list[Alternative] = []
         for number, branch in enumerate(branches):
             for alternative in branch:
                 ways = [alternative]
                 for second, other in enumerate(branches):
-                    if second == number or all(disjoint(alternative[0], b, apart) for b, _ in other):
+                    shared = [way for way in ways if not all(disjoint(way[0], b, apart) for b, _ in other)]
+                    if second == number or not shared:
                         continue
+                    alone = [way for way in ways if way not in shared]
                     negated = self.negated(schemas[second], f"{pointer}/oneOf/{second}", refs, here)
-                    ways = [
-                        (both, way_refs)
-                        for both, way_refs in self._both(ways, negated, pointer)
-                        if not _impossible(both)
-                    ]
+                    ways = without_repeated([*alone, *self._both(shared, negated, pointer)])
                 kept += ways
         return self._checked(kept, pointer)
 

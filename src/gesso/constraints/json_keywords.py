@@ -210,58 +210,6 @@ def of_property(shape: tuple[Any, Any, Any], name: str, matches: Callable[[str, 
     return found or [additional]
 
 
-def disjoint(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) -> bool:
-    """Tells whether no value is valid under both, as far as that is easily proved.
-
-    Args:
-        one, other: plain schemas.
-        apart: the same question of two subschemas.
-    """
-    if "enum" in one and "enum" in other:
-        return not any(same(a, b) for a in one["enum"] for b in other["enum"])
-    for first, second in ((one, other), (other, one)):
-        if "enum" in first and all(any(same(a, b) for b in second.get("notEnum", ())) for a in first["enum"]):
-            return True
-    both = _possible_types(one) & _possible_types(other)
-    if both == {"object"}:
-        return _disjoint_objects(one, other, apart) or _disjoint_objects(other, one, apart)
-    if both and both <= {"integer", "number"}:
-        return _below(one, other) or _below(other, one)
-    if both in ({"string"}, {"array"}):
-        what = "Length" if both == {"string"} else "Items"
-        sizes = [(schema.get(f"min{what}", 0), schema.get(f"max{what}")) for schema in (one, other)]
-        return any(top is not None and top < low for (_, top), (low, _) in (sizes, sizes[::-1]))
-    return not both
-
-
-def _possible_types(schema: Plain) -> frozenset[str]:
-    allowed = types(schema)
-    if "enum" in schema:
-        found = {type_of(value) for value in schema["enum"]}
-        # An integer is a number too, whichever of the two the other schema names.
-        allowed = frozenset(found | ({"number"} if "integer" in found else set())) & (allowed | {"integer"})
-    return allowed
-
-
-def _disjoint_objects(one: Plain, other: Plain, apart: Callable[[Schema, Schema], bool]) -> bool:
-    for name in one.get("required", ()):
-        for properties, patterns, additional in other.get("shapes", ()):
-            if properties.get(name) is False:
-                return True
-            if name not in properties and not patterns and additional is False:
-                return True
-            for of_one, _, _ in one.get("shapes", ()):
-                if name in of_one and name in properties and apart(of_one[name], properties[name]):
-                    return True
-    return False
-
-
-def _below(one: Plain, other: Plain) -> bool:
-    tops = [(one[key], key == "exclusiveMaximum") for key in ("maximum", "exclusiveMaximum") if key in one]
-    bottoms = [(other[key], key == "exclusiveMinimum") for key in ("minimum", "exclusiveMinimum") if key in other]
-    return any(top < bottom or (top == bottom and (a or b)) for top, a in tops for bottom, b in bottoms)
-
-
 def decimal(value: float) -> Decimal:
     """Returns a number of a schema as it is written."""
     return Decimal(json.dumps(value))

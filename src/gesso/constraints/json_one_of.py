@@ -1,0 +1,70 @@
+"""Tells the branches of a large `oneOf` apart.
+
+A value must be valid under one branch alone. Exactly that is each branch without what is valid under any other, which
+multiplies out to more than there is room for where many branches overlap. Most often they do so only because a
+property that tells them apart, a `type`, is not required, or because one requires what another only allows. So a
+branch gets the few properties that it then must have, or must not have, for no other branch to be valid: no value is
+taken that is not valid, and those without such a property are left out.
+"""
+
+from gesso.constraints.json_disjoint import Apart, disjoint
+from gesso.constraints.json_keywords import Plain, merge, types
+from gesso.constraints.json_negation import absent
+
+Refs = tuple[str, ...]
+"""The references on the way to a schema, innermost last."""
+Alternative = tuple[Plain, Refs]
+
+
+def told_apart(branches: list[list[Alternative]], apart: Apart) -> list[Alternative] | None:
+    """Returns the alternatives of all branches, each held to what no other branch allows; None where that is not found.
+
+    Args:
+        branches: of each, its alternatives.
+        apart: whether no value is valid under two subschemas.
+    """
+    kept: list[Alternative] = []
+    for number, branch in enumerate(branches):
+        for plain, refs in branch:
+            way = plain
+            for second, other in enumerate(branches):
+                if second == number:
+                    continue
+                found = next((one for one in _narrower(way, other) if _all_disjoint(one, other, apart)), None)
+                if found is None:
+                    return None
+                way = found
+            kept.append((way, refs))
+    return kept
+
+
+def _narrower(plain: Plain, other: list[Alternative]) -> list[Plain]:
+    """The schema itself, with one more property required, and without one that the other branch requires."""
+    required = plain.get("required", [])
+    named = dict.fromkeys(name for properties, _, _ in plain.get("shapes", ()) for name in properties)
+    theirs = dict.fromkeys(name for schema, _ in other for name in schema.get("required", ()) if name not in required)
+    more = [merge(plain, {"type": "object", "required": [name]}) for name in named if name not in required]
+    less = [merge(plain, {"type": "object", **absent(name)}) for name in theirs]
+    return [plain, *more, *less] if types(plain) == {"object"} else [plain]
+
+
+def _all_disjoint(plain: Plain, other: list[Alternative], apart: Apart) -> bool:
+    return all(disjoint(plain, schema, apart) for schema, _ in other)
+
+
+def without_repeated(ways: list[Alternative]) -> list[Alternative]:
+    """Leaves out alternatives that say all that another one says, and more."""
+    kept: list[Alternative] = []
+    for way in ways:
+        if not any(_implies(way[0], other[0]) for other in kept):
+            kept = [other for other in kept if not _implies(other[0], way[0])]
+            kept.append(way)
+    return kept
+
+
+def _implies(one: Plain, other: Plain) -> bool:
+    """Whether every keyword of the other is among those of the one."""
+    if not other.keys() <= one.keys():
+        return False
+    both = merge(one, other)
+    return types(both) == types(one) and {**both, "type": None} == {**one, "type": None}
