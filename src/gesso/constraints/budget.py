@@ -47,6 +47,11 @@ class Budget:
         if self.cancelled():
             raise CancelledError
 
+    def part(self, max_states: int, max_seconds: float) -> "Budget":
+        """Returns a budget for a part of the work that may be given up: as much as is left at most."""
+        seconds = min(max_seconds, self.max_seconds - self.spent())
+        return Budget(min(max_states, self.max_states), self.max_bytes, seconds, self.cancelled)
+
     def spent(self) -> float:
         """Returns the CPU seconds of the calling thread since the budget was made."""
         return time.thread_time() - self._started

@@ -10,6 +10,7 @@ a text does not say what the count is, as in `(a|aa){100}`, or two counters woul
 out instead: copy after copy.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -20,6 +21,7 @@ from gesso.constraints.embedding import embedded
 from gesso.constraints.expression import (
     Difference,
     Expression,
+    Fitting,
     Intersection,
     Joined,
     Repeat,
@@ -30,6 +32,10 @@ from gesso.constraints.expression import (
 )
 from gesso.constraints.measures import COUNTED, has_anchor, least_bytes, parts_of
 from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError, Graph
+from gesso.errors import OptionError
+
+ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 1.0
+"""What an option of `Fitting` may cost that is not the last."""
 
 
 def compile_bytes(expression: Expression) -> ByteAutomaton:
@@ -63,6 +69,13 @@ class _Compiler:
                 return reduce(intersect, map(self.compile, parts))
             case Difference(body, removed):
                 return difference(self.compile(body), self.compile(removed))
+            case Fitting((*larger, last)):
+                asked = budget.current()
+                for option in larger:
+                    with suppress(OptionError), budget.within(asked.part(ATTEMPT_STATES, ATTEMPT_SECONDS)):
+                        return self.compile(option)
+                    asked.check()
+                return self.compile(last)
         while True:
             graph = Graph()
             begin = graph.add()
@@ -85,7 +98,7 @@ class _Compiler:
                 return self.build_repeat(graph, expression, source)
             case Joined():
                 return self.build_joined(graph, expression, source)
-            case Intersection() | Difference():
+            case Intersection() | Difference() | Fitting():
                 return self.embed(graph, expression, source)
             case Whole(body):
                 if has_anchor(body):

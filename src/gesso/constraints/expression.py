@@ -1,7 +1,8 @@
 """Defines regular languages of texts, as trees.
 
-What a regular expression can say, and four things that it cannot: `Intersection`, `Difference`, `Joined` (optional
-parts with separators between those that are there) and `Multiples` (numbers that a number divides).
+What a regular expression can say, and five things that it cannot: `Intersection`, `Difference`, `Joined` (optional
+parts with separators between those that are there), `Multiples` (numbers that a number divides) and `Fitting` (as much
+of a language as there is room for).
 """
 
 from collections.abc import Iterable
@@ -128,7 +129,18 @@ class Multiples:
     """Whether points may stand anywhere behind the first digit and count for nothing."""
 
 
-Expression = Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples
+@dataclass(frozen=True, slots=True)
+class Fitting(_Hashed):
+    """Stands for the first of the options, of which each holds the next, whose automaton is not too large."""
+
+    options: tuple["Expression", ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
+
+
+Expression = (
+    Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples | Fitting
+)
 
 NEVER: Expression = Union(())
 """No text at all."""

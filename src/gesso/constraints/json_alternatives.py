@@ -10,9 +10,9 @@ keyword that holds is refused where it must not, by its JSON pointer.
 from typing import Any
 
 from gesso.constraints import budget
+from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_document import Document, Place, Schema
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
-from gesso.constraints.json_disjoint import disjoint
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
     REFERENCES,

@@ -136,10 +136,10 @@ class Objects:
                 parts += found or [additional]
             if False in parts:
                 continue
-            if silent and self.form.open_depth < 0:
+            if silent and self.values.open_depth < 0:
                 continue
             if silent:
-                value = any_value(self.form, self.form.open_depth)
+                value = any_value(self.form, self.values.open_depth)
             elif all(part is True for part in parts):
                 value = any_value(self.form, self.form.max_depth - 1)
             else:

@@ -6,7 +6,7 @@ settled so:
 - Text is in the canonical form of `json_text`; a number has at most `max_digits` digits.
 - An object has the properties that the schema names, in the order in which it names them, then others that are
   `required`, then, where the schema allows them, any others in any order. Where it names some and says nothing of
-  others, values of those have depth 1 at most.
+  others, those of the outermost object go deepest.
 - Without a type the keywords decide: `minLength` alone means a string. With neither, any value of bounded depth.
 - A `$ref` into itself is followed `max_recursion` times, and any value is `max_depth` deep; in a schema whose language
   would be too large otherwise, less. Arrays and strings without a bound have none.
@@ -20,12 +20,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from math import inf
+from typing import Any
 
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
     Expression,
+    Fitting,
     Text,
     Union,
     choices,
@@ -56,19 +58,24 @@ from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value
 from gesso.constraints.measures import spelled_size
 from gesso.errors import OptionError
 
-LARGE = 30_000
-"""Size of an expression from which on what a schema leaves open goes less deep."""
-SMALL = 4_000
-"""Size up to which it goes deepest."""
+SMALL = 5_000
+"""Size of an expression up to which its automaton is never too large to be tried."""
 MAX_PARTS = 4000
-"""Values in each other of a schema, from which on the same."""
-_SHALLOWER: tuple[dict[str, int], ...] = (
-    {"open_depth": 1},
-    {"max_recursion": 2, "max_depth": 2, "open_depth": 0, "max_references": 8},
-    {"max_recursion": 1, "max_depth": 1, "open_depth": 0, "max_references": 4},
-    {"max_recursion": 1, "max_depth": 1, "open_depth": -1, "max_references": 2},
-    {"max_recursion": 1, "max_depth": 1, "open_depth": -1, "max_references": 1},
+"""Values in each other of a schema, from which on what it leaves open goes less deep."""
+_LIMITS: tuple[tuple[int, dict[str, Any]], ...] = (
+    (2_500, {"open_depths": (4, 3)}),
+    (3_000, {"open_depths": (3, 2)}),
+    (14_000, {"open_depths": (4, 3, 2)}),
+    (18_000, {"open_depths": (4, 2, 1)}),
+    (30_000, {"open_depths": (4, 1, 0), "max_recursion": 2, "max_depth": 2, "max_references": 8}),
+    (30_000, {"open_depths": (3, 1, 0), "max_recursion": 1, "max_depth": 2, "max_references": 4}),
+    (30_000, {"open_depths": (3, 0, -1), "max_recursion": 1, "max_depth": 1, "max_references": 2}),
+    (0, {"open_depths": (2, -1), "max_recursion": 1, "max_depth": 1, "max_references": 1}),
 )
+"""How deep goes what a schema leaves open, from deep to shallow: the first whose expression is no larger than the size
+before it. Of what the schema itself says, which is there each time, only a part counts."""
+_OWN = 0.5
+"""Part of the size of the shallowest expression that counts."""
 
 
 def schema_expression(
@@ -87,19 +94,10 @@ def schema_expression(
     """
     document = Document(schema, strict)
     form = JsonForm() if form is None else form
-    expression: Expression | None = None
     try:
-        # What is left open goes as deep as there is room for.
-        for limits in ({}, *_SHALLOWER):
-            form = replace(form, **{name: min(getattr(form, name), limit) for name, limit in limits.items()})
-            with suppress(_TooManyError):
-                shallower = _Compiler(document, form, last=limits is _SHALLOWER[-1]).value(schema, "#", ())
-                expression = shallower if expression is None or shallower != NEVER else expression
-                if spelled_size(expression) <= (LARGE if limits else SMALL):
-                    break
+        expression = _fitting(document, form)
     except RecursionError:
         raise OptionError("#: its parts are nested too deeply in each other") from None
-    assert expression is not None
     if expression == NEVER:
         raise OptionError("#: no value is valid under this schema, or its references never come to an end")
     if ignored is not None:
@@ -107,30 +105,60 @@ def schema_expression(
     return expression
 
 
+def _fitting(document: Document, form: JsonForm) -> Expression:
+    """The expression that goes deepest and is not too large."""
+
+    def read(limits: dict[str, Any], most: float = MAX_PARTS) -> Expression:
+        # With a layout of its own comes what is left open, which no limit makes deeper.
+        own = {name: limit for name, limit in limits.items() if name != "open_depths"}
+        limited = replace(form, **{name: min(getattr(form, name), limit) for name, limit in own.items()})
+        if form.open_depths == JsonForm().open_depths:
+            limited = replace(limited, open_depths=limits.get("open_depths", form.open_depths))
+        return _Compiler(document, limited, most).value(document.root, "#", ())
+
+    *deeper, (_, least) = _LIMITS
+    shallowest = read(least, inf)
+    free = (1 - _OWN) * spelled_size(shallowest)
+    for size, limits in deeper:
+        with suppress(_TooManyError):
+            if (found := read(limits)) != NEVER and spelled_size(found) - free <= size:
+                return found if shallowest in (NEVER, found) or size <= SMALL else Fitting((found, shallowest))
+    return shallowest
+
+
 class _TooManyError(Exception):
     """The schema has too many parts when it goes this deep."""
 
 
 class _Compiler:
-    def __init__(self, document: Document, form: JsonForm, last: bool) -> None:
+    def __init__(self, document: Document, form: JsonForm, most: float) -> None:
         self.document, self.form = document, form
-        self.left = inf if last else MAX_PARTS
+        self.left = most
+        self.inside = -1
+        """Values around the one that is being written."""
         self.alternatives = Alternatives(document, form.max_recursion, form.max_references)
         self.scalars = Scalars(document, form)
-        self.known: dict[tuple[int, Refs], Expression] = {}
-        """By a part of the document and the references on the way to it."""
+        self.known: dict[tuple[int, Refs, int], Expression] = {}
+        """By a part of the document, the references on the way to it, and how deep it goes."""
+
+    @property
+    def open_depth(self) -> int:
+        return self.form.open_depths[min(self.inside, len(self.form.open_depths) - 1)]
 
     def value(self, schema: Schema, pointer: str, refs: Refs) -> Expression:
         """The texts of all values that are valid."""
         pointer = self.document.place(schema, pointer).pointer
-        key = (id(schema), refs) if self.document.holds(schema) else None
+        level = min(self.inside + 1, len(self.form.open_depths) - 1)
+        key = (id(schema), refs, level) if self.document.holds(schema) else None
         if key is not None and (known := self.known.get(key)) is not None:
             return known
         self.left -= 1
         if self.left < 0:
             raise _TooManyError
         found = self.alternatives.expand(schema, pointer, refs)
+        self.inside += 1
         expression = union(self._plain(alternative, pointer, r) for alternative, r in found)
+        self.inside -= 1
         if key is not None:
             self.known[key] = expression
         return expression

@@ -18,6 +18,7 @@ from gesso.constraints.expression import (
     Chars,
     Difference,
     Expression,
+    Fitting,
     Intersection,
     Joined,
     Multiples,
@@ -59,9 +60,10 @@ class JsonForm:
     """Digits after the point, where its bounds have no more."""
     max_depth: int = 3
     """Objects and arrays in each other, where a schema allows any value."""
-    open_depth: int = 2
-    """The same of properties that a schema does not name, where it names some and says nothing of others; with -1 there
-    are none of those."""
+    open_depths: tuple[int, ...] = (3, 2)
+    """The same of properties that a schema does not name, where it names some and says nothing of others: of the
+    outermost value, of those right inside it, and so on, the last of all that are farther in; with -1 there are none of
+    those properties."""
     max_recursion: int = 3
     """How often a `$ref` may lead into itself."""
     max_references: int = 20
@@ -159,6 +161,8 @@ def escape(expression: Expression) -> Expression:
             return intersection(*map(escape, parts))
         case Whole(body):
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
+        case Fitting(options):
+            return Fitting(tuple(map(escape, options)))
         case Anchor() | Multiples():
             return expression
 

@@ -15,6 +15,10 @@ class Values(Protocol):
     form: JsonForm
     alternatives: Alternatives
 
+    @property
+    def open_depth(self) -> int:
+        """Returns how deep properties are that nothing is said of, in the value that is being written."""
+
     def every(self, schemas: list[Schema], pointer: str, refs: Refs) -> Expression:
         """Returns the texts of all values that are valid under each of several schemas."""
 

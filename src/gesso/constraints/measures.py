@@ -5,6 +5,7 @@ from gesso.constraints.expression import (
     Chars,
     Difference,
     Expression,
+    Fitting,
     Intersection,
     Joined,
     Multiples,
@@ -33,6 +34,8 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
             return (*(item for item, _ in items), *(() if rest is None else (rest,)))
         case Difference(body, removed):
             return (body, removed)
+        case Fitting(options):
+            return options[:1]
         case _:
             return ()
 
@@ -54,7 +57,7 @@ def least_bytes(expression: Expression) -> int:
             return sum(least_bytes(item) for item, required in items if required)
         case Intersection(parts):
             return max(map(least_bytes, parts))
-        case Whole(body) | Difference(body):
+        case Whole(body) | Difference(body) | Fitting((body, *_)):
             return least_bytes(body)
         case _:
             return 0
