@@ -14,6 +14,7 @@ import pytest
 from constraints.conftest import cases
 from constraints.schemas import INTEGER, SCHEMAS, STRING
 from constraints.test_compile import MINI_ENDS, drawn, text_of
+from gesso.constraints import bytes_automaton
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint
@@ -358,3 +359,81 @@ def test_references_are_followed_where_they_do_not_lead_back() -> None:
         chain[f"d{number}"] = {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{number + 1}"}}}
     automaton = compiled({"$ref": "#/$defs/d0", "$defs": chain})
     assert automaton.matches('{"a": ' * 9 + "1" + "}" * 9)
+
+
+def kind(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+APART: list[tuple[Any, list[Any], list[Any]]] = [
+    # One enum, of which patterns leave one value each.
+    (
+        {
+            "properties": {"t": {"enum": ["line", "arc"]}},
+            "oneOf": [kind("t", t={"type": "string", "pattern": text}) for text in ("line", "arc")],
+        },
+        [{"t": "line"}, {"t": "arc"}],
+        [{"t": "x"}, {}],
+    ),
+    # Two properties are one too many.
+    (
+        {
+            "oneOf": [
+                kind("t", "u", t={"const": "a"}, u=STRING),
+                {"type": "object", "additionalProperties": {"const": False}, "minProperties": 1, "maxProperties": 1},
+            ]
+        },
+        [{"t": "a", "u": "b"}, {"x": False}],
+        [{"t": "a"}, {}, {"x": False, "y": False}],
+    ),
+    # What tells many branches apart is not required, so it has to be there: without it several hold.
+    (
+        {"oneOf": [{**kind(t={"const": n}, **{n: INTEGER}), "additionalProperties": False} for n in "abcdefghijkl"]},
+        [{"t": "a", "a": 1}, {"t": "l", "l": 2}],
+        [{}, {"a": 1}, {"t": "a", "a": "x"}, {"t": "m"}],
+    ),
+    # That a format does not hold cannot be said: what would need it is left out.
+    (
+        {"oneOf": [{"type": "string", "format": "uri"}, {"enum": ["", None]}]},
+        ["http://a.example", None],
+        ["", "x"],
+    ),
+    # A value that must not be, however its members are ordered and its numbers written.
+    (
+        {"type": "object", "not": {"const": {"a": {"b": [1, "x"]}, "c": True}}, "required": ["a", "c"]},
+        [{"a": 1, "c": True}, {"a": {"b": [1, "y"]}, "c": True}],
+        [{"a": {"b": [1, "x"]}, "c": True}, {"c": True, "a": {"b": [1.0, "x"]}}],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), APART)
+def test_branches_and_values_are_told_apart(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    automaton = compiled(schema)
+    for value in valid:
+        jsonschema.Draft202012Validator(schema).validate(value)
+        assert automaton.matches(json.dumps(value)), value
+    for value in invalid:
+        assert not automaton.matches(json.dumps(value)), value
+
+
+def test_what_is_left_open_goes_deepest_outside() -> None:
+    automaton = compiled({"properties": {"a": {"type": "object", "properties": {"b": INTEGER}}}})
+    assert automaton.matches('{"x": [{"y": {"z": 1}}]}')
+    assert automaton.matches('{"a": {"b": 1, "x": [{"y": 1}]}}')
+    assert not automaton.matches('{"a": {"b": 1, "x": [[[[[1]]]]]}}')
+
+
+def test_a_schema_that_turns_out_too_large_goes_less_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = kind(**{f"k{n}": STRING for n in range(6)})
+    schema = kind("a", **{name: {"type": "array", "items": inner} for name in "abcdef"})
+    texts = [f'{{"a": [{{"k0": "x", "y": {more}}}]}}' for more in ("1", "[1]")]
+    assert all(map(compiled(schema).matches, texts))
+    monkeypatch.setattr(bytes_automaton, "ATTEMPT_STATES", 300)
+    shallow = compiled(schema)
+    assert [shallow.matches(text) for text in ('{"a": [{"k0": "x"}]}', '{"a": [{"k0": 1}]}', *texts)] == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -7,6 +7,7 @@ not `required: [a]` is an object whose `a` is `false`, not `properties: {a: S}` 
 keyword that holds is refused where it must not, by its JSON pointer.
 """
 
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from gesso.constraints import budget
@@ -41,6 +42,8 @@ class Alternatives:
         self.document = document
         self.max_recursion, self.max_references = max_recursion, max_references
         self._expanded = 0
+        self._narrowing = 0
+        """Above 0 while ways in which a schema fails may be left out where they cannot be said."""
 
     def expand(  # noqa: PLR0912 - a branch for every kind of keyword
         self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
@@ -143,7 +146,8 @@ class Alternatives:
                     rest = self.negated(part, f"{at}/{name}", refs, here)
                     found += self._both([({"required": [name]}, refs)], rest, at)
             else:
-                found += [(alternative, refs) for alternative in failing(keyword, modern, at)]
+                with suppress(OptionError) if self._narrowing else nullcontext():
+                    found += [(alternative, refs) for alternative in failing(keyword, modern, at)]
         # What does not hold has no say in what is evaluated.
         return self._checked([(silenced(alternative), way) for alternative, way in found], pointer)
 
@@ -212,6 +216,7 @@ class Alternatives:
         if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, apart)) is not None:
             return self._checked(told, pointer)
         kept: list[Alternative] = []
+        failed: OptionError | None = None
         for number, branch in enumerate(branches):
             for alternative in branch:
                 ways = [alternative]
@@ -220,9 +225,21 @@ class Alternatives:
                     if second == number or not shared:
                         continue
                     alone = [way for way in ways if way not in shared]
-                    negated = self.negated(schemas[second], f"{pointer}/oneOf/{second}", refs, here)
-                    ways = without_repeated([*alone, *self._both(shared, negated, pointer)])
+                    self._narrowing += 1
+                    try:
+                        negated = self.negated(schemas[second], f"{pointer}/oneOf/{second}", refs, here)
+                        parted = self._both(shared, negated, pointer)
+                    except OptionError as error:
+                        # What cannot be told apart is left out, unless nothing else is left.
+                        if (told := told_apart(branches, apart)) is not None:
+                            return self._checked(told, pointer)
+                        parted, failed = [], error
+                    finally:
+                        self._narrowing -= 1
+                    ways = without_repeated([*alone, *parted])
                 kept += ways
+        if failed is not None and not kept:
+            raise failed
         return self._checked(kept, pointer)
 
     def _both(self, one: list[Alternative], other: list[Alternative], pointer: str) -> list[Alternative]:

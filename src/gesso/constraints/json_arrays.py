@@ -18,9 +18,9 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_alternatives import Refs
 from gesso.constraints.json_document import Schema
 from gesso.constraints.json_keywords import Plain, same, type_of, types
+from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_text import array
 from gesso.constraints.json_values import Values
 from gesso.errors import OptionError
@@ -135,7 +135,7 @@ class Arrays:
             if prefix or least > 2:
                 what = "with prefixItems" if prefix else "of more than two items"
                 raise OptionError(f"{pointer}/uniqueItems: {what} it is only supported of items that are an enum")
-            strings = bool(found) and all(types(alternative) <= {"string"} for alternative, _ in found)
+            strings = any("string" in types(alternative) for alternative, _ in found)
             return self._few(self.values.every(rest, f"{pointer}/items", refs), least, strings, pointer)
         texts = [self.form.literal(value) for value in values]
         if len(texts) > MAX_SHUFFLED:

@@ -21,9 +21,9 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_alternatives import Refs
 from gesso.constraints.json_document import Schema, escape_pointer
 from gesso.constraints.json_keywords import Plain, of_property
+from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_text import any_value
 from gesso.constraints.json_values import Values
 from gesso.constraints.regex import parse_search

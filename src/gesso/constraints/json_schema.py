@@ -16,9 +16,11 @@ settled so:
 What cannot be held to exactly is refused with its JSON pointer.
 """
 
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 from math import inf
 from typing import Any
 
@@ -33,9 +35,10 @@ from gesso.constraints.expression import (
     choices,
     difference,
     intersection,
+    sequence,
     union,
 )
-from gesso.constraints.json_alternatives import Alternatives, Refs
+from gesso.constraints.json_alternatives import Alternatives
 from gesso.constraints.json_arrays import Arrays
 from gesso.constraints.json_document import Document, Schema
 from gesso.constraints.json_keywords import (
@@ -50,9 +53,11 @@ from gesso.constraints.json_numbers import (
     ZERO,
     Bound,
     Digits,
+    any_number,
     numbers,
 )
 from gesso.constraints.json_objects import Objects
+from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_scalars import Scalars
 from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value
 from gesso.constraints.measures import spelled_size
@@ -60,6 +65,8 @@ from gesso.errors import OptionError
 
 SMALL = 5_000
 """Size of an expression up to which its automaton is never too large to be tried."""
+MAX_PERMUTED = 4
+"""Members of an object that a value must not be."""
 MAX_PARTS = 4000
 """Values in each other of a schema, from which on what it leaves open goes less deep."""
 _LIMITS: tuple[tuple[int, dict[str, Any]], ...] = (
@@ -68,8 +75,8 @@ _LIMITS: tuple[tuple[int, dict[str, Any]], ...] = (
     (14_000, {"open_depths": (4, 3, 2)}),
     (18_000, {"open_depths": (4, 2, 1)}),
     (30_000, {"open_depths": (4, 1, 0), "max_recursion": 2, "max_depth": 2, "max_references": 8}),
-    (30_000, {"open_depths": (3, 1, 0), "max_recursion": 1, "max_depth": 2, "max_references": 4}),
-    (30_000, {"open_depths": (3, 0, -1), "max_recursion": 1, "max_depth": 1, "max_references": 2}),
+    (40_000, {"open_depths": (3, 1, 0), "max_recursion": 1, "max_depth": 2, "max_references": 4}),
+    (60_000, {"open_depths": (3, 0, -1), "max_recursion": 1, "max_depth": 1, "max_references": 2}),
     (0, {"open_depths": (2, -1), "max_recursion": 1, "max_depth": 1, "max_references": 1}),
 )
 """How deep goes what a schema leaves open, from deep to shallow: the first whose expression is no larger than the size
@@ -116,14 +123,33 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
             limited = replace(limited, open_depths=limits.get("open_depths", form.open_depths))
         return _Compiler(document, limited, most).value(document.root, "#", ())
 
-    *deeper, (_, least) = _LIMITS
-    shallowest = read(least, inf)
+    last = len(_LIMITS) - 1
+    known: dict[int, Expression | None] = {last: read(_LIMITS[last][1], inf)}
+    shallowest = known[last]
+    assert shallowest is not None
     free = (1 - _OWN) * spelled_size(shallowest)
-    for size, limits in deeper:
-        with suppress(_TooManyError):
-            if (found := read(limits)) != NEVER and spelled_size(found) - free <= size:
-                return found if shallowest in (NEVER, found) or size <= SMALL else Fitting((found, shallowest))
-    return shallowest
+
+    def fits(place: int, part: float) -> bool:
+        """Whether it is small enough; also where it is so shallow that nothing is left."""
+        if place not in known:
+            known[place] = None
+            with suppress(_TooManyError):
+                known[place] = read(_LIMITS[place][1])
+        found = known[place]
+        return found is not None and (found == NEVER or spelled_size(found) - free <= part * _LIMITS[place][0])
+
+    def deepest(part: float) -> Expression:
+        place = bisect_left(range(last), True, key=lambda place: fits(place, part))
+        while (found := known[place]) == NEVER and place and fits(place - 1, inf):
+            place -= 1
+        return shallowest if found is None else found
+
+    found = deepest(1.0)
+    if spelled_size(found) <= SMALL:
+        return found
+    # The size is a guess: a third of what is allowed is tried next.
+    options = tuple(option for option in dict.fromkeys((found, deepest(1 / 3), shallowest)) if option != NEVER)
+    return options[0] if len(options) == 1 else Fitting(options) if options else NEVER
 
 
 class _TooManyError(Exception):
@@ -219,14 +245,37 @@ class _Compiler:
         for value in schema.get("notEnum", ()):
             kind = type_of(value)
             if kind == name or {kind, name} == {"integer", "number"}:
-                if value and kind in ("array", "object"):
-                    raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
                 if kind in ("integer", "number"):
                     bound = Bound(decimal(value), exclusive=False)
                     removed.append(numbers(bound, bound, Digits()) if value else ZERO)
+                elif kind in ("array", "object"):
+                    removed.append(self._any_notation(value, pointer))
                 else:
                     removed.append(self.form.literal(value))
         return difference(texts, union(removed))
+
+    def _any_notation(self, value: Any, pointer: str) -> Expression:
+        """At least all texts of a value: members in any order, and any number in the place of a number.
+
+        Raises:
+            OptionError: it has too many members in one object.
+        """
+        match value:
+            case list():
+                return self.form.between("[", [self._any_notation(part, pointer) for part in value], "]")
+            case dict():
+                if len(value) > MAX_PERMUTED:
+                    raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
+                colon = Text(self.form.key_separator)
+                members = [
+                    sequence(self.form.key(name), colon, self._any_notation(part, pointer))
+                    for name, part in value.items()
+                ]
+                return union(self.form.between("{", [*order], "}") for order in permutations(members))
+            case int() | float() if not isinstance(value, bool):
+                return any_number(Digits())
+            case _:
+                return self.form.literal(value)
 
     def _type(self, name: str, schema: Plain, pointer: str, refs: Refs) -> Expression:
         match name:

@@ -113,13 +113,14 @@ class JsonForm:
                     sequence(self.key(name), Text(self.key_separator), self.literal(part))
                     for name, part in value.items()
                 ]
-                return self._between("{", members, "}")
+                return self.between("{", members, "}")
             case list():
-                return self._between("[", [self.literal(part) for part in value], "]")
+                return self.between("[", [self.literal(part) for part in value], "]")
             case _:
                 return literal(value)
 
-    def _between(self, opening: str, items: list[Expression], closing: str) -> Expression:
+    def between(self, opening: str, items: list[Expression], closing: str) -> Expression:
+        """Returns these items, separated, between brackets."""
         parts = [part for item in items for part in (Text(self.item_separator), item)][1:]
         return sequence(Text(opening), *parts, Text(closing))
 
