@@ -83,7 +83,8 @@ def test_a_search_may_match_anywhere() -> None:
         ("(?<=a)b", "look-behind"), ("(?<!a)b", "look-behind"), (r"(a)\1", "back-reference"),
         ("(?P<n>a)(?P=n)", "back-reference"), (r"(?<n>a)\k<n>", "back-reference"), ("a++", "possessive"),
         ("a{2}+", "possessive"), ("(?>a)", "atomic group"), ("(?m)a", "a flag"), ("a(?i)b", "not at the beginning"),
-        (r"\bword", "word boundary"), (r"\Ba", "word boundary"), (r"\p{L}", "Unicode class"),
+        (r"(\bword)", "word boundary in a group"), (r"a(\B|b)", "word boundary in a group"),
+        (r"\b*a", "repeated anchor"), (r"\p{L}", "Unicode class"),
         (r"\P{L}", "Unicode class"),
         ("(?(1)a|b)", "a condition"), ("(?#x)", "a comment"), (r"\Z", "differs between dialects"), (r"\cA", "control"),
         (r"\q", r"the escape \\q is not known"), (r"\0", "octal"), ("[a&&b]", "set operation &&"),
@@ -277,3 +278,36 @@ def _without_classes(pattern: str) -> str:
 def test_other_unicode_classes_are_refused_by_name(pattern: str, what: str) -> None:
     with pytest.raises(OptionError, match=what):
         parse_search(pattern)
+
+
+def test_word_boundaries_are_those_of_re() -> None:
+    generator = random.Random(0)
+    texts = ["".join(text) for length in range(5) for text in itertools.product("a -", repeat=length)]
+    atoms = ["a", "a*", " ?", "-", "[a ]", "(a|-)+", r"\w+", r"\W*", ".", "(?:a -)?"]
+    matched = 0
+    for _ in range(cases(5, 200)):
+        parts = generator.choices(atoms, k=generator.randint(1, 4))
+        for _ in range(generator.randint(1, 2)):
+            parts.insert(generator.randint(0, len(parts)), generator.choice([r"\b", r"\b", r"\B"]))
+        pattern = "".join(
+            [*generator.choices(["", "^"], [4, 1]), *parts, *generator.choices(["", "$", r"| |a\b"], [4, 1, 1])]
+        )
+        whole, anywhere = compiled(pattern), compile_bytes(parse_search(pattern))
+        for text in texts:
+            # Python's finds no place that is no boundary in an empty text, ECMAScript's does.
+            if text or r"\B" not in pattern:
+                assert whole.matches(text) == bool(re.fullmatch(pattern, text)), (pattern, text)
+                assert anywhere.matches(text) == bool(re.search(pattern, text)), (pattern, text)
+                matched += whole.matches(text)
+    assert matched > 5
+
+
+def test_word_boundaries_where_dialects_differ() -> None:
+    # é is a letter to Python, and none to ECMAScript: no text depends on which.
+    assert not compiled(r"a\b.*").matches("aé")
+    assert not compile_bytes(parse_search(r"a\b")).matches("aé")
+    assert compile_bytes(parse_search(r"a\b", wide=True)).matches("aé")
+    assert not compiled(r"\B").matches("")
+    with pytest.raises(OptionError, match="behind a look-ahead"):
+        parse(r"(?=a)\ba")
+    assert [compiled(r"\b(?=ab)\w+").matches(text) for text in ("abc", "ac")] == [True, False]

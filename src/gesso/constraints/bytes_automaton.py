@@ -34,7 +34,7 @@ from gesso.constraints.measures import COUNTED, has_anchor, least_bytes, parts_o
 from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError, Graph
 from gesso.errors import OptionError
 
-ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 1.0
+ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 1.5
 """What an option of `Fitting` may cost that is not the last."""
 
 

@@ -135,7 +135,7 @@ class Arrays:
             if prefix or least > 2:
                 what = "with prefixItems" if prefix else "of more than two items"
                 raise OptionError(f"{pointer}/uniqueItems: {what} it is only supported of items that are an enum")
-            strings = any("string" in types(alternative) for alternative, _ in found)
+            strings = not told or any("string" in types(alternative) for alternative, _ in found)
             return self._few(self.values.every(rest, f"{pointer}/items", refs), least, strings, pointer)
         texts = [self.form.literal(value) for value in values]
         if len(texts) > MAX_SHUFFLED:

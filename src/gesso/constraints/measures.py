@@ -78,6 +78,13 @@ def has_anchor(expression: Expression) -> bool:
             return False
 
 
+def holds_anchor(expression: Expression, at_end: bool) -> bool:
+    """Tells whether there is an anchor to the end, or else to the begin, anywhere in it."""
+    if isinstance(expression, Anchor):
+        return expression.at_end == at_end
+    return any(holds_anchor(part, at_end) for part in parts_of(expression))
+
+
 def spelled_size(expression: Expression) -> int:
     """Says how many states an expression has before it is made deterministic, roughly; each part counted where it
     stands."""

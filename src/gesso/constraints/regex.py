@@ -3,16 +3,17 @@ r"""Reads regular expressions into an `Expression`.
 `parse` reads the dialect that Python's `re`, Rust's `regex` and ECMAScript have in common, and a pattern stands for the
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
 `parse_search` reads ECMAScript's with the flag `u`, as JSON Schema has it: without `\a`, `\A`, `\z`, `\U`, `\x{H..}`,
-`(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind. A look-ahead outside
-of groups is supported in both.
+`(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind. Look-aheads and
+word boundaries outside of groups are supported in both.
 
     literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too  ^ $ \A \z
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
+    (?=..) (?!..) \b \B   outside of groups
     (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect;   \p{L} \P{Letter} \p{gc=Lu}   in ECMAScript's
 
 `.` is any character but a newline. Everything else is refused by name: look-behind, back-references, possessive
-quantifiers, atomic groups, other flags, word boundaries, scripts, set operations inside classes.
+quantifiers, atomic groups, other flags, word boundaries in groups, scripts, set operations inside classes.
 """
 
 from gesso.constraints import charset
@@ -29,11 +30,14 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
+from gesso.constraints.measures import holds_anchor
 from gesso.constraints.regex_characters import Characters
 from gesso.errors import OptionError
 
 MAX_REPEAT = 10_000
 """Of one counted repetition."""
+MAX_BOUNDARIES = 6
+"""Of words, each of which doubles the work."""
 MAX_DEPTH = 100
 """Of groups in groups."""
 
@@ -51,7 +55,9 @@ def parse(pattern: str) -> Expression:
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
     """
-    return Whole(_Parser(pattern).parse(EMPTY))
+    found = Whole(_Parser(pattern).parse(EMPTY))
+    # Whether an empty text has a place that is no boundary, dialects do not agree on.
+    return difference(found, EMPTY) if "\\B" in pattern else found
 
 
 def parse_search(pattern: str, wide: bool = False) -> Expression:
@@ -61,42 +67,85 @@ def parse_search(pattern: str, wide: bool = False) -> Expression:
         wide: takes the wider of two readings, for what must not match: whatever matches elsewhere matches here.
     """
     parser = _Parser(pattern, ecma=True, wide=wide)
-    found = Whole(sequence(_ANYTHING, parser.parse(_ANYTHING)))
+    if boundaries(pattern):
+        # What stands before the match has a say in whether it begins with a word.
+        found: Expression = Whole(parser.parse(_ANYTHING, _ANYTHING))
+    else:
+        found = Whole(sequence(_ANYTHING, parser.parse(_ANYTHING)))
     if wide and parser.ends:
         # To some the end is also before a last newline.
         return union([found, sequence(_ANYTHING, Text("\n"))])
     return found
 
 
+def boundaries(pattern: str) -> int:
+    """Counts what may be boundaries of words in a pattern."""
+    return pattern.count("\\b") + pattern.count("\\B")
+
+
 class _Parser(Characters):
     """Recursive descent; `at` is the next character's index."""
 
-    def parse(self, tail: Expression) -> Expression:
-        """The pattern and what may follow it."""
+    looked_ahead = False
+    """Whether what is read follows a look-ahead."""
+
+    def parse(self, tail: Expression, head: Expression = EMPTY) -> Expression:
+        """The pattern, what may follow it, and what may stand before it."""
         if any("\ud800" <= c <= "\udfff" for c in self.pattern):
             raise OptionError("a regular expression holds half a character (a surrogate)")
-        tree = self.alternatives(tail)
+        tree = self.alternatives(tail, head)
         if self.at < len(self.pattern):
             raise self.refuse("an unmatched )")
         return tree
 
-    def alternatives(self, tail: Expression | None = None) -> Expression:
-        options = [self.concatenation(tail)]
+    def alternatives(self, tail: Expression | None = None, head: Expression = EMPTY) -> Expression:
+        options = [self.concatenation(tail, head)]
         while self.take("|"):
-            options.append(self.concatenation(tail))
+            options.append(self.concatenation(tail, head))
         return options[0] if len(options) == 1 else union(options)
 
-    def concatenation(self, tail: Expression | None) -> Expression:
+    def concatenation(self, tail: Expression | None, head: Expression = EMPTY, behind_word: bool = False) -> Expression:
         """Parts in a row. `tail`, what may follow up to the end of the text, is known outside of all groups only: there
-        a look-ahead is an intersection, or a difference, with all that follows it."""
-        parts: list[Expression] = []
+        a look-ahead is an intersection, or a difference, with all that follows it, and a boundary of words one with
+        what stands before it, `head` and all, and with what follows. `behind_word` says what is before all that."""
+        parts: list[Expression] = [] if head == EMPTY else [head]
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
             if tail is not None and (self.sees("(?=") or self.sees("(?!")):
                 return sequence(*parts, self.look_ahead(tail))
+            if tail is not None and (self.sees("\\b") or self.sees("\\B")):
+                return self.boundary(sequence(*parts) if parts else EMPTY, tail, behind_word)
             parts.append(self.quantified())
         if tail is not None:
             parts += [tail] if tail != EMPTY or not parts else []
         return sequence(*parts) if parts else EMPTY
+
+    def boundary(self, before: Expression, tail: Expression, behind_word: bool) -> Expression:
+        """A boundary of words, or a place that is none, between what was read and what follows up to the end."""
+        begin = self.at
+        negative = self.pattern[begin + 1] == "B"
+        self.at += 2
+        if self.looked_ahead:
+            raise self.refuse("a word boundary behind a look-ahead is not supported", begin)
+        if boundaries(self.pattern) > MAX_BOUNDARIES:
+            raise self.refuse(f"more than {MAX_BOUNDARIES} word boundaries", begin)
+        if self.quantifier() is not None:
+            raise self.refuse("a repeated anchor", begin)
+        if holds_anchor(before, at_end=True):
+            raise self.refuse("a word boundary behind $ is not supported", begin)
+        word, other = self.words()
+        rest_begin, options = self.at, []
+        for after_word in (False, True):
+            chars = sequence(_ANYTHING, Chars(word if after_word else other))
+            left = union([chars, EMPTY]) if after_word == behind_word else chars
+            self.at = rest_begin
+            rest = self.concatenation(tail, behind_word=after_word)
+            if holds_anchor(rest, at_end=False):
+                raise self.refuse("a word boundary before ^ is not supported", begin)
+            right = sequence(Chars(word), _ANYTHING)
+            if after_word != negative:
+                right = union([sequence(Chars(other), _ANYTHING), EMPTY])
+            options.append(sequence(intersection(Whole(before), left), intersection(Whole(rest), right)))
+        return union(options)
 
     def look_ahead(self, tail: Expression) -> Expression:
         begin = self.at
@@ -116,7 +165,9 @@ class _Parser(Characters):
         if "$" in inside or "^" in inside.replace("[^", ""):
             ahead = self.anchored(inside, negative, begin)
         rest_begin = self.at
+        self.looked_ahead = True
         rest = self.concatenation(tail)
+        self.looked_ahead = False
         if "^" in self.pattern[rest_begin : self.at].replace("[^", "").replace("\\^", ""):
             raise self.refuse("a look-ahead before ^ is not supported", begin)
         return difference(Whole(rest), ahead) if negative else intersection(Whole(rest), ahead)

@@ -9,7 +9,8 @@ from gesso.errors import OptionError
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_ESCAPES = {
-    "b": "a word boundary", "B": "a word boundary", "p": "a Unicode class", "P": "a Unicode class",
+    "b": "a word boundary in a group", "B": "a word boundary in a group",
+    "p": "a Unicode class", "P": "a Unicode class",
     "k": "a back-reference", "g": "a back-reference", "G": "an anchor to the last match", "K": "a reset of the match",
     "R": "a line break of any kind", "X": "a grapheme", "h": "a class of blanks", "H": "a class of blanks",
     "N": "a named character", "c": "a control character", "Q": "quoting", "E": "quoting", "C": "a single byte",
@@ -58,6 +59,12 @@ class Characters:
     def folded(self, chars: CharSet, negated: bool = False) -> CharSet:
         """Returns the characters, where case is ignored in both cases."""
         return unicode_sets.both_cases(chars, negated != self.wide) if self.ignores_case else chars
+
+    def words(self) -> tuple[CharSet, CharSet]:
+        """Returns what words are made of and what is between them: what is one or the other in all dialects, or else in
+        any."""
+        narrow, wide = _NARROW["w"], charset.wide("w")
+        return (wide, charset.complement(narrow)) if self.wide else (narrow, charset.complement(wide))
 
     def unicode_class(self, begin: int) -> tuple[CharSet, CharSet]:
         """Says what follows `\\p`, in its narrow and its wide reading."""
