@@ -5,6 +5,7 @@
 #   make test    set up, then the tests
 #   make numbers the tests of rounding once more, with the instructions of other CPUs: AVX2, then AVX-512
 #   make studio-test  the tests of the studio in Chromium, which fail without it; with npm also axe's rules of accessibility
+#   make clients the tests of the server's clients that want an environment of their own, which it makes in build/clients
 #   make lint    style, types, import contracts
 #   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
@@ -25,7 +26,7 @@ BASE := .venv/.installed
 DEV := .venv/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test numbers studio-test lint bench docs clean
+.PHONY: run test numbers studio-test clients lint bench docs clean
 
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
@@ -47,6 +48,16 @@ studio-test: $(DEV)
 	-if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/axe axe-core@4; fi
 	GESSO_NEED_CHROMIUM=1 GESSO_AXE=build/axe/node_modules/axe-core/axe.min.js \
 		$(BIN)/python -m pytest tests/studio tests/server/test_studio.py $(ARGS)
+
+# One of these wants an older version of another client that the other tests use.
+clients: $(DEV)
+	$(PYTHON) -m venv build/clients
+	build/clients/bin/python -m pip install --quiet langchain-openai litellm "pydantic-ai-slim[openai]" \
+		"lm-eval[api]" transformers
+	-if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/clients \
+		openai@6 ai@6 @ai-sdk/openai-compatible@2 zod@4; fi
+	GESSO_CLIENTS=build/clients/bin/python GESSO_NODE_CLIENTS=build/clients \
+		$(BIN)/python -m pytest -n 0 tests/server/test_more_clients.py $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -65,3 +65,54 @@ def test_nothing_invalid_can_be_written_and_nearly_all_that_is_valid_can(coverag
 def test_the_page_has_the_table(coverage: dict[str, Coverage]) -> None:
     table = "\n".join(one.line(keyword) for keyword, one in coverage.items())
     assert table in PAGE.read_text("utf-8"), f"docs/control.md should have:\n{table}"
+
+
+DRAFTS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+INSIDE: Any = {"allOf": [{"$ref": "http://a.example/b#/definitions/c"}], "definitions": {"c": {"enum": [1]}}}
+TELLING: dict[str, tuple[Any, Any]] = {
+    "type, enum, allOf, anyOf, oneOf, not, $ref": ({"not": {"type": "string"}}, "x"),
+    "properties, required, additionalProperties, patternProperties": ({"required": ["a"]}, {}),
+    "minProperties, maxProperties, minItems, maxItems, uniqueItems": ({"type": "array", "maxItems": 0}, [1]),
+    "minLength, maxLength, pattern, format": ({"type": "string", "maxLength": 0}, "x"),
+    "minimum, maximum, multipleOf": ({"type": "integer", "maximum": 0}, 1),
+    "exclusiveMinimum, exclusiveMaximum: numbers": ({"type": "integer", "exclusiveMaximum": 1}, 1),
+    "exclusiveMinimum, exclusiveMaximum: booleans": ({"type": "integer", "maximum": 1, "exclusiveMaximum": True}, 1),
+    "id": ({"id": "http://a.example/b", **INSIDE}, 2),
+    "$id": ({"$id": "http://a.example/b", **INSIDE}, 2),
+    "const": ({"const": 1}, 2),
+    "contains": ({"type": "array", "contains": {"const": 1}}, []),
+    "propertyNames": ({"type": "object", "propertyNames": {"maxLength": 1}}, {"ab": 1}),
+    "if, then, else": ({"if": {"type": "string"}, "then": False}, "x"),
+    "items: a list, additionalItems": ({"items": [{"const": 1}], "additionalItems": False}, [1, 2]),
+    "prefixItems": ({"type": "array", "prefixItems": [{"const": 1}]}, [2]),
+    "dependencies": ({"dependencies": {"a": ["b"]}}, {"a": 1}),
+    "dependentRequired, dependentSchemas": ({"dependentRequired": {"a": ["b"]}}, {"a": 1}),
+    "minContains, maxContains": ({"type": "array", "contains": {"const": 1}, "minContains": 2}, [1]),
+    "unevaluatedItems, unevaluatedProperties": ({"type": "object", "unevaluatedProperties": False}, {"a": 1}),
+    "$anchor": ({"$ref": "#a", "$defs": {"b": {"$anchor": "a", "enum": [1]}}}, 2),
+    "$recursiveRef": ({"type": "object", "properties": {"a": {"$recursiveRef": "#"}}}, {"a": 1}),
+    "$dynamicRef": ({"type": "object", "properties": {"a": {"$dynamicRef": "#"}}}, {"a": 1}),
+}  # fmt: skip
+"""Keywords, and a schema with one of them that refuses a value where the draft has it."""
+
+
+def holds(schema: dict[str, Any], value: Any) -> bool:
+    try:
+        return not compile_bytes(schema_expression(schema)).matches(json.dumps(value))
+    except OptionError:
+        return False
+
+
+def test_the_page_has_the_table_by_draft() -> None:
+    rows = []
+    for keywords, (schema, value) in TELLING.items():
+        held = ["yes" if holds({"$schema": address, **schema}, value) else "-" for address in DRAFTS.values()]
+        rows.append(" | ".join([f"| {keywords}", *held, "yes |" if holds(schema, value) else "- |"]))
+    table = "\n".join(rows)
+    assert table in PAGE.read_text("utf-8"), f"docs/control.md should have:\n{table}"
