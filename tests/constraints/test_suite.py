@@ -75,30 +75,32 @@ DRAFTS = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 INSIDE: Any = {"allOf": [{"$ref": "http://a.example/b#/definitions/c"}], "definitions": {"c": {"enum": [1]}}}
+INTEGERS: Any = {"type": "array", "items": {"type": "integer"}}
+NULLS: Any = {"type": "object", "additionalProperties": {"type": "null"}}
 TELLING: dict[str, tuple[Any, Any]] = {
-    "type, enum, allOf, anyOf, oneOf, not, $ref": ({"not": {"type": "string"}}, "x"),
-    "properties, required, additionalProperties, patternProperties": ({"required": ["a"]}, {}),
-    "minProperties, maxProperties, minItems, maxItems, uniqueItems": ({"type": "array", "maxItems": 0}, [1]),
+    "type, enum, allOf, anyOf, oneOf, not, $ref": ({"type": "string", "not": {"enum": ["x"]}}, "x"),
+    "properties, required, additionalProperties, patternProperties": ({**NULLS, "required": ["a"]}, {}),
+    "minProperties, maxProperties, minItems, maxItems, uniqueItems": ({**INTEGERS, "maxItems": 0}, [1]),
     "minLength, maxLength, pattern, format": ({"type": "string", "maxLength": 0}, "x"),
     "minimum, maximum, multipleOf": ({"type": "integer", "maximum": 0}, 1),
     "exclusiveMinimum, exclusiveMaximum: numbers": ({"type": "integer", "exclusiveMaximum": 1}, 1),
     "exclusiveMinimum, exclusiveMaximum: booleans": ({"type": "integer", "maximum": 1, "exclusiveMaximum": True}, 1),
-    "id": ({"id": "http://a.example/b", **INSIDE}, 2),
-    "$id": ({"$id": "http://a.example/b", **INSIDE}, 2),
-    "const": ({"const": 1}, 2),
-    "contains": ({"type": "array", "contains": {"const": 1}}, []),
-    "propertyNames": ({"type": "object", "propertyNames": {"maxLength": 1}}, {"ab": 1}),
-    "if, then, else": ({"if": {"type": "string"}, "then": False}, "x"),
-    "items: a list, additionalItems": ({"items": [{"const": 1}], "additionalItems": False}, [1, 2]),
-    "prefixItems": ({"type": "array", "prefixItems": [{"const": 1}]}, [2]),
-    "dependencies": ({"dependencies": {"a": ["b"]}}, {"a": 1}),
-    "dependentRequired, dependentSchemas": ({"dependentRequired": {"a": ["b"]}}, {"a": 1}),
-    "minContains, maxContains": ({"type": "array", "contains": {"const": 1}, "minContains": 2}, [1]),
-    "unevaluatedItems, unevaluatedProperties": ({"type": "object", "unevaluatedProperties": False}, {"a": 1}),
-    "$anchor": ({"$ref": "#a", "$defs": {"b": {"$anchor": "a", "enum": [1]}}}, 2),
-    "$recursiveRef": ({"type": "object", "properties": {"a": {"$recursiveRef": "#"}}}, {"a": 1}),
-    "$dynamicRef": ({"type": "object", "properties": {"a": {"$dynamicRef": "#"}}}, {"a": 1}),
-}  # fmt: skip
+    "id": ({"type": "integer", "id": "http://a.example/b", **INSIDE}, 2),
+    "$id": ({"type": "integer", "$id": "http://a.example/b", **INSIDE}, 2),
+    "const": ({"type": "integer", "const": 1}, 2),
+    "contains": ({**INTEGERS, "contains": {"const": 1}}, []),
+    "propertyNames": ({**NULLS, "propertyNames": {"maxLength": 1}}, {"ab": None}),
+    "if, then, else": ({"type": "string", "if": {"maxLength": 1}, "then": False}, "x"),
+    "items: a list, additionalItems": ({"type": "array", "items": [{"const": 1}], "additionalItems": False}, [1, 2]),
+    "prefixItems": ({**INTEGERS, "prefixItems": [{"enum": [1]}]}, [2]),
+    "dependencies": ({**NULLS, "dependencies": {"a": ["b"]}}, {"a": None}),
+    "dependentRequired, dependentSchemas": ({**NULLS, "dependentRequired": {"a": ["b"]}}, {"a": None}),
+    "minContains, maxContains": ({**INTEGERS, "contains": {"enum": [1]}, "minContains": 2}, [1]),
+    "unevaluatedItems, unevaluatedProperties": ({"type": "array", "unevaluatedItems": {"type": "null"}}, [1]),
+    "$anchor": ({"type": "integer", "allOf": [{"$ref": "#a"}], "$defs": {"b": {"$anchor": "a", "enum": [1]}}}, 2),
+    "$recursiveRef": ({"type": "array", "items": {"$recursiveRef": "#"}}, [1]),
+    "$dynamicRef": ({"type": "array", "items": {"$dynamicRef": "#"}}, [1]),
+}
 """Keywords, and a schema with one of them that refuses a value where the draft has it."""
 
 

@@ -48,8 +48,8 @@ messages = [{"role": "user", "content": question}]
 whole = litellm.completion(messages=messages, **given)
 parts = [chunk.choices[0].delta.content or "" for chunk in litellm.completion(messages=messages, stream=True, **given)]
 theirs = litellm.completion(model="anthropic/mini", api_base=url, api_key="none", messages=messages, max_tokens=32)
-told = {"whole": whole.choices[0].message.content, "streamed": "".join(parts), "newer": theirs.choices[0].message.content,
-        "tokens": whole.usage.prompt_tokens}
+said, newer = (answer.choices[0].message.content for answer in (whole, theirs))
+told = {"whole": said, "streamed": "".join(parts), "newer": newer, "tokens": whole.usage.prompt_tokens}
 """
 PYDANTIC_AI = """
 from pydantic import BaseModel
@@ -112,8 +112,8 @@ task = ConfigurableTask(config={
     "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{prompt}}", "doc_to_choice": "options",
     "doc_to_target": "right", "metric_list": [{"metric": "acc"}]})
 found = simple_evaluate("local-completions", tasks=[task], bootstrap_iters=0, log_samples=True,
-    model_args={"model": "mini", "base_url": url + "/v1/completions", "tokenizer": sys.argv[1], "tokenized_requests": True,
-                "max_retries": 1})
+    model_args={"model": "mini", "base_url": url + "/v1/completions", "tokenizer": sys.argv[1], "max_retries": 1,
+                "tokenized_requests": True})
 samples = found["samples"]["sums"]
 told = {"likelihoods": [float(answer[0]) for sample in samples for answer in sample["filtered_resps"]],
         "asked": [list(asked)[:2] for sample in samples for asked in sample["arguments"]]}
