@@ -1,4 +1,4 @@
-"""Compiles constraints for verdicts on texts: without a tokenizer, in a thread, within bounds, each of the last ones once.
+"""Compiles constraints for verdicts on texts: without a tokenizer, in a thread, within bounds, and keeps the last ones.
 
 Whoever asks for verdicts while a text is typed asks with the same constraint again and again, so the last compiled ones
 are kept.
