@@ -23,7 +23,7 @@ export class Figures {
     const now = figuresAt(recording, index);
     const values = [
       `${now.canvas}`, `${now.step} of ${now.steps}`, now.temperature.toFixed(3), `${now.entropy.toFixed(3)} nats`,
-      `${now.accepted} of ${now.width}`, now.rate.toFixed(0), `${now.passes} (${saved(now.saved)})`,
+      `${now.accepted} of ${now.width}`, now.rate > 0 ? now.rate.toFixed(0) : "\u2013", `${now.passes} (${saved(now.saved)})`,
     ];
     values.forEach((value, place) => {
       if (this.texts[place].data !== value) this.texts[place].data = value;

@@ -4,6 +4,8 @@ import { button, h } from "../ui/dom.js";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 /** Milliseconds that a step is shown at most: the wait for a prompt to be read is not played. */
 const LONGEST = 1000;
+/** The same of steps whose times are not known. */
+const UNTIMED = 250;
 
 /** Moves over the frames of an answer: a slider, play and pause, a speed. It follows what comes until it is moved. */
 export class Player {
@@ -84,7 +86,7 @@ export class Player {
     this.timer = window.setTimeout(() => {
       this.#go(this.index + 1);
       this.#next();
-    }, Math.min(LONGEST, Math.max(30, wait)) / Number(this.speed.value));
+    }, Math.min(LONGEST, wait === 0 ? UNTIMED : Math.max(30, wait)) / Number(this.speed.value));
   }
 
   #pause() {
