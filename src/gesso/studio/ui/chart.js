@@ -72,6 +72,7 @@ function summary(series, unit) {
 
 /** @param {number} value */
 function label(value) {
+  if (value !== 0 && Math.abs(value) < 0.001) return value.toExponential(1).replace(".0", "");
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
