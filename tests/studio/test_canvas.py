@@ -8,7 +8,7 @@ from server.fake import FakeService, block, frame, result
 from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.trace import read_trace, replay
 from studio.conftest import OpenPage, ask, drawn, ready, saved_file
-from studio.harm import EVIL, harmless
+from studio.harm import EVIL
 
 QUESTION = "What is 481 + 296?"
 
@@ -242,7 +242,8 @@ def test_a_replay_is_shown_by_the_same_canvas(open_page: OpenPage, tmp_path: Pat
     assert page.locator("#prompt").inner_text() == EVIL
     page.get_by_role("button", name="Play").click()
     page.get_by_text("2 of 48").wait_for()
-    harmless(page)
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img, b").count() == 0
 
 
 def test_a_notebook_shows_the_same_in_a_frame(open_page: OpenPage, tmp_path: Path) -> None:

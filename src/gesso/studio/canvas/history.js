@@ -7,10 +7,13 @@ import { bandOf } from "./scale.js";
 
 /** Shows what one position held, step by step. */
 export class HistoryView {
-  /** @param {boolean} holds whether tokens can be held */
-  constructor(holds) {
+  /**
+   * @param {boolean} holds whether tokens can be held
+   * @param {string} of what canvas, where a page has several
+   */
+  constructor(holds, of) {
     this.holds = holds;
-    this.element = h("div", { class: "history", tabindex: "0", role: "region", "aria-label": "History of a position" });
+    this.element = h("div", { class: "history", tabindex: "0", role: "region", "aria-label": of ? `History of a position, ${of}` : "History of a position" });
     this.empty();
   }
 

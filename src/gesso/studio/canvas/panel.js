@@ -21,10 +21,11 @@ import { CanvasView } from "./view.js";
 export class CanvasPanel {
   /**
    * @param {Tell | null} tell null where nothing can be held or gone on with
-   * @param {{prefix?: string, compact?: boolean, beside?: HTMLElement | null}} [look] `prefix` of the ids of cells, where
-   *   a page has several canvases; `compact` leaves the legend out; `beside` stands beside the canvas
+   * @param {{prefix?: string, compact?: string, beside?: HTMLElement | null}} [look] `prefix` of the ids of cells, where
+   *   a page has several canvases; `compact` leaves the legend out, and tells which of several canvases it is; `beside`
+   *   stands beside the canvas
    */
-  constructor(tell, { prefix = "cell", compact = false, beside = null } = {}) {
+  constructor(tell, { prefix = "cell", compact = "", beside = null } = {}) {
     this.tell = tell;
     /** @type {Recording | null} */
     this.recording = null;
@@ -36,7 +37,7 @@ export class CanvasPanel {
     this.pointed = null;
     this.view = new CanvasView({ look: (position) => this.#look(position), hold: (position) => this.#hold(position) }, prefix);
     this.player = new Player((index) => this.#show(index));
-    this.history = new HistoryView(tell !== null);
+    this.history = new HistoryView(tell !== null, compact);
     this.figures = new Figures();
     this.holding = h("div", { class: "holding", hidden: true });
     this.note = h("p", { class: "dim" }, "Ask something: the canvas appears here while it resolves.");

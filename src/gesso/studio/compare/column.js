@@ -17,11 +17,11 @@ export class Column {
     this.recording = null;
     this.model = h("select", { id: `${prefix}-model` });
     this.form = new SettingsForm(() => {}, `${prefix}-`);
-    this.panel = new CanvasPanel(null, { prefix: `${prefix}-cell`, compact: true });
+    this.panel = new CanvasPanel(null, { prefix: `${prefix}-cell`, compact: prefix });
     this.answer = h("div", { class: "answer" });
     this.summary = h("p", { class: "dim" });
     this.note = h("p", { class: "dim", hidden: true }, "Token by token there is no canvas: each token is written once, from left to right.");
-    this.settings = h("details", {}, h("summary", {}, `Settings of this side`), h("p", { class: "dim" }, "They go before the settings of the page."), this.form.element);
+    this.settings = h("details", {}, h("summary", {}, "Settings of this side"), h("p", { class: "dim" }, "They go before the settings of the page."), this.form.element);
     this.element = h(
       "div", { class: "column", role: "group", "aria-label": name },
       h("h2", {}, name), h("div", { class: "row" }, h("label", { for: `${prefix}-model` }, "Model"), this.model), this.settings,
