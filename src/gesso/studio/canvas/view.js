@@ -7,10 +7,15 @@ import { bandOf } from "./scale.js";
 
 /** @typedef {import("../run/recording.js").Recording} Recording */
 
+/** Cells below those in sight that are drawn with every picture, so that a short move of the wheel finds them drawn. */
+const MARGIN = 64;
+/** Milliseconds after which what is farther below is drawn too: nothing in sight depends on it. */
+const BELOW = 250;
+
 /**
  * Draws a canvas, one cell for each position. One cell at a time is the active one: the arrow keys move it, and what
  * is done with the keyboard is done to it. What a cell shows is remembered, so that a picture touches only the cells
- * that are different from the picture before, and asks the document for nothing.
+ * that are different from the picture before; and only those down to the last one in sight, the rest four times a second.
  */
 export class CanvasView {
   /**
@@ -33,6 +38,11 @@ export class CanvasView {
     this.shown = [];
     this.committed = "";
     this.active = 0;
+    /** @type {number | undefined} Draws what is below. */
+    this.below = undefined;
+    /** @type {() => void} */
+    this.drawAll = () => {};
+    this.element.addEventListener("scroll", () => this.below !== undefined && this.drawAll(), { passive: true });
     this.list.addEventListener("pointerover", (event) => this.tell.look(this.#place(event)));
     this.list.addEventListener("pointerleave", () => this.tell.look(null));
     this.list.addEventListener("click", (event) => {
@@ -48,18 +58,30 @@ export class CanvasView {
    * @param {Recording | null} recording
    * @param {number} index
    * @param {Map<number, {token: number, piece: string}>} held what the person holds
+   * @param {boolean} [whole] whether what is out of sight is drawn at once
    */
-  draw(recording, index, held) {
+  draw(recording, index, held, whole = false) {
     const frame = recording?.frames[index];
     const committed = frame ? recording.blocks.slice(0, frame.blocks).map((block) => block.reasoning + block.text).join("") : "";
+    const width = frame?.tokens.length ?? 0;
+    const count = whole || width !== this.cells.length ? width : this.#inSight();
     if (this.committed !== committed) this.before.textContent = this.committed = committed;
-    this.#resize(frame?.tokens.length ?? 0);
+    this.#resize(width);
+    this.drawAll = () => {
+      window.clearTimeout(this.below);
+      this.below = undefined;
+      this.draw(recording, index, held, true);
+    };
+    if (count === width) {
+      window.clearTimeout(this.below);
+      this.below = undefined;
+    } else this.below ??= window.setTimeout(() => this.drawAll(), BELOW);
     if (!recording || !frame) return;
     const before = frameBefore(recording, index);
     /** @type {(string | null)[]} */
     const pieces = frame.pieces.map((piece, place) => held.get(place)?.piece ?? (recording.special.has(frame.tokens[place]) ? null : piece));
     const texts = cellTexts(pieces);
-    for (let place = 0; place < texts.length; place++) {
+    for (let place = 0; place < count; place++) {
       const text = texts[place] ?? "\u00b7";
       const kept = held.has(place);
       const style = styleOf(frame, before, place, kept, pieces[place] === null, text === "");
@@ -68,6 +90,20 @@ export class CanvasView {
       if (shown.text.data !== text) shown.text.data = text;
       if (shown.held !== kept) this.cells[place].setAttribute("aria-selected", String((shown.held = kept)));
     }
+  }
+
+  /** How many cells are to be drawn now. It is asked while the page is laid out, before anything is changed. */
+  #inSight() {
+    const { cells, element } = this;
+    if (element.scrollHeight <= element.clientHeight) return cells.length;
+    const { bottom } = element.getBoundingClientRect();
+    let [first, last] = [0, cells.length];
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (cells[middle].getBoundingClientRect().top > bottom) last = middle;
+      else first = middle + 1;
+    }
+    return Math.min(cells.length, first + MARGIN);
   }
 
   /** @param {number} width */
