@@ -24,7 +24,7 @@ CHROMIUM = os.environ.get("GESSO_CHROMIUM") or next(
 )
 NEEDED = bool(os.environ.get("GESSO_NEED_CHROMIUM"))
 """Set by `make studio-test`, without which no browser is started: it takes a minute, and Chromium."""
-SECONDS = 12
+SECONDS = 60
 """That Playwright waits for something before it gives up: far more than anything takes."""
 
 
