@@ -45,7 +45,6 @@ def open_structure(page: Any) -> None:
 def open_compare(page: Any) -> None:
     page.get_by_role("button", name="Compare", exact=True).click()
     view = page.locator("#view-compare")
-    view.get_by_text("Settings of this side").first.click()
     view.get_by_role("button", name="Compare").click()
     view.get_by_role("region", name="Differences").wait_for()
 
@@ -120,8 +119,13 @@ def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: 
 def test_axe_finds_nothing(open_page: OpenPage, service: FakeService, fake_url: str, scheme: str) -> None:
     page = full(open_page(fake_url, color_scheme=scheme, bypass_csp=True), service)
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    request = page.locator("#request")
-    for prepare in (*VIEWS, lambda page: (page.get_by_role("button", name="Chat").click(), request.click())):
+
+    def open_request(page: Any) -> None:
+        page.get_by_role("button", name="Chat").click()
+        page.locator("#request").click()
+
+    places = ("document", "'#view-structure'", "'#view-compare'", "'#view-state'", "'#request-dialog'")
+    for prepare, place in zip((*VIEWS, open_request), places, strict=True):
         prepare(page)
-        found = page.evaluate("axe.run()")["violations"]
+        found = page.evaluate(f"axe.run({place})")["violations"]
         assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []

@@ -10,12 +10,17 @@ from typing import Any
 from gesso.constraints.budget import Budget
 from gesso.constraints.compilation import Compilation, Compiled
 from gesso.constraints.constraint import Constraint, compile_texts
-from gesso.constraints.sized_cache import SizedCache, held_bytes
+from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.errors import OptionError
 
 CACHE_BYTES = 32 * 2**20
 """Of the automata over bytes that are kept, on the host."""
 _kept: SizedCache[tuple[str, bool, bytes], Constraint] = SizedCache(CACHE_BYTES)
+
+
+def verdict_stats() -> CacheStats:
+    """Says how many constraints are kept for verdicts in this process, and their bytes."""
+    return _kept.stats
 
 
 def submit_texts(option: str, value: Any, *, strict: bool = False) -> Compilation[Constraint]:

@@ -10,12 +10,12 @@ import { bandOf } from "./scale.js";
 /** Cells below those in sight that are drawn with every picture, so that a short move of the wheel finds them drawn. */
 const MARGIN = 64;
 /** Milliseconds after which what is farther below is drawn too: nothing in sight depends on it. */
-const BELOW = 250;
+const BELOW = 500;
 
 /**
  * Draws a canvas, one cell for each position. One cell at a time is the active one: the arrow keys move it, and what
  * is done with the keyboard is done to it. What a cell shows is remembered, so that a picture touches only the cells
- * that are different from the picture before; and only those down to the last one in sight, the rest four times a second.
+ * that are different from the picture before; and only those down to the last one in sight, the rest twice a second.
  */
 export class CanvasView {
   /**

@@ -38,8 +38,7 @@ export class StructureView {
     this.tree = h("div", {});
     this.send = button("Ask", () => void this.#ask(), { class: "primary" });
     this.stop = button("Stop", () => this.single.stop(), { hidden: true });
-    takeLongTexts(this.message);
-    takeLongTexts(this.text);
+    for (const field of [this.message, this.constraint, this.text]) takeLongTexts(field);
     this.element = h(
       "section", { class: "page columns", "aria-label": "Structure" },
       h(
