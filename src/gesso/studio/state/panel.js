@@ -80,7 +80,7 @@ export class StatePanel {
     ];
     fill(this.cards, cards.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
     const rates = this.looks.slice(1).map((now, number) => now.rate("completion_tokens_total", this.looks[number]) ?? 0);
-    fill(this.chart, chart({ title: "Tokens a second, last five minutes", unit: "", series: [{ name: "tokens a second", values: rates }], wide: true, ends: [`${shown(look.seconds - this.looks[0].seconds)} s ago`, "now"] }));
+    fill(this.chart, chart({ title: "Tokens a second, last five minutes", unit: "", series: [{ name: "tokens a second", values: rates }], wide: this.chart.clientWidth > 600, ends: [`${shown(look.seconds - this.looks[0].seconds)} s ago`, "now"] }));
     const requests = look.all("requests_total").map(({ labels, value }) => [labels.outcome, shown(value)]);
     const routes = look.all("http_requests_total").map(({ labels, value }) => [labels.route, labels.status, shown(value)]);
     fill(this.tables, table("Requests by how they ended", ["Outcome", "Requests"], requests), table("HTTP requests", ["Route", "Status", "Requests"], routes));
