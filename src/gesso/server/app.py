@@ -18,6 +18,7 @@ from gesso.server.context import Context
 from gesso.server.count_tokens import count_routes
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
+from gesso.server.explain import explain_routes
 from gesso.server.fill import fill_routes
 from gesso.server.fim import fim_routes
 from gesso.server.health import health_routes
@@ -75,6 +76,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         choose_routes,
         count_routes,
         edit_routes,
+        explain_routes,
         fill_routes,
         fim_routes,
         model_routes,
