@@ -16,6 +16,7 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compile import compile_constraint, submit
+from gesso.constraints.expression import Fitting
 from gesso.constraints.inference import Lattice
 from gesso.constraints.regex import parse
 from gesso.constraints.sized_cache import held_bytes
@@ -189,3 +190,13 @@ def test_tokenizers_whose_pieces_have_no_text_of_their_own_are_refused() -> None
             tokenizer.decoder = decoder
         with pytest.raises(TextError, match=f"decoder \\({name}\\)"):
             compile_constraint("a", Tokenizer(tokenizer), (1,))
+
+
+def test_what_fits_in_bytes_and_not_in_tokens_goes_less_deep(mini: Tokenizer) -> None:
+    large, small = parse("([a-z]{30} ){3}x|a"), parse("a")
+    limits = Budget(max_bytes=1_000)
+    with pytest.raises(OptionError, match="over this vocabulary"):
+        submit(large, mini, MINI_ENDS, limits=limits).result()
+    automaton = submit(Fitting((large, small)), mini, MINI_ENDS, limits=limits).result()
+    assert automaton.shortest == submit(small, mini, MINI_ENDS).result().shortest
+    assert automaton.states == submit(small, mini, MINI_ENDS).result().states

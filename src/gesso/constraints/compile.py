@@ -15,13 +15,14 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.compilation import Compilation, Compiled
-from gesso.constraints.expression import Expression
+from gesso.constraints.expression import Expression, Fitting
 from gesso.constraints.placeholders import with_placeholders
 from gesso.constraints.regex import parse
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.constraints.token_text import token_bytes
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.vocabulary_tree import VocabularyTree
+from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
 
 CACHE_BYTES = 256 * 2**20
@@ -124,7 +125,14 @@ def submit(
     def make() -> Compiled[TokenAutomaton]:
         tree = compiler.tree(len(compiler.texts) if vocab_size is None else vocab_size, placeholders)
         expression, ignored = _read(constraint)
-        compiled = Compiled(token_automaton(compile_bytes(expression), tree, end_tokens, fill_token), ignored)
+        try:
+            automaton = token_automaton(compile_bytes(expression), tree, end_tokens, fill_token)
+        except OptionError:
+            if not isinstance(expression, Fitting):
+                raise
+            # What fits in bytes need not fit in tokens.
+            automaton = token_automaton(compile_bytes(expression.options[-1]), tree, end_tokens, fill_token)
+        compiled = Compiled(automaton, ignored)
         compiler.automata.put(key, compiled, held_bytes(compiled))
         return compiled
 
