@@ -9,7 +9,9 @@ from typing import Any
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
-from gesso.kernels.host.products import LAYOUTS, Dot, write_multiply
+from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.products import write_multiply
 
 _POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
 
@@ -41,15 +43,15 @@ def best_dot() -> Dot:
 
 
 @functools.cache
-def kernels(name: str, dot: Dot) -> Kernels:
+def kernels(name: str, kind: Dot) -> Kernels:
     """Compiles the kernels of a format of `LAYOUTS`."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     layout = LAYOUTS[name]
-    module = ir.Module(f"gesso_{name}_{dot}")
+    module = ir.Module(f"gesso_{name}_{kind}")
     module.triple = binding.get_default_triple()
     write_round_rows(module, "round_rows", shifted=layout.signed)
-    write_multiply(module, "multiply", layout, dot)
+    write_multiply(module, "multiply", layout, kind)
     code = binding.parse_assembly(str(module))
     code.verify()
     target = binding.Target.from_default_triple().create_target_machine(
@@ -63,5 +65,5 @@ def kernels(name: str, dot: Dot) -> Kernels:
         "round_rows": ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3),
         "multiply": ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5),
     }
-    round_rows, multiply = (kind(engine.get_function_address(name)) for name, kind in prototypes.items())
+    round_rows, multiply = (prototype(engine.get_function_address(name)) for name, prototype in prototypes.items())
     return Kernels(round_rows, multiply, engine)

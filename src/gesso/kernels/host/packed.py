@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, features, kernels
-from gesso.kernels.host.products import LAYOUTS, TILES, Dot, scratch_size
+from gesso.kernels.host.products import TILES, scratch_size
 from gesso.kernels.host.threads import share_out
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
-
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.kernels import host, usable
