@@ -11,6 +11,7 @@ from llvmlite import binding, ir
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.products import write_multiply
 
 _POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
@@ -44,14 +45,38 @@ def best_dot() -> Dot:
 
 @functools.cache
 def kernels(name: str, kind: Dot) -> Kernels:
-    """Compiles the kernels of a format of `LAYOUTS`."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
+    """Compiles the kernels that multiply by a format of `LAYOUTS`."""
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
-    module.triple = binding.get_default_triple()
     write_round_rows(module, "round_rows", shifted=layout.signed)
     write_multiply(module, "multiply", layout, kind)
+    round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
+    multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
+    engine = _compile(module)
+    return Kernels(
+        round_rows(engine.get_function_address("round_rows")),
+        multiply(engine.get_function_address("multiply")),
+        engine,
+    )
+
+
+@functools.cache
+def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None], Any]:
+    """Compiles the kernel that packs weights, from bfloat16 or float32; returns it and the owner of its code."""
+    module = ir.Module(f"gesso_pack_{bits}_{group_size}_{half}")
+    if bits == 4:
+        write_pack_int4(module, "pack", group_size, half=half)
+    else:
+        write_pack_int8(module, "pack", half=half)
+    engine = _compile(module)
+    prototype = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 4)
+    return prototype(engine.get_function_address("pack")), engine
+
+
+def _compile(module: ir.Module) -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module.triple = binding.get_default_triple()
     code = binding.parse_assembly(str(module))
     code.verify()
     target = binding.Target.from_default_triple().create_target_machine(
@@ -61,9 +86,4 @@ def kernels(name: str, kind: Dot) -> Kernels:
     passes.getModulePassManager().run(code, passes)
     engine = binding.create_mcjit_compiler(code, target)
     engine.finalize_object()
-    prototypes = {
-        "round_rows": ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3),
-        "multiply": ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5),
-    }
-    round_rows, multiply = (prototype(engine.get_function_address(name)) for name, prototype in prototypes.items())
-    return Kernels(round_rows, multiply, engine)
+    return engine
