@@ -81,27 +81,28 @@ def quantize_folder(
     repeated = set(check_copies(files, {to_hf(name) for name in plain if _form(name, forms)}, torch.float32))
     own = {hf_name for hf_name, _ in found.values()}
     others = {name: path for name, path in files.items() if name not in own | repeated}
-    _check_space(out, packed, forms, found, others)
+    partial = out.with_name(out.name + ".partial")
+    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)))
 
     layers: dict[str, list[str]] = {}
     for name in plain:
         layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
     work = [*layers.values(), list(others)] if others else list(layers.values())
     shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
-    partial = out.with_name(out.name + ".partial")
-    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)))
     try:
+        written = sum((partial / shard).stat().st_size for shard in done.shards)
+        _check_space(out, packed, forms, found, others, written)
         for number, (file, names) in enumerate(zip(shards, work, strict=True)):
             progress(number, len(shards))
             if file in done.shards:
                 continue
             held: dict[str, Tensor] = {}
             for name in names:
-                if name in others:
-                    with open_file(others[name]) as opened:
-                        held[name] = opened.get_tensor(name)
-                else:
-                    held |= _pack(name, *found[name], plain[name], _form(name, forms), done)
+                held |= (
+                    _copy(name, others[name])
+                    if name in others
+                    else _pack(name, *found[name], plain[name], _form(name, forms), done)
+                )
             write_tensors(partial / file, held)
             done.weight_map |= dict.fromkeys(held, file)
             done.shards.append(file)
@@ -113,8 +114,8 @@ def quantize_folder(
         for name in ("generation_config.json", OWN_DEFAULTS):
             if (source / name).exists():
                 shutil.copy(source / name, partial)
-        raw = read_json(source / "config.json") | {"quantization_config": write_quantization(chosen)}
-        write_json(partial / "config.json", raw)
+        described = {"quantization_config": write_quantization(chosen)}
+        write_json(partial / "config.json", read_json(source / "config.json") | described)
         (partial / resume.FILE).unlink()
         os.replace(partial, out)
     except GessoError:  # it would end so again
@@ -126,6 +127,11 @@ def quantize_folder(
 
 def _form(name: str, forms: dict[str, Format]) -> Format | None:
     return None if name.endswith(".bias") else forms.get(name.rpartition(".")[0])
+
+
+def _copy(name: str, path: Path) -> dict[str, Tensor]:
+    with open_file(path) as file:
+        return {name: file.get_tensor(name)}
 
 
 def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, done: Written) -> dict[str, Tensor]:
@@ -175,10 +181,12 @@ def _check_space(
     forms: dict[str, Format],
     found: dict[str, tuple[str, Path]],
     others: dict[str, Path],
+    written: int,
 ) -> None:
-    """Raises OptionError where the disk has no room for the packed tensors and those that are copied."""
+    """Raises OptionError where the disk has no room for the packed tensors and those that are copied, but for the bytes
+    that are written."""
     state, new = packed.state_dict(), packed_names(packed, forms)
-    needed = sum(state[name].nbytes for name in new)
+    needed = sum(state[name].nbytes for name in new) - written
     for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
         with open_file(path) as file:
             needed += file.get_tensor(hf_name).nbytes
