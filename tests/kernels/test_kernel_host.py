@@ -147,6 +147,7 @@ def test_narrow_activations_are_rounded_once_more_at_the_end(dtype: torch.dtype)
 @pytest.mark.parametrize(
     ("form", "width", "reads"),
     [(Int8(), 64, True), (Int8(), 96, False), (Int4(32), 128, False), (Int4(128), 384, True), (NF4(), 32, False)],
+    ids=["int8", "int8-odd", "int4-32", "int4-128", "nf4-odd"],
 )
 def test_what_no_kernel_reads_is_dequantized(form: Format, width: int, reads: bool) -> None:
     parts, x = form.quantize(random(16, width)), random(3, width, seed=1)

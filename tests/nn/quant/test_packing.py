@@ -14,7 +14,13 @@ from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.packing import pack
 
 FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128), NF4()]
-forms = pytest.mark.parametrize("form", FORMS, ids=str)
+
+
+def label(form: Format) -> str:
+    return f"{form.kernel}{getattr(form, 'group_size', '')}"
+
+
+forms = pytest.mark.parametrize("form", FORMS, ids=label)
 
 
 @forms
@@ -33,7 +39,7 @@ def test_bits_are_those_of_the_definition(form: Format, seed: int, rows: int, sc
         assert math.sqrt(lost / size) == pytest.approx(math.sqrt(error / size), rel=1e-2, abs=1e-6)
 
 
-@pytest.mark.parametrize("form", FORMS[:-1], ids=str)
+@pytest.mark.parametrize("form", FORMS[:-1], ids=label)
 def test_zeros_and_constants(form: Format) -> None:
     for value in (0.0, 1.0, -1.0):
         weight = torch.full((2, 128), value)
