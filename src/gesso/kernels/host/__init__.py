@@ -28,4 +28,4 @@ def reads(name: str, parts: Sequence[Tensor]) -> bool:
     """Says whether there is a kernel for parts of a format; asked where kernels are `available`."""
     from gesso.kernels.host import packed
 
-    return packed.layout(name, parts) is not None
+    return packed.layout(name, parts) is not None and all(part.is_contiguous() for part in parts)

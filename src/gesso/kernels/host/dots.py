@@ -36,7 +36,7 @@ def dot(build: Writer, kind: Dot, start: Value, unsigned: Value, signed: Value, 
             halves.append(build.own("llvm.x86.avx512.vpdpbusd.256", _HALF, begin, first, second))
         else:
             halves.append(build.add(begin, _pairs(build, first, second, small=small)))
-    return build.pick(*halves, range(LANES))
+    return build.pick(halves[0], halves[1], range(LANES))
 
 
 def _pairs(build: Writer, unsigned: Value, signed: Value, *, small: bool) -> Value:

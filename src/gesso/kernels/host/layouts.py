@@ -49,7 +49,8 @@ def _nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
 def _int4_codes(build: Writer, weights: Weights, block: Value) -> Value:
     """Reads the low halves of 32 bytes, then the high ones."""
     bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
-    return build.pick(*_nibbles(build, bytes_), range(64))
+    low, high = _nibbles(build, bytes_)
+    return build.pick(low, high, range(BLOCK))
 
 
 def _int4_codes_128(build: Writer, weights: Weights, block: Value) -> Value:
@@ -70,7 +71,8 @@ def _through_table(table: tuple[int, ...], *, low_first: bool) -> Callable[[Writ
         bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
         kind, entries = vector(I8, 32), constants(list(table) * 2, I8)
         parts = [build.own("llvm.x86.avx2.pshuf.b", kind, entries, half) for half in _nibbles(build, bytes_)]
-        return build.pick(*(parts if low_first else parts[::-1]), [lane for i in range(32) for lane in (i, 32 + i)])
+        first, second = parts if low_first else parts[::-1]
+        return build.pick(first, second, [lane for i in range(32) for lane in (i, 32 + i)])
 
     return codes
 

@@ -41,7 +41,7 @@ def declare(module: ir.Module, name: str, result: Any, arguments: Sequence[Any])
     return known or ir.Function(module, ir.FunctionType(result, list(arguments)), name)
 
 
-class Writer(ir.IRBuilder):
+class Writer(ir.IRBuilder):  # type: ignore[misc]
     """Builds one function."""
 
     def __init__(self, module: ir.Module, name: str, result: Any, arguments: Sequence[Any]) -> None:
