@@ -1,6 +1,7 @@
 """Kernels for CPUs: products within the bound of 8-bit activations, bits that depend on nothing but the row."""
 
 import importlib.util
+import os
 import threading
 
 import pytest
@@ -200,3 +201,15 @@ def test_shares_cover_everything_once_and_errors_come_through() -> None:
 
     with pytest.raises(ValueError, match="of the second"):
         share_out(fail, 10, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    share_out(lambda *_: None, 4, 2)
+    child = os.fork()
+    if not child:
+        done: list[int] = []
+        share_out(lambda thread, *_: done.append(thread), 4, 2)
+        os._exit(0 if sorted(done) == [0, 1] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.library import packer
-from gesso.kernels.host.packing import LANES
 from gesso.kernels.host.threads import share_out
 
 

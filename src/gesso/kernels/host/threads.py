@@ -1,6 +1,7 @@
 """Shares work among threads that Python's lock does not hold back: compiled kernels, called through ctypes."""
 
 import functools
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,11 @@ Share = Callable[[int, int, int], None]
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="gesso-kernel")
+
+
+if hasattr(os, "register_at_fork"):
+    # A child process has none of its parent's threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def share_out(work: Share, count: int, threads: int) -> None:
