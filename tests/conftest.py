@@ -48,3 +48,9 @@ def seeing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seeing(seeing_folder: Path) -> Engine:
     """An engine of it; its runner has seen nothing yet."""
     return load(seeing_folder, "cpu")
+
+
+@pytest.fixture
+def dequantized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packed weights are turned back and multiplied, as on machines without compiled kernels: nothing is rounded."""
+    monkeypatch.setattr("gesso.kernels.host.available", lambda: False)

@@ -56,5 +56,7 @@ def load(
         load_adapter(model, Path(adapter))
         merge(model)
     defaults = read_generation_defaults(folder, model.config)
-    vision = load_vision(folder, device, dtype) if has_vision(folder) else None
+    # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
+    deferred = model.device.type == "cpu"
+    vision = load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
     return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)

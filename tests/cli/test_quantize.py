@@ -85,6 +85,41 @@ def test_mistakes_get_one_line(gesso: Gesso, tmp_path: Path, options: tuple[obje
     assert not list(tmp_path.iterdir())
 
 
+def test_the_most_bits_that_fit_are_picked(gesso: Gesso, wide: Path, tmp_path: Path) -> None:
+    def picked(size: str) -> tuple[str, dict[str, object]]:
+        out = tmp_path / size
+        told = gesso("quantize", wide, "--fit", size, "--out", out)
+        assert told.code == 0, told.err
+        config = json.loads((out / "config.json").read_text("utf-8"))["quantization_config"]
+        return told.out.splitlines()[0], config
+
+    line, config = picked("1GB")
+    assert line.startswith("dense int8, experts int8: ")
+    assert "embedding" not in config
+    largest = float(line.split(": ")[1].split(" MB")[0])
+    line, config = picked(f"{largest - 0.01:.3f}MB")
+    assert line.startswith("dense int8, experts int8, embedding int8: ")
+    assert config["embedding"] == {"bits": 8}
+    small = gesso("quantize", wide, "--fit", "1kB", "--out", tmp_path / "small")
+    assert small.code == 2
+    assert "--fit 0.00 GB is too small: in the fewest bits" in small.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "give one of --to FORMAT and --fit SIZE"),
+        (("--to", "int8", "--fit", "1GB"), "give one of --to FORMAT and --fit SIZE"),
+        (("--fit", "small"), "--fit takes a size such as 4GiB or 500MB, got 'small'"),
+        (("--fit", "1GB", "--embedding", "int8"), "--fit picks all formats"),
+    ],
+)
+def test_fit_is_refused_by_name(gesso: Gesso, tmp_path: Path, options: tuple[object, ...], message: str) -> None:
+    outcome = gesso("quantize", "mini", "--out", tmp_path / "out", *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
 def test_a_table_in_int8_is_used_and_trained_around(gesso: Gesso, tmp_path: Path) -> None:
     out, data = tmp_path / "small", tmp_path / "data.jsonl"
     alone = ("--dense", "none", "--experts", "none", "--embedding", "int8")

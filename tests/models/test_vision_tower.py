@@ -169,6 +169,28 @@ def test_a_model_is_saved_with_its_tower_or_with_another(towers: Callable[[str],
         save_folder(text, tmp_path / "narrow", vision=narrow)
 
 
+def test_a_deferred_tower_is_read_when_it_is_first_shown_an_image(
+    towers: Callable[[str], Towers], tmp_path: Path
+) -> None:
+    folder, _, eager = towers("published")
+    deferred = load_vision(folder, "cpu", "float32", deferred=True)
+    assert all(parameter.is_meta for parameter in deferred.parameters())
+    assert deferred.config == eager.config
+    for _ in range(2):
+        assert torch.equal(deferred.embed([picture(6, 3)])[0], eager.embed([picture(6, 3)])[0])
+    assert not any(parameter.is_meta or parameter.requires_grad for parameter in deferred.parameters())
+    name = f"{TOWER}std_scale"
+    missing = changed(folder, tmp_path / "missing", lambda tensors: tensors.pop(name))
+    with pytest.raises(CheckpointError, match="missing"):
+        load_vision(missing, "cpu", "float32", deferred=True)
+    misshapen = changed(folder, tmp_path / "misshapen", lambda tensors: tensors.update({name: torch.ones(2)}))
+    with pytest.raises(CheckpointError, match="std_scale"):
+        load_vision(misshapen, "cpu", "float32", deferred=True)
+    damaged = changed(folder, tmp_path / "damaged", lambda tensors: tensors[name].fill_(torch.nan))
+    with pytest.raises(CheckpointError, match="std_scale holds numbers that are not finite"):
+        load_vision(damaged, "cpu", "float32", deferred=True).embed([picture(6, 3)])
+
+
 def test_a_text_model_gets_eyes_when_it_is_saved_with_a_tower(towers: Callable[[str], Towers], tmp_path: Path) -> None:
     make_oracle(tmp_path / "plain", TEXT_SHAPES["plain"])
     text, vision = load_folder(tmp_path / "plain", "cpu", "float32"), towers("published").model

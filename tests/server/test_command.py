@@ -19,7 +19,8 @@ import pytest
 
 import gesso
 from gesso.cli.app import run
-from gesso.cli.serve import adapter_folders, size_in_bytes
+from gesso.cli.serve import adapter_folders
+from gesso.cli.sizes import size_in_bytes
 from gesso.errors import OptionError
 
 LONG = {
@@ -93,7 +94,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     [("4GiB", 2**32), ("500MB", 500_000_000), ("1.5 kib", 1536), ("1000", 1000), ("7b", 7)],
 )
 def test_sizes(text: str, size: int) -> None:
-    assert size_in_bytes(text) == size
+    assert size_in_bytes(text, "--kv-memory") == size
 
 
 def test_adapter_folders() -> None:

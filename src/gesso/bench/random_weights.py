@@ -15,7 +15,6 @@ from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models.cache import cache_bytes
-from gesso.models.describe import parameters
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
 from gesso.models.hf_config import read_config
 from gesso.models.loading import pick_device, pick_dtype
@@ -114,7 +113,8 @@ def random_engine(
             device; nothing has been allocated then.
     """
     target = pick_device(device)
-    kind = pick_dtype(dtype, target, parameters(config)[0])
+    whole = sum(parameter.numel() for parameter in empty_model(config, torch.bfloat16, chosen).parameters())
+    kind = pick_dtype(dtype, target, whole)
     needed, free = needed_bytes(config, kind, cells, chosen), free_bytes(target)
     if needed > free:
         raise OptionError(

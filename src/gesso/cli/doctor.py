@@ -24,7 +24,7 @@ PARTS: dict[str, tuple[str, dict[str, str]]] = {
 }
 """Optional parts: what each is for, and its modules with the packages they come in. The first two are extras."""
 EXTRAS = ("server", "train")
-NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "typer", "rich")
+NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "llvmlite", "typer", "rich")
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
     "PYTORCH_CUDA_ALLOC_CONF",
@@ -68,6 +68,7 @@ def examine() -> dict[str, Any]:
             "cores": machine["cores"],
             "threads": machine["threads"],
             "instructions": torch.backends.cpu.get_cpu_capability(),
+            "packed_weights": _byte_products(),
         },
         "devices": [_device(torch.device(name)) for name in _devices()],
         "caches": _caches(),
@@ -88,6 +89,17 @@ def version_of(package: str) -> str | None:
         from gesso import __version__
 
         return __version__  # run from its sources
+
+
+def _byte_products() -> str | None:
+    """Returns how packed weights are multiplied on the CPU; None where they are turned back first."""
+    from gesso.kernels import host
+
+    if not host.available():
+        return None
+    from gesso.kernels.host.library import best_dot
+
+    return best_dot()
 
 
 def _devices() -> list[str]:

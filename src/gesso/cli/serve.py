@@ -32,6 +32,7 @@ from gesso.cli.serve_options import (
     Utilization,
     Waiting,
 )
+from gesso.cli.sizes import size_in_bytes
 from gesso.generation import STRATEGIES
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 LOADING = ("model", "device", "dtype", "cuda_graphs", "offline")
 """How the model is loaded; adapters are the server's."""
-UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @opt.takes(load=LOADING)
@@ -84,7 +84,7 @@ def serve(
         raise OptionError(
             "--kv-memory and --gpu-memory-utilization both bound the caches: give one of them", option="kv_memory"
         )
-    bound = None if kv_memory is None else size_in_bytes(kv_memory)
+    bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
     try:
@@ -181,22 +181,6 @@ def host_names(given: list[str], listening: str) -> tuple[str, ...]:
     if ANY in names or (not names and not _is_loopback(listening)):
         return ()
     return (*(names or LOOPBACK), listening) if _is_loopback(listening) else tuple(names)
-
-
-def size_in_bytes(text: str) -> int:
-    """Reads `4GiB`, `500MB` or a plain number of bytes.
-
-    Raises:
-        OptionError: anything else.
-    """
-    from gesso.errors import OptionError
-
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip())
-    unit = UNITS.get(found[2].upper()) if found else None
-    size = int(float(found[1]) * unit) if found and unit else 0
-    if size < 1:
-        raise OptionError(f"--kv-memory takes a size such as 4GiB or 500MB, got {text!r}", option="kv_memory")
-    return size
 
 
 def adapter_folders(given: list[str]) -> dict[str, Path]:

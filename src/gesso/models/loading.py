@@ -92,8 +92,11 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:
-    """Resolves the name of a dtype: `auto` is float32 on the CPU for models of up to `CPU_FLOAT32_BYTES`, else
-    bfloat16.
+    """Resolves the name of a dtype: `auto` is float32 on the CPU where what is not packed takes up to
+    `CPU_FLOAT32_BYTES` then, else bfloat16, in which CPUs without instructions for it are three times slower.
+
+    Args:
+        parameters: numbers of the model that are not packed.
 
     Raises:
         OptionError: the dtype does not exist.
@@ -132,12 +135,13 @@ def load_folder(
         raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
     with torch.device("meta"):
         model = DiffusionGemma(config)
-    kind = pick_dtype(dtype, target, sum(p.numel() for p in model.parameters()))
-    model.to(kind)  # which a packed table reads its rows back to
     files, packed, apart = weight_files(folder), set[str](), dict[str, modelopt.Packed]()
-    if stored is not None and isinstance(stored.experts, modelopt.FORMATS):
-        forms = replace_layers(model, stored, modelopt.packed_layers(model, files))
-        packed = packed_names(model, forms)
+    foreign = stored is not None and isinstance(stored.experts, modelopt.FORMATS)
+    only = modelopt.packed_layers(model, files) if foreign else None
+    kind = pick_dtype(dtype, target, _whole_numbers(config, stored, only))
+    model.to(kind)  # which a packed table reads its rows back to
+    if stored is not None and foreign:
+        packed = packed_names(model, replace_layers(model, stored, only))
         apart = {name: module for name, module in model.named_modules() if isinstance(module, modelopt.Packed)}
     elif stored is not None:
         packed = packed_names(model, replace_layers(model, stored))
@@ -150,6 +154,15 @@ def load_folder(
     loaded |= modelopt.layer_tensors(files, apart, target)
     model.load_state_dict(loaded, strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def _whole_numbers(config: ModelConfig, stored: Quantization | None, only: Container[str] | None) -> int:
+    """Counts the numbers of a model that are not packed: those that are take the same memory in every dtype."""
+    with torch.device("meta"):
+        model = DiffusionGemma(config)
+        if stored is not None:
+            replace_layers(model, stored, only)
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def packed_names(model: DiffusionGemma, layers: Mapping[str, Format]) -> set[str]:

@@ -1,6 +1,7 @@
 """Loads the vision tower of a checkpoint folder as a `VisionModel`, and returns its tensors by their published
 names."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,10 @@ from torch import Tensor
 from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
 from gesso.models.loading import pick_device, pick_dtype, read_model_config, weight_files
-from gesso.models.tensors import open_checked
-from gesso.models.vision_config import read_vision_config, write_vision_config
+from gesso.models.tensors import check_finite, open_checked
+from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
 from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
-from gesso.models.vision_tower import VisionModel
+from gesso.models.vision_tower import Patches, VisionModel
 
 
 def has_vision(folder: Path) -> bool:
@@ -21,11 +22,28 @@ def has_vision(folder: Path) -> bool:
     return any(name.startswith(TOWER) for name in weight_files(folder))
 
 
-def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> VisionModel:
+class _DeferredVisionModel(VisionModel):
+    """Reads its weights when it is first shown an image: whoever shows none does not wait or pay for them."""
+
+    def __init__(self, config: VisionConfig, width: int, read: Callable[[], Mapping[str, Tensor]]) -> None:
+        with torch.device("meta"):
+            super().__init__(config, width)
+        self._read: Callable[[], Mapping[str, Tensor]] | None = read
+
+    def embed(self, images: Sequence[Patches], together: int = 1) -> list[Tensor]:
+        if self._read is not None:
+            self.load_state_dict(self._read(), strict=True, assign=True)
+            self.requires_grad_(False)
+            self._read = None
+        return super().embed(images, together)
+
+
+def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, deferred: bool = False) -> VisionModel:
     """Loads the vision tower and the projector of a checkpoint folder.
 
     Args:
         dtype: of weights and activations; what sums up runs in fp32 always. A quantized checkpoint's tower is whole.
+        deferred: look at names and shapes now, and read the weights when the first image comes.
 
     Raises:
         CheckpointError: the checkpoint has no tower, or its tensors are missing, unknown or misshapen.
@@ -50,16 +68,37 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto") -> Visi
     missing = sorted(names.values() - files.keys())
     if missing:
         raise CheckpointError(f"tensors of the vision tower missing in {folder}: {', '.join(missing[:4])}")
-    loaded: dict[str, Tensor] = {}
-    for name, hf_name in sorted(names.items(), key=lambda item: files[item[1]]):
-        with open_checked(hf_name, files[hf_name], wanted[name], packed=False, device=str(target)) as file:
-            tensor = file.get_tensor(hf_name)
-        bound = name.endswith(("_min", "_max"))  # of a clipped projection, where infinity bounds nothing
-        if bool(tensor.isnan().any()) or not (bound or bool(tensor.isfinite().all())):
-            raise CheckpointError(f"{hf_name} holds numbers that are not finite")
-        loaded[name] = tensor.to(torch.float32 if ".std_" in name else kind)
-    model.load_state_dict(loaded, strict=True, assign=True)
+    places = {name: (hf_name, files[hf_name]) for name, hf_name in names.items()}
+
+    def read() -> dict[str, Tensor]:
+        tensors = _tensors(places, wanted, str(target))
+        return {name: tensor.to(torch.float32 if ".std_" in name else kind) for name, tensor in tensors}
+
+    if deferred:
+        for name, (hf_name, path) in places.items():
+            with open_checked(hf_name, path, wanted[name], packed=False, device=str(target)):
+                pass
+        return _DeferredVisionModel(model.config, config.hidden_size, read).eval().requires_grad_(False)
+    model.load_state_dict(read(), strict=True, assign=True)
     return model.eval().requires_grad_(False)
+
+
+def _tensors(
+    places: Mapping[str, tuple[str, Path]], wanted: Mapping[str, Tensor], device: str
+) -> Iterator[tuple[str, Tensor]]:
+    """Yields every tensor as it is stored, file by file.
+
+    Raises:
+        CheckpointError: one is misshapen, or holds numbers that are not finite.
+    """
+    for name, (hf_name, path) in sorted(places.items(), key=lambda item: item[1][1]):
+        with open_checked(hf_name, path, wanted[name], packed=False, device=device) as file:
+            tensor = file.get_tensor(hf_name)
+        if not name.endswith(("_min", "_max")):  # of a clipped projection, where infinity bounds nothing
+            check_finite(hf_name, tensor)
+        elif bool(tensor.isnan().any()):
+            raise CheckpointError(f"{hf_name} is no number")
+        yield name, tensor
 
 
 def with_vision_config(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:

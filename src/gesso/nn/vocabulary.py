@@ -63,6 +63,21 @@ class VocabularyPass:
         return VocabularyPass(*(getattr(self, field.name)[:count] for field in fields(VocabularyPass)))
 
 
+class TableSlice:
+    """Holds neighbouring rows of the table, [n, D], to score and to mix by."""
+
+    def __init__(self, rows_nD: Tensor) -> None:
+        self._rows_nD = rows_nD
+
+    def scores(self, hidden_ND: Tensor) -> Tensor:
+        """Returns the scores of hidden states before the soft-cap, [N, n]."""
+        return linear(hidden_ND, self._rows_nD)
+
+    def mix(self, weights_Nn: Tensor) -> Tensor:
+        """Returns the weighted sums of the rows, [N, D]."""
+        return linear(weights_Nn.to(self._rows_nD.dtype), self._rows_nD.T)
+
+
 class Vocabulary(nn.Module):
     """Holds the tied table [V, D] with the input scale sqrt(D) and the soft-cap of its logits."""
 
@@ -90,6 +105,10 @@ class Vocabulary(nn.Module):
     def rows_between(self, begin: int, end: int) -> Tensor:
         """Returns the table's rows from `begin` to before `end`, or to its own end, [n, D]."""
         return self.weight[begin:end]
+
+    def slice(self, begin: int, end: int) -> "TableSlice":
+        """Returns the part of the table from `begin` to before `end`, or to its own end."""
+        return TableSlice(self.rows_between(begin, end))
 
     def chunk(self, device: torch.device) -> int:
         """Returns the number of tokens that are scored at a time, whole blocks."""
@@ -191,12 +210,13 @@ class Vocabulary(nn.Module):
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):
-            table = self.rows_between(start, start + chunk)
-            z = linear(hidden_ND, table).float()
-            if fill := -len(table) % BLOCK:
+            table = self.slice(start, start + chunk)
+            z = table.scores(hidden_ND).float()
+            count = z.shape[1]
+            if fill := -count % BLOCK:
                 z = F.pad(z, (0, fill))
             z = self.cap_(z).mul_(inverse_N1)
-            z[:, len(table) :] = LOWEST
+            z[:, count:] = LOWEST
             top_N1, index_N1 = z.max(dim=-1, keepdim=True)
             argmax_N1 = torch.where(top_N1 > maximum_N1, index_N1 + start, argmax_N1)
             new_maximum_N1 = torch.maximum(top_N1, maximum_N1)
@@ -208,7 +228,7 @@ class Vocabulary(nn.Module):
             weighted_N1 = (weighted_N1 + shift * total_N1) * shrink + (z.mul_(p)).sum(dim=-1, keepdim=True)
             total_N1 = total_N1 * shrink + blocks.sum(dim=-1, keepdim=True)
             if mix:
-                mixed_ND.mul_(shrink).add_(linear(p[:, : len(table)].to(table.dtype), table.T))
+                mixed_ND.mul_(shrink).add_(table.mix(p[:, :count]))
             sums.append(blocks)
             references.append(maximum_N1.expand_as(blocks))
         mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()

@@ -91,6 +91,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.usefixtures("dequantized")
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_is_loaded_computes_what_its_bits_stand_for(source: Path, tmp_path: Path, name: str, dtype: str) -> None:

@@ -121,6 +121,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(
     assert torch.equal(alone, among[place : place + 5])
 
 
+@pytest.mark.usefixtures("dequantized")
 @forms
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_the_matmul_is_that_of_the_weight_whatever_the_tiles(
@@ -167,6 +168,7 @@ def test_gradients_reach_the_activations(form: Format) -> None:
     assert ((x.grad - other.grad).abs() <= 2 * (128 + 24 + 4) * UNIT * magnitude).all()
 
 
+@pytest.mark.usefixtures("dequantized")
 @forms
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_linear_layer(form: Format, bias: bool) -> None:
@@ -177,6 +179,7 @@ def test_a_linear_layer(form: Format, bias: bool) -> None:
     assert not list(new.parameters())
 
 
+@pytest.mark.usefixtures("dequantized")
 @forms
 def test_experts_some_of_which_have_no_tokens(form: Format) -> None:
     plain = Experts(128, 128, 5)

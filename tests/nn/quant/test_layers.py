@@ -93,6 +93,7 @@ def test_autocast_computes_in_bfloat16() -> None:
     assert x.grad.dtype == torch.float32
 
 
+@pytest.mark.usefixtures("dequantized")
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_linear_layer_in_four_bits(bias: bool) -> None:
     plain = torch.nn.Linear(64, 24, bias=bias)
@@ -106,6 +107,7 @@ def test_a_linear_layer_in_four_bits(bias: bool) -> None:
     assert not list(new.parameters())
 
 
+@pytest.mark.usefixtures("dequantized")
 def test_experts_in_four_bits() -> None:
     plain = Experts(64, 32, 5)
     with torch.no_grad():

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.errors import CheckpointError, OptionError
+from gesso.errors import CheckpointError, GessoError, OptionError
 from gesso.json_files import read_json
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import (
@@ -25,12 +25,15 @@ from gesso.models.loading import (
     stored_quantization,
     weight_files,
 )
+from gesso.models.quantization import resume
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
+from gesso.models.quantization.resume import Written
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, TILE, check_copies, check_finite, open_checked, open_file, sources
-from gesso.nn.quant.base import Format, dequantize
+from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import part_names
+from gesso.nn.quant.packing import pack
 
 Progress = Callable[[int, int], None]
 """Is called with the number of files written and the number of all."""
@@ -49,25 +52,14 @@ class QuantizeReport:
     """Hugging Face name of that tensor."""
 
 
-@dataclass(slots=True)
-class _Errors:
-    worst: float = 0.0
-    tensor: str = ""
-
-    def add(self, name: str, error: float) -> None:
-        if not math.isfinite(error):
-            raise CheckpointError(f"{name} holds numbers that are not finite: it cannot be quantized")
-        if error >= self.worst:
-            self.worst, self.tensor = error, name
-
-
 def quantize_folder(
     source: Path, out: Path, chosen: Quantization, progress: Progress = lambda done, of: None
 ) -> QuantizeReport:
     """Writes the checkpoint in `source` to `out`, quantized as `chosen` says; what is not quantized stays as it is
     stored.
 
-    Everything is written beside `out` first: what is broken off leaves no checkpoint behind.
+    Everything is written beside `out` first, file by file: a conversion that is broken off leaves no checkpoint behind,
+    and the same conversion goes on from its last whole file.
 
     Raises:
         OptionError: nothing to do, a folder that is not empty, too little space, or a layer's width that cannot be cut
@@ -89,49 +81,60 @@ def quantize_folder(
     repeated = set(check_copies(files, {to_hf(name) for name in plain if _form(name, forms)}, torch.float32))
     own = {hf_name for hf_name, _ in found.values()}
     others = {name: path for name, path in files.items() if name not in own | repeated}
-    _check_space(out, packed, forms, found, others)
+    partial = out.with_name(out.name + ".partial")
+    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)))
 
     layers: dict[str, list[str]] = {}
     for name in plain:
         layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
     work = [*layers.values(), list(others)] if others else list(layers.values())
     shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
-    partial, errors = out.with_name(out.name + ".partial"), _Errors()
-    weight_map: dict[str, str] = {}
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
     try:
+        written = sum((partial / shard).stat().st_size for shard in done.shards)
+        _check_space(out, packed, forms, found, others, written)
         for number, (file, names) in enumerate(zip(shards, work, strict=True)):
             progress(number, len(shards))
+            if file in done.shards:
+                continue
             held: dict[str, Tensor] = {}
             for name in names:
-                if name in others:
-                    with open_file(others[name]) as opened:
-                        held[name] = opened.get_tensor(name)
-                else:
-                    held |= _pack(name, *found[name], plain[name], _form(name, forms), errors)
+                held |= (
+                    _copy(name, others[name])
+                    if name in others
+                    else _pack(name, *found[name], plain[name], _form(name, forms), done)
+                )
             write_tensors(partial / file, held)
-            weight_map |= dict.fromkeys(held, file)
+            done.weight_map |= dict.fromkeys(held, file)
+            done.shards.append(file)
+            done.save(partial)
         after = sum((partial / file).stat().st_size for file in shards)
-        write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": dict(sorted(weight_map.items()))})
+        weight_map = dict(sorted(done.weight_map.items()))
+        write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": weight_map})
         copy_text_files(source, partial)
         for name in ("generation_config.json", OWN_DEFAULTS):
             if (source / name).exists():
                 shutil.copy(source / name, partial)
-        raw = read_json(source / "config.json") | {"quantization_config": write_quantization(chosen)}
-        write_json(partial / "config.json", raw)
+        described = {"quantization_config": write_quantization(chosen)}
+        write_json(partial / "config.json", read_json(source / "config.json") | described)
+        (partial / resume.FILE).unlink()
         os.replace(partial, out)
-    finally:
+    except GessoError:  # it would end so again
         shutil.rmtree(partial, ignore_errors=True)
+        raise
     before = sum(path.stat().st_size for path in set(files.values()))
-    return QuantizeReport(before, after, errors.worst, errors.tensor)
+    return QuantizeReport(before, after, done.worst, done.tensor)
 
 
 def _form(name: str, forms: dict[str, Format]) -> Format | None:
     return None if name.endswith(".bias") else forms.get(name.rpartition(".")[0])
 
 
-def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, errors: _Errors) -> dict[str, Tensor]:
+def _copy(name: str, path: Path) -> dict[str, Tensor]:
+    with open_file(path) as file:
+        return {name: file.get_tensor(name)}
+
+
+def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, done: Written) -> dict[str, Tensor]:
     """Returns what is written of one tensor, by Hugging Face name."""
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
@@ -141,13 +144,15 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
         lost, size = 0.0, 0.0
         parts = _empty(like, form)
         for place, weight in _tiles(file, hf_name, like):
-            made = form.quantize(weight)
-            whole = weight.float()
-            lost += (dequantize(made, form, torch.float32) - whole).square().sum().item()
-            size += whole.square().sum().item()
+            made, more_lost, more = pack(weight, form)
+            lost, size = lost + more_lost, size + more
             for part, new in zip(parts, made, strict=True):
                 part[place].copy_(new)
-    errors.add(hf_name, math.sqrt(lost / size) if size else lost)
+    error = math.sqrt(lost / size) if size else lost
+    if not math.isfinite(error):
+        raise CheckpointError(f"{hf_name} holds numbers that are not finite: it cannot be quantized")
+    if error >= done.worst:
+        done.worst, done.tensor = error, hf_name
     return {to_hf(new): part for new, part in zip(part_names(name, form), parts, strict=True)}
 
 
@@ -176,10 +181,12 @@ def _check_space(
     forms: dict[str, Format],
     found: dict[str, tuple[str, Path]],
     others: dict[str, Path],
+    written: int,
 ) -> None:
-    """Raises OptionError where the disk has no room for the packed tensors and those that are copied."""
+    """Raises OptionError where the disk has no room for the packed tensors and those that are copied, but for the bytes
+    that are written."""
     state, new = packed.state_dict(), packed_names(packed, forms)
-    needed = sum(state[name].nbytes for name in new)
+    needed = sum(state[name].nbytes for name in new) - written
     for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
         with open_file(path) as file:
             needed += file.get_tensor(hf_name).nbytes

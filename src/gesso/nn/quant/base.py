@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from gesso.kernels import usable
+from gesso.kernels import host, usable
 from gesso.nn.linear import linear
 from gesso.nn.quant import nf4
 
@@ -77,6 +78,26 @@ def multiply_in_kernel(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor,
     return packed.matmul(x_MD, form.kernel, parts, ends_E, nf4.levels_on(x_MD.device, x_MD.dtype))
 
 
+def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:
+    """Says whether a compiled kernel multiplies `x` by these parts on the CPU: a format that it reads, no gradient."""
+    return (
+        x.is_cpu
+        and not torch.is_grad_enabled()
+        and host.available()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and not is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers
+        and host.reads(form.kernel, parts)
+    )
+
+
+def multiply_on_host(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+    """Multiplies by packed weights as `kernels.host.packed.matmul` does, [M, D] -> [M, F]."""
+    from gesso.kernels.host import packed
+
+    return packed.matmul(x_MD, form.kernel, parts, ends_E)
+
+
 class _Matmul(torch.autograd.Function):
     """Computes x @ W.T with W packed: the backward pass keeps the parts only."""
 
@@ -98,6 +119,8 @@ def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
         x = x.to(torch.get_autocast_dtype(x.device.type))
     if in_kernel(x):
         return multiply_in_kernel(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
+    if on_host(x, parts, form):
+        return multiply_on_host(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
     if not torch.is_grad_enabled():
         return _project(x, parts, form)
     out: Tensor = _Matmul.apply(x, form, *parts)  # type: ignore[no-untyped-call]

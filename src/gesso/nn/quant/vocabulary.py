@@ -6,6 +6,7 @@ table that the bits stand for. What is held beside the bits is one chunk.
     N positions   V vocabulary   D hidden
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,8 +16,8 @@ from torch import Tensor
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
-from gesso.nn.quant.base import Format, dequantize, matmul
-from gesso.nn.vocabulary import Vocabulary, chunk_of
+from gesso.nn.quant.base import CPU_TILE, Format, dequantize, matmul, multiply_on_host, on_host
+from gesso.nn.vocabulary import TableSlice, Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -82,6 +83,9 @@ class QuantizedVocabulary(Vocabulary):
         for begin in range(0, self.size, chunk):
             yield begin, self._read_rows(begin, begin + chunk, dtype)
 
+    def slice(self, begin: int, end: int) -> TableSlice:
+        return _PackedSlice(tuple(part[begin:end] for part in self.parts), self.form, self.dtype, self.width)
+
     def scores(self, hidden: Tensor) -> Tensor:
         return matmul(hidden, self.parts, self.form)
 
@@ -100,6 +104,41 @@ class QuantizedVocabulary(Vocabulary):
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
+
+
+class _PackedSlice(TableSlice):
+    """Scores by a kernel that reads packed rows, where there is one, and dequantizes a tile at a time to mix.
+
+    Elsewhere all rows are dequantized once, for both.
+    """
+
+    def __init__(self, parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype, width: int) -> None:
+        self._parts, self._form, self._dtype, self._width = parts, form, dtype, width
+
+    @functools.cached_property
+    def _rows_nD(self) -> Tensor:  # type: ignore[override]
+        return dequantize(self._parts, self._form, self._dtype)
+
+    def scores(self, hidden_ND: Tensor) -> Tensor:
+        if on_host(hidden_ND, self._parts, self._form):
+            return multiply_on_host(hidden_ND, None, self._parts, self._form)
+        return super().scores(hidden_ND)
+
+    def mix(self, weights_Nn: Tensor) -> Tensor:
+        if not on_host(weights_Nn, self._parts, self._form):
+            return super().mix(weights_Nn)
+        mixed: Tensor | None = None
+        begin = 0
+        rows = max(1, CPU_TILE // self._width)
+        for tile in zip(*(part.split(rows) for part in self._parts), strict=True):
+            table, factor = self._form.unpack(tile, self._dtype)
+            share = weights_Nn[:, begin : begin + len(table)]
+            begin += len(table)
+            # Factors of rows are cheaper on the weights, which are narrower than the table.
+            more = linear((share if factor is None else share * factor).to(table.dtype), table.T)
+            mixed = more if mixed is None else mixed.add_(more)
+        assert mixed is not None
+        return mixed
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -1,0 +1,25 @@
+"""Reads sizes that users write, such as 4GiB or 500MB."""
+
+import re
+
+UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def size_in_bytes(text: str, flag: str) -> int:
+    """Reads `4GiB`, `500MB` or a plain number of bytes.
+
+    Args:
+        flag: the option that it is given to, such as `--fit`.
+
+    Raises:
+        OptionError: anything else.
+    """
+    from gesso.errors import OptionError
+    from gesso.options import keyword
+
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip())
+    unit = UNITS.get(found[2].upper()) if found else None
+    size = int(float(found[1]) * unit) if found and unit else 0
+    if size < 1:
+        raise OptionError(f"{flag} takes a size such as 4GiB or 500MB, got {text!r}", option=keyword(flag))
+    return size

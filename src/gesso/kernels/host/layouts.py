@@ -1,0 +1,104 @@
+"""Says how kernels read the formats of packed weights: 64 codes into a register, and where their scales stand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from llvmlite import ir
+
+from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.dots import BYTES
+from gesso.kernels.host.llvm_ir import F32, I8, I32, Value, Writer, constant, constants, vector
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Points at what a format holds for one row of a matrix."""
+
+    codes: Value
+    scales: Value
+    third: Value
+    row: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Says how kernels read a format.
+
+    Weights are unsigned and at most 15, or signed; a scale belongs to a block, to a quarter of a block, or to a row.
+    """
+
+    bits: int
+    codes: Callable[[Writer, Weights, Value], Value]
+    """Unpacks a block's 64 codes, given the block's number."""
+    signed: bool
+    scale: Literal["block", "quarter", "row"]
+    blocks_per_scale: int = 1
+    offsets: bool = False
+    tables: bool = False
+    """Its codes go through a table, which takes an instruction of x86."""
+    unit: float = 1.0
+    """What a code of one stands for, before scales."""
+
+
+def _nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
+    lanes = bytes_.type.count
+    return build.and_(bytes_, constants([15] * lanes, I8)), build.lshr(bytes_, constants([4] * lanes, I8))
+
+
+def _int4_codes(build: Writer, weights: Weights, block: Value) -> Value:
+    """Reads the low halves of 32 bytes, then the high ones."""
+    bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
+    low, high = _nibbles(build, bytes_)
+    return build.pick(low, high, range(BLOCK))
+
+
+def _int4_codes_128(build: Writer, weights: Weights, block: Value) -> Value:
+    """Reads the low halves of 64 bytes for an even block, and their high ones for the odd block after it."""
+    bytes_ = build.read(weights.codes, BYTES, build.shl(build.lshr(block, constant(1)), constant(6)))
+    low, high = _nibbles(build, bytes_)
+    return build.select(build.trunc(block, ir.IntType(1)), high, low)
+
+
+def _int8_codes(build: Writer, weights: Weights, block: Value) -> Value:
+    return build.read(weights.codes, BYTES, build.mul(block, constant(BLOCK)))
+
+
+def _through_table(table: tuple[int, ...], *, low_first: bool) -> Callable[[Writer, Weights, Value], Value]:
+    """Reads neighbours out of 32 bytes, each through a table of 16 signed numbers."""
+
+    def codes(build: Writer, weights: Weights, block: Value) -> Value:
+        bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
+        kind, entries = vector(I8, 32), constants(list(table) * 2, I8)
+        parts = [build.own("llvm.x86.avx2.pshuf.b", kind, entries, half) for half in _nibbles(build, bytes_)]
+        first, second = parts if low_first else parts[::-1]
+        return build.pick(first, second, [lane for i in range(32) for lane in (i, 32 + i)])
+
+    return codes
+
+
+NVFP4_TABLE = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+"""The values of e2m1, doubled: whole numbers."""
+NF4_TOP = 127
+NF4_TABLE = (-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127)
+"""The levels of NF4 times 127, rounded: off by 0.4% of a group's largest weight at most."""
+
+LAYOUTS = {
+    "int8": Layout(8, _int8_codes, signed=True, scale="row"),
+    "int4": Layout(4, _int4_codes, signed=False, scale="block", offsets=True),
+    "int4-128": Layout(4, _int4_codes_128, signed=False, scale="block", offsets=True, blocks_per_scale=2),
+    "nf4": Layout(
+        4, _through_table(NF4_TABLE, low_first=False), signed=True, scale="block", tables=True, unit=1 / NF4_TOP
+    ),
+    "nvfp4": Layout(
+        4, _through_table(NVFP4_TABLE, low_first=True), signed=True, scale="quarter", tables=True, unit=0.5
+    ),
+}
+
+
+def e4m3(build: Writer, bits: Value) -> Value:
+    """Reads positive e4m3 numbers from their bits, exactly, small ones too."""
+    lanes = bits.type.count
+    magnitude = build.zext(build.and_(bits, constants([127] * lanes, I8)), vector(I32, lanes))
+    shifted = build.shl(magnitude, constants([20] * lanes, I32))  # its exponent in place of a float's, 120 too small
+    return build.fmul(build.bitcast(shifted, vector(F32, lanes)), constants([2.0**120] * lanes, F32))

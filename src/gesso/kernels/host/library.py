@@ -1,0 +1,89 @@
+"""Compiles the kernels for the processor at hand, once in a process: a quarter of a second for each format."""
+
+import ctypes
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import binding, ir
+
+from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
+from gesso.kernels.host.products import write_multiply
+
+_POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Holds one format's compiled kernels, which let other threads run while they do."""
+
+    round_rows: Callable[..., None]
+    multiply: Callable[..., None]
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def features() -> dict[str, bool]:
+    """Returns what the processor's instruction set has, by LLVM's names."""
+    return dict(binding.get_host_cpu_features())
+
+
+def best_dot() -> Dot:
+    """Returns the best way that the processor has to multiply bytes."""
+    known = features()
+    if known.get("avx512vnni") and known.get("avx512bw") and known.get("avx512vl"):
+        return "vnni512"
+    if known.get("avxvnni"):
+        return "vnni256"
+    return "avx2" if known.get("avx2") and known.get("fma") else "plain"
+
+
+@functools.cache
+def kernels(name: str, kind: Dot) -> Kernels:
+    """Compiles the kernels that multiply by a format of `LAYOUTS`."""
+    layout = LAYOUTS[name]
+    module = ir.Module(f"gesso_{name}_{kind}")
+    write_round_rows(module, "round_rows", shifted=layout.signed)
+    write_multiply(module, "multiply", layout, kind)
+    round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
+    multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
+    engine = _compile(module)
+    return Kernels(
+        round_rows(engine.get_function_address("round_rows")),
+        multiply(engine.get_function_address("multiply")),
+        engine,
+    )
+
+
+@functools.cache
+def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None], Any]:
+    """Compiles the kernel that packs weights, from bfloat16 or float32; returns it and the owner of its code."""
+    module = ir.Module(f"gesso_pack_{bits}_{group_size}_{half}")
+    if bits == 4:
+        write_pack_int4(module, "pack", group_size, half=half)
+    else:
+        write_pack_int8(module, "pack", half=half)
+    engine = _compile(module)
+    prototype = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 4)
+    return prototype(engine.get_function_address("pack")), engine
+
+
+def _compile(module: ir.Module) -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module.triple = binding.get_default_triple()
+    code = binding.parse_assembly(str(module))
+    code.verify()
+    target = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
+    )
+    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(code, passes)
+    engine = binding.create_mcjit_compiler(code, target)
+    engine.finalize_object()
+    return engine

@@ -1,0 +1,78 @@
+"""Picks formats by the memory that a model may take: the most bits that fit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gesso.config import ModelConfig
+from gesso.errors import OptionError
+from gesso.models.cache import cache_bytes
+from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
+from gesso.models.loading import read_model_config, weight_files
+from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.models.tensors import open_file
+from gesso.models.vision_names import PROJECTOR, TOWER
+from gesso.nn.quant.integer import Int4, Int8
+
+CONTEXT = 8192
+"""Tokens of keys and values that are counted, as many as a long chat has."""
+CHOICES: Sequence[Quantization] = (
+    Quantization(Int8(), Int8()),
+    Quantization(Int8(), Int8(), Int8()),
+    Quantization(Int8(), Int4(64), Int8()),
+    Quantization(Int4(64), Int4(64), Int8()),
+    Quantization(Int4(128), Int4(128), Int8()),
+    Quantization(Int4(128), Int4(128), Int4(128)),
+)
+"""From the most bits to the fewest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Tells what was picked, and the memory that it takes."""
+
+    chosen: Quantization
+    bytes: int
+
+
+def pick(folder: Path, limit: int) -> Fit:
+    """Picks the first of `CHOICES` whose weights, tower included, and `CONTEXT` tokens take up to `limit` bytes.
+
+    Raises:
+        OptionError: none does.
+        CheckpointError: the checkpoint cannot be used.
+    """
+    config, smallest = read_model_config(folder), 0
+    tower = _tower_bytes(folder)
+    for chosen in CHOICES:
+        try:
+            smallest = tower + counted_bytes(config, chosen)
+        except OptionError:  # its width cannot be cut into such groups
+            continue
+        if smallest <= limit:
+            return Fit(chosen, smallest)
+    raise OptionError(
+        f"--fit {limit / 1e9:.2f} GB is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
+        f"{smallest / 1e9:.2f} GB",
+        option="fit",
+    )
+
+
+def counted_bytes(config: ModelConfig, chosen: Quantization) -> int:
+    """Counts the weights of the text model, what is not packed in bfloat16, and keys and values of `CONTEXT` tokens."""
+    with torch.device("meta"):
+        model = DiffusionGemma(config).to(torch.bfloat16)
+        replace_layers(model, chosen)
+    weights: int = sum(tensor.nbytes for tensor in model.state_dict().values())
+    return weights + cache_bytes(config, torch.bfloat16, CONTEXT, max(PREFILL_CHUNK, config.canvas_length))
+
+
+def _tower_bytes(folder: Path) -> int:
+    total = 0
+    for name, path in weight_files(folder).items():
+        if name.startswith((TOWER, PROJECTOR)):
+            with open_file(path) as file:
+                total += file.get_tensor(name).nbytes
+    return total

@@ -1,0 +1,215 @@
+"""Kernels for CPUs: products within the bound of 8-bit activations, bits that depend on nothing but the row."""
+
+import importlib.util
+import os
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, dequantize
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.quant.nf4 import NF4
+from gesso.nn.quant.nvfp4 import NVFP4
+
+if importlib.util.find_spec("llvmlite") is None:
+    pytest.skip("llvmlite is not installed", allow_module_level=True)
+
+from gesso.kernels import host
+from gesso.kernels.host import library, packed
+from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.layouts import NF4_TABLE, NF4_TOP
+from gesso.kernels.host.threads import share_out
+
+pytestmark = pytest.mark.numbers
+
+FORMS: list[Format] = [Int8(), Int4(64), Int4(128), NF4(), NVFP4()]
+forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: str(getattr(form, "group_size", "")) + form.kernel)
+KINDS: list[Dot] = ["vnni512", "vnni256", "avx2", "plain"]
+ROWS, WIDTH = 21, 256
+
+
+def kinds() -> list[Dot]:
+    """What this processor can do: each needs what the next one does and more."""
+    return KINDS[KINDS.index(library.best_dot()) :]
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def levels(form: Format, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The matrix that a kernel multiplies by: NF4's levels are rounded to 127ths, the others are exact."""
+    if not isinstance(form, NF4):
+        return dequantize(parts, form, torch.float32)
+    codes, scales = parts
+    halves = torch.stack((codes >> 4, codes & 15), dim=-1).flatten(-2).int()
+    table = torch.tensor(NF4_TABLE) / NF4_TOP
+    return (table[halves].unflatten(-1, (scales.shape[-1], -1)) * scales.float()[..., None]).flatten(-2)
+
+
+def bound(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Half a step of each block of activations times the magnitudes of its weights, and fp32's roundings."""
+    steps = x.unflatten(1, (-1, BLOCK)).abs().amax(dim=2) / 127
+    blocks = weight.abs().unflatten(1, (-1, BLOCK)).sum(dim=2)
+    return 0.5 * steps.double() @ blocks.double().T * 1.001 + 1e-5 * x.abs().double() @ weight.abs().double().T
+
+
+@forms
+def test_products_are_those_of_rounded_activations(form: Format) -> None:
+    parts, x = form.quantize(random(40, WIDTH) * 0.05), random(ROWS, WIDTH, seed=1)
+    weight = levels(form, parts)
+    found = packed.matmul(x, form.kernel, parts)
+    error = (found.double() - x.double() @ weight.double().T).abs()
+    assert (error <= bound(x, weight)).all()
+    assert error.max() > 0  # they are rounded
+
+
+@forms
+def test_whole_numbers_come_out_exactly(form: Format) -> None:
+    """Activations that are whole steps lose nothing: what is left is fp32's rounding of sixteen lanes."""
+    parts = form.quantize(random(24, WIDTH) * 0.05)
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randint(-126, 127, (ROWS, WIDTH), generator=generator).float()
+    x[:, ::BLOCK] = 127.0
+    weight = levels(form, parts).double()
+    found = packed.matmul(x, form.kernel, parts)
+    magnitude = x.abs().double() @ (weight.abs() + weight.abs().amax(dim=1, keepdim=True)).T
+    assert ((found.double() - x.double() @ weight.T).abs() <= 2e-6 * magnitude).all()
+
+
+@forms
+def test_every_way_to_multiply_bytes_gives_the_same_bits(form: Format) -> None:
+    parts, x = form.quantize(random(37, WIDTH)), random(ROWS, WIDTH, seed=1)
+    results = [packed.matmul(x, form.kernel, parts, dot=kind) for kind in kinds()]
+    assert all(torch.equal(results[0], result) for result in results[1:])
+
+
+@forms
+@given(count=st.integers(1, 40), start=st.integers(0, 7), threads=st.integers(1, 3))
+def test_a_row_does_not_depend_on_those_beside_it(form: Format, count: int, start: int, threads: int) -> None:
+    parts, x = form.quantize(random(70, WIDTH)), random(48, WIDTH, seed=1)
+    whole, before = packed.matmul(x, form.kernel, parts), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        part = packed.matmul(x[start : start + count], form.kernel, parts)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(part, whole[start : start + count])
+
+
+@forms
+def test_groups_are_multiplied_by_their_own_matrix(form: Format) -> None:
+    made = [form.quantize(random(33, WIDTH, seed=i)) for i in range(5)]
+    stacked = tuple(torch.stack(parts) for parts in zip(*made, strict=True))
+    counts = (3, 0, 17, 1, 0)
+    x = random(sum(counts), WIDTH, seed=9)
+    ends = torch.tensor(counts).cumsum(0)
+    found = packed.matmul(x, form.kernel, stacked, ends)
+    expected = [packed.matmul(rows, form.kernel, parts) for rows, parts in zip(x.split(counts), made, strict=True)]
+    assert torch.equal(found, torch.cat(expected))
+
+
+def test_no_rows_give_no_rows() -> None:
+    parts = Int8().quantize(random(8, 64))
+    assert packed.matmul(random(0, 64), "int8", parts).shape == (0, 8)
+
+
+@forms
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_so_in_its_row_alone(form: Format, bad: float) -> None:
+    parts, x = form.quantize(random(8, WIDTH)), random(5, WIDTH, seed=1)
+    clean = packed.matmul(x, form.kernel, parts)
+    x[2, 70] = bad
+    found = packed.matmul(x, form.kernel, parts)
+    assert not found[2].isfinite().any()
+    assert torch.equal(found[[0, 1, 3, 4]], clean[[0, 1, 3, 4]])
+
+
+@forms
+def test_zeros_give_zeros(form: Format) -> None:
+    parts = form.quantize(random(8, WIDTH))
+    assert (packed.matmul(torch.zeros(3, WIDTH), form.kernel, parts) == 0).all()
+    nothing = form.quantize(torch.zeros(8, WIDTH))
+    assert (packed.matmul(random(3, WIDTH), form.kernel, nothing) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_activations_are_rounded_once_more_at_the_end(dtype: torch.dtype) -> None:
+    parts, x = Int4().quantize(random(16, WIDTH)), random(4, WIDTH).to(dtype)
+    assert torch.equal(packed.matmul(x, "int4", parts), packed.matmul(x.float(), "int4", parts).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("form", "width", "reads"),
+    [(Int8(), 64, True), (Int8(), 96, False), (Int4(32), 128, False), (Int4(128), 384, True), (NF4(), 32, False)],
+    ids=["int8", "int8-odd", "int4-32", "int4-128", "nf4-odd"],
+)
+def test_what_no_kernel_reads_is_dequantized(form: Format, width: int, reads: bool) -> None:
+    parts, x = form.quantize(random(16, width)), random(3, width, seed=1)
+    assert host.reads(form.kernel, parts) is reads
+    with torch.no_grad():
+        found = base.matmul(x, parts, form)
+    exact = x @ dequantize(parts, form, torch.float32).T
+    assert torch.allclose(found, exact, atol=1e-4) is not reads
+
+
+def test_layers_and_experts_use_it_where_no_gradient_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    multiply = packed.matmul
+
+    def counted(*args: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return multiply(*args, **options)
+
+    monkeypatch.setattr(packed, "matmul", counted)
+    linear, experts = QuantizedLinear(64, 32, form=Int8()), QuantizedExperts(64, 64, 4, Int4())
+    for module in (linear, experts):
+        for part in module.buffers():
+            part.zero_()
+    x = random(5, 64)
+    chosen = torch.zeros(5, 2, dtype=torch.int64)
+    with torch.no_grad():
+        linear(x)
+        experts(x, torch.ones(5, 2), chosen)
+    assert len(calls) == 3  # all experts at once
+    linear(x)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        linear(x)
+    assert len(calls) == 3
+
+
+def test_shares_cover_everything_once_and_errors_come_through() -> None:
+    seen: list[tuple[int, int]] = []
+    lock = threading.Lock()
+
+    def note(_: int, begin: int, end: int) -> None:
+        with lock:
+            seen.append((begin, end))
+
+    share_out(note, 10, 4)
+    assert sorted(seen) == [(0, 2), (2, 5), (5, 7), (7, 10)]
+
+    def fail(thread: int, begin: int, end: int) -> None:
+        if thread == 1:
+            raise ValueError("of the second")
+
+    with pytest.raises(ValueError, match="of the second"):
+        share_out(fail, 10, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    share_out(lambda *_: None, 4, 2)
+    child = os.fork()
+    if not child:
+        done: list[int] = []
+        share_out(lambda thread, *_: done.append(thread), 4, 2)
+        os._exit(0 if sorted(done) == [0, 1] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,89 @@
+"""A conversion that was broken off goes on from its last whole file, and another one begins anew."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from oracle import Shape, random_model
+from safetensors.torch import load_file
+
+from gesso.models.quantization import convert, resume
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
+from gesso.models.saving import save_folder
+from gesso.nn.quant.integer import Int4, Int8
+
+CHOSEN = Quantization(Int8(), Int4(32))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("resume") / "source"
+    shape = Shape(layers="ssf", hidden=64, mlp=96, head_dim=16, full_head_dim=32, expert_size=32)
+    save_folder(random_model(shape), folder, dtype="bfloat16")
+    return folder
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: tensor for path in folder.glob("*.safetensors") for name, tensor in load_file(path).items()}
+
+
+def broken_off(source: Path, out: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Converts until `after` files are written."""
+    written: list[Path] = []
+
+    def write(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        if len(written) == after:
+            raise KeyboardInterrupt
+        written.append(path)
+        original(path, tensors)
+
+    original = convert.write_tensors
+    with monkeypatch.context() as patched:
+        patched.setattr(convert, "write_tensors", write)
+        with pytest.raises(KeyboardInterrupt):
+            quantize_folder(source, out, CHOSEN)
+    assert not out.exists()
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    written: list[Path] = []
+    original = convert.write_tensors
+
+    def write(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        written.append(path)
+        original(path, tensors)
+
+    monkeypatch.setattr(convert, "write_tensors", write)
+    return written
+
+
+def test_it_goes_on_and_ends_as_if_nothing_had_happened(source: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    straight = quantize_folder(source, tmp_path / "straight", CHOSEN)
+    broken_off(source, tmp_path / "out", monkeypatch, after=2)
+    written = counted(monkeypatch)
+    report = quantize_folder(source, tmp_path / "out", CHOSEN)
+    assert len(written) == len(list((tmp_path / "straight").glob("*.safetensors"))) - 2
+    assert report == straight
+    found, expected = weights(tmp_path / "out"), weights(tmp_path / "straight")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(
+        p.name for p in (tmp_path / "straight").iterdir()
+    )
+
+
+@pytest.mark.parametrize("what", ["formats", "a file that is gone", "a file that is cut off"])
+def test_another_conversion_begins_anew(source: Path, tmp_path: Path, monkeypatch: Any, what: str) -> None:
+    out = tmp_path / "out"
+    broken_off(source, out, monkeypatch, after=2)
+    partial = out.with_name("out.partial")
+    if what == "a file that is gone":
+        next(partial.glob("*.safetensors")).unlink()
+    if what == "a file that is cut off":
+        (partial / resume.FILE).write_text("{}")
+    written = counted(monkeypatch)
+    quantize_folder(source, out, Quantization(Int8(), Int8()) if what == "formats" else CHOSEN)
+    assert len(written) == len(list(out.glob("*.safetensors")))
+    assert not partial.exists()
