@@ -10,6 +10,7 @@ from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
+from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
@@ -20,7 +21,9 @@ _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing()
 
 TASKS: dict[str, Task] = {
     task.name: task
-    for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *(s for s in SKILLS if s.name != "filling"))
+    for task in (
+        *_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *(s for s in SKILLS if s.name != "filling"), *SIGHT
+    )  # fmt: skip
 }
 
 TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "filling": Filling()}
@@ -28,7 +31,7 @@ TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "fi
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 
-_MODEL_TASKS = {"sudoku": ("sudoku",)}
+_MODEL_TASKS = {"sudoku": ("sudoku",), "sight": tuple(task.name for task in SIGHT)}
 
 MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
     {"json": 0.10, "code": 0.17, "arithmetic": 0.25, "ordering": 0.20, "editing": 0.18, "counting": 0.10}

@@ -1,0 +1,104 @@
+"""Trains `sight`: a small model with eyes, which answers questions about pictures that Pillow drew.
+
+A picture of 96 x 96 pixels is 256 patches, which the tower makes 64 soft tokens of; the encoder reads it once for several
+noisy answers. Text model, tower and projector are trained together, from random weights.
+"""
+
+import dataclasses
+
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import PromptReader
+from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
+from gesso.models.vision_tower import VisionModel
+from gesso.runner.image_embeddings import vision_input
+from gesso.tasks.sight.words import build_sight_tokenizer
+from gesso.text.chat_template import ChatTemplate
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
+from gesso.train.task_data import Eyes, Stage, TaskData
+
+BUDGET = 70
+"""Soft tokens of a picture at most: of a square one 8 x 8."""
+TOWER = VisionConfig(
+    hidden_size=96,
+    intermediate_size=256,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=4,
+    head_dim=24,
+    patch_size=6,
+    pooling_kernel_size=2,
+    position_embedding_size=160,
+    rms_norm_eps=1e-6,
+    rope_theta=100.0,
+    standardize=False,
+    use_clipped_linears=False,
+)
+CANVAS, SHORT = 32, 8
+SIMPLE = Stage(
+    0,
+    {
+        CANVAS: {"sight-tables": 1.0},
+        SHORT: {
+            "sight-digits": 0.30, "sight-colours": 0.14, "sight-counts": 0.14, "sight-words": 0.14,
+            "sight-positions": 0.14, "sight-charts": 0.14,
+        },
+    },
+)  # fmt: skip
+"""One picture each at first: several cost several times as much."""
+ALL = Stage(
+    1500,
+    {
+        CANVAS: {"sight-tables": 1.0},
+        SHORT: {
+            "sight-digits": 0.17, "sight-colours": 0.09, "sight-counts": 0.14, "sight-words": 0.18,
+            "sight-positions": 0.12, "sight-charts": 0.14, "sight-comparisons": 0.10, "sight-clips": 0.06,
+        },
+    },
+)  # fmt: skip
+
+
+def sight() -> Recipe:
+    """Trains eyes: digits, words, shapes, charts, tables, two pictures, clips; some hours on one CPU core."""
+    tokenizer = Tokenizer(build_sight_tokenizer())
+    shape = small_model(
+        tokenizer,
+        hidden_size=128,
+        intermediate_size=192,
+        moe_intermediate_size=96,
+        sliding_window=512,
+        canvas_length=CANVAS,
+    )
+    model = dataclasses.replace(shape, vision_config=write_vision_config(TOWER))
+    reader = PromptReader(
+        tokenizer,
+        ChatTemplate(chat_template(), TOKENS),
+        model,
+        vision_input(model, VisionModel(read_vision_config(write_vision_config(TOWER)), model.hidden_size)),
+    )
+    eyes = Eyes(reader, MediaOptions(image_budget=BUDGET))
+    train = TrainConfig(
+        steps=8000,
+        batch_size=24,
+        canvases_per_example=3,
+        narrow=(CanvasWidth(SHORT, batch_size=32, share=0.85, canvases_per_example=3),),
+        learning_rate=2e-3,
+        warmup_steps=200,
+        encoder_loss_weight=0.3,
+        time_exponent=0.5,
+        optimizer="muon",
+        checkpoint_every=200,
+        log_every=20,
+    )
+    template = ChatTemplate(chat_template(), TOKENS)
+    data = TaskData((SIMPLE, ALL), tokenizer, template, tokenizer.special["<turn|>"], seed=0, eyes=eyes)
+    return Recipe(
+        name="sight",
+        model=model,
+        generation=small_generation(tokenizer, verify=0),
+        train=train,
+        text=text_files(build_sight_tokenizer),
+        data=data,
+        vision="trained",
+    )
