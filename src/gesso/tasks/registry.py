@@ -19,11 +19,9 @@ from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
+_SKILLS = (skill for skill in SKILLS if skill.name != "filling")
 TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        *_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *(s for s in SKILLS if s.name != "filling"), *SIGHT
-    )  # fmt: skip
+    task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *_SKILLS, *SIGHT)
 }
 
 TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "filling": Filling()}

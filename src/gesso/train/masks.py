@@ -16,9 +16,7 @@ from gesso.nn.image_attention import Span
 MASKED = -1e9
 
 
-def causal_bias(
-    length: int, window: int | None, device: torch.device, images: Sequence[Sequence[Span]] = ()
-) -> Tensor:
+def causal_bias(length: int, window: int | None, device: torch.device, images: Sequence[Sequence[Span]] = ()) -> Tensor:
     """Returns 0 where a query sees a key and `MASKED` elsewhere, fp32: [1, 1, T, T], or [R, 1, T, T] where rows differ.
 
     Args:

@@ -6,12 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
-from gesso.runner.image_embeddings import ImageEmbeddings
+from gesso.runner.image_embeddings import ImageEmbeddings, vision_input
 from gesso.runner.prompt_input import EmbeddingSpan
+from gesso.runner.protocol import VisionInput
 from gesso.train.batch import Batch
 from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup
@@ -82,6 +84,17 @@ def start_vision(recipe: Recipe, group: ProcessGroup) -> BatchImages | None:
     else:
         raise CheckpointError(f"{recipe.start} has no vision tower, and recipe {recipe.name!r} shows images")
     return BatchImages(vision, trained=trained)
+
+
+def vision_input_of(config: ModelConfig) -> VisionInput:
+    """Tells how a model takes images, from its config alone.
+
+    Raises:
+        ConfigError: its `vision_config` describes no tower.
+    """
+    with torch.device("meta"):
+        vision = VisionModel(read_vision_config(config.vision_config or {}), config.hidden_size)
+    return vision_input(config, vision)
 
 
 @torch.no_grad()

@@ -36,9 +36,7 @@ class Digits(PictureTask):
         """Draws a number of one to five digits; no length is rarer than another."""
         length = rng.randint(1, 5)
         number = str(rng.randint(0 if length == 1 else 10 ** (length - 1), 10**length - 1))
-        return Example(
-            self.name, pick(rng, _NUMBER), number, kind=f"{length} digits", images=(_written(number, rng),)
-        )
+        return Example(self.name, pick(rng, _NUMBER), number, kind=f"{length} digits", images=(_written(number, rng),))
 
     def split_key(self, example: Example) -> str:
         """Returns the number, for those of three digits and more: they are held out whatever the picture."""
@@ -53,9 +51,7 @@ class Words(PictureTask):
     def sample(self, rng: random.Random) -> Example:
         """Draws a word of syllables, of three to six letters, in small letters or capitals."""
         word = _word(rng)
-        return Example(
-            self.name, pick(rng, _WORD), word, kind=f"{len(word)} letters", images=(_written(word, rng),)
-        )
+        return Example(self.name, pick(rng, _WORD), word, kind=f"{len(word)} letters", images=(_written(word, rng),))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the word in the letters that it is written in."""

@@ -39,9 +39,7 @@ class Comparisons(PictureTask):
             answer = f"{asked.colour} {asked.shape}"
             return Example(self.name, pick(rng, _MISSING), answer, kind=kind, images=pictures)
         free = sorted(COLOURS.keys() - {shape.colour for shape in shapes})
-        changed = [
-            Placed(shape.shape, rng.choice(free), shape.cell) if shape is asked else shape for shape in shapes
-        ]
+        changed = [Placed(shape.shape, rng.choice(free), shape.cell) if shape is asked else shape for shape in shapes]
         pictures = (draw_shapes(shapes, rng), draw_shapes(changed, rng))
         return Example(self.name, pick(rng, _CHANGED), asked.shape, kind=kind, images=pictures)
 

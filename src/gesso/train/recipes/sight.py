@@ -1,22 +1,21 @@
 """Trains `sight`: a small model with eyes, which answers questions about pictures that Pillow drew.
 
-A picture of 96 x 96 pixels is 256 patches, which the tower makes 64 soft tokens of; the encoder reads it once for several
-noisy answers. Text model, tower and projector are trained together, from random weights.
+A picture of 96 x 96 pixels is 256 patches, which the tower makes 64 soft tokens of; the encoder reads it once for
+several noisy answers. Text model, tower and projector are trained together, from random weights.
 """
 
 import dataclasses
 
 from gesso.engine.media import MediaOptions
 from gesso.engine.prompt import PromptReader
-from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
-from gesso.models.vision_tower import VisionModel
-from gesso.runner.image_embeddings import vision_input
+from gesso.models.vision_config import VisionConfig, write_vision_config
 from gesso.tasks.sight.words import build_sight_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
-from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
+from gesso.train.recipes.common import FULL, SLIDING, TOKENS, chat_template, small_generation, small_model, text_files
 from gesso.train.task_data import Eyes, Stage, TaskData
+from gesso.train.vision import vision_input_of
 
 BUDGET = 70
 """Soft tokens of a picture at most: of a square one 8 x 8."""
@@ -66,18 +65,19 @@ def sight() -> Recipe:
         tokenizer,
         hidden_size=128,
         intermediate_size=192,
-        moe_intermediate_size=96,
+        moe_intermediate_size=128,
         sliding_window=512,
         canvas_length=CANVAS,
     )
-    model = dataclasses.replace(shape, vision_config=write_vision_config(TOWER))
-    reader = PromptReader(
-        tokenizer,
-        ChatTemplate(chat_template(), TOKENS),
-        model,
-        vision_input(model, VisionModel(read_vision_config(write_vision_config(TOWER)), model.hidden_size)),
+    model = dataclasses.replace(
+        shape,
+        layers=(SLIDING, FULL, SLIDING, FULL),
+        num_experts=4,
+        top_k_experts=1,
+        vision_config=write_vision_config(TOWER),
     )
-    eyes = Eyes(reader, MediaOptions(image_budget=BUDGET))
+    template = ChatTemplate(chat_template(), TOKENS)
+    eyes = Eyes(PromptReader(tokenizer, template, model, vision_input_of(model)), MediaOptions(image_budget=BUDGET))
     train = TrainConfig(
         steps=8000,
         batch_size=24,
@@ -91,7 +91,6 @@ def sight() -> Recipe:
         checkpoint_every=200,
         log_every=20,
     )
-    template = ChatTemplate(chat_template(), TOKENS)
     data = TaskData((SIMPLE, ALL), tokenizer, template, tokenizer.special["<turn|>"], seed=0, eyes=eyes)
     return Recipe(
         name="sight",
