@@ -70,7 +70,7 @@ def ollama_routes(context: Context) -> APIRouter:
             choices = await submit_text(context, wanted, http)
         else:
             system = [{"role": "system", "content": body.system}] if body.system else []
-            asked = [*system, {"role": "user", "content": _content(body.prompt, body.images)}]
+            asked: list[dict[str, Any]] = [*system, {"role": "user", "content": _content(body.prompt, body.images)}]
             places = [f"images[{place}]" for place in range(len(body.images or ()))]
             choices = await submit_chat(context, chat_request(body, name, asked, ()), http, places=places)
         return await _answer(body, choices, http, _response)
