@@ -13,12 +13,13 @@ from PIL import Image
 from gesso.tasks.base import evaluation_set, held_out
 from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded, new_picture, pen, text_size, write
+from gesso.tasks.sight.first import First
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.tasks.sight.shapes import Placed, draw_shapes
 from gesso.tasks.sight.words import ANSWERS, build_sight_tokenizer
 from gesso.text.tokenizer import Tokenizer
 
-BY_NAME = {task.name: task for task in SIGHT}
+BY_NAME = {task.name: task for task in (*SIGHT, First())}
 ALL = pytest.mark.parametrize("name", BY_NAME)
 CANVAS = 32
 

@@ -11,6 +11,7 @@ from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
 from gesso.tasks.sight.catalogue import SIGHT
+from gesso.tasks.sight.first import First
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
@@ -24,7 +25,12 @@ TASKS: dict[str, Task] = {
     task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *_SKILLS, *SIGHT)
 }
 
-TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "filling": Filling()}
+TRAINING_TASKS: dict[str, Task] = {
+    **TASKS,
+    "sudoku-sparse": Sudoku(SPARSE),
+    "filling": Filling(),
+    "sight-first": First(),
+}
 """And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)

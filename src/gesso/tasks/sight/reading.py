@@ -8,16 +8,16 @@ from gesso.tasks.sight.drawing import SIDE, dark, encoded, new_picture, pen, tex
 from gesso.tasks.sight.picture_task import PictureTask, pick
 from gesso.tasks.sight.words import ANSWERS
 
-_NUMBER = ("Which number is this?", "Read the number.", "What is the number?", "What number do you see?")
-_WORD = ("Which word is this?", "Read the word.", "What is the word?", "What word do you see?")
+NUMBER = ("Which number is this?", "Read the number.", "What is the number?", "What number do you see?")
+WORD = ("Which word is this?", "Read the word.", "What is the word?", "What word do you see?")
 _TABLE = ("Give the table as JSON.", "Read the table as JSON.", "Write the numbers as JSON.")
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 _LARGEST, _SMALLEST = 34, 15
 _MARGIN = 3
 
 
-def _written(text: str, rng: random.Random) -> bytes:
-    """A picture with one text anywhere, as large as there is room for or smaller."""
+def written(text: str, rng: random.Random) -> bytes:
+    """Returns a picture with one text anywhere, as large as there is room for or smaller."""
     picture, sizes = new_picture(rng), range(_SMALLEST, _LARGEST + 1)
     fits = [size for size in sizes if text_size(text, size)[0] <= SIDE - 2 * _MARGIN] or [_SMALLEST]
     size = rng.choice(fits)
@@ -36,7 +36,7 @@ class Digits(PictureTask):
         """Draws a number of one to five digits; no length is rarer than another."""
         length = rng.randint(1, 5)
         number = str(rng.randint(0 if length == 1 else 10 ** (length - 1), 10**length - 1))
-        return Example(self.name, pick(rng, _NUMBER), number, kind=f"{length} digits", images=(_written(number, rng),))
+        return Example(self.name, pick(rng, NUMBER), number, kind=f"{length} digits", images=(written(number, rng),))
 
     def split_key(self, example: Example) -> str:
         """Returns the number, for those of three digits and more: they are held out whatever the picture."""
@@ -51,7 +51,7 @@ class Words(PictureTask):
     def sample(self, rng: random.Random) -> Example:
         """Draws a word of syllables, of three to six letters, in small letters or capitals."""
         word = _word(rng)
-        return Example(self.name, pick(rng, _WORD), word, kind=f"{len(word)} letters", images=(_written(word, rng),))
+        return Example(self.name, pick(rng, WORD), word, kind=f"{len(word)} letters", images=(written(word, rng),))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the word in the letters that it is written in."""

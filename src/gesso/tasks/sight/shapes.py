@@ -7,10 +7,10 @@ from gesso.tasks.base import Example
 from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded, new_picture, pen, shade
 from gesso.tasks.sight.picture_task import PictureTask, pick
 
-_COLOUR = ("What colour is the {shape}?", "Which colour has the {shape}?", "Name the colour of the {shape}.")
+COLOUR = ("What colour is the {shape}?", "Which colour has the {shape}?", "Name the colour of the {shape}.")
 _COUNT = ("How many {what} are there?", "Count the {what}.", "How many {what} do you see?")
-_WHERE = ("Where is the {what}?", "In which part is the {what}?")
-_WHAT = ("What is in the {where}?", "Which shape is in the {where}?")
+WHERE = ("Where is the {what}?", "In which part is the {what}?")
+WHAT = ("What is in the {where}?", "Which shape is in the {where}?")
 PLURALS = {"cross": "crosses"}
 _GRID = 3
 _CELL = SIDE // _GRID
@@ -71,7 +71,7 @@ class Colours(PictureTask):
         shapes = draw_distinct(rng, rng.randint(1, 4))
         asked = rng.choice(shapes)
         return Example(
-            self.name, pick(rng, _COLOUR, shape=asked.shape), asked.colour, kind=f"of {len(shapes)}",
+            self.name, pick(rng, COLOUR, shape=asked.shape), asked.colour, kind=f"of {len(shapes)}",
             images=(draw_shapes(shapes, rng),),
         )  # fmt: skip
 
@@ -116,6 +116,6 @@ class Positions(PictureTask):
         pictures = (draw_shapes(shapes, rng),)
         if rng.random() < 0.5:
             what = rng.choice((asked.shape, f"{asked.colour} {asked.shape}"))
-            return Example(self.name, pick(rng, _WHERE, what=what), asked.where, kind="where", images=pictures)
-        prompt = pick(rng, _WHAT, where=asked.where)
+            return Example(self.name, pick(rng, WHERE, what=what), asked.where, kind="where", images=pictures)
+        prompt = pick(rng, WHAT, where=asked.where)
         return Example(self.name, prompt, f"{asked.colour} {asked.shape}", kind="what", images=pictures)

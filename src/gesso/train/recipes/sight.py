@@ -35,27 +35,41 @@ TOWER = VisionConfig(
     use_clipped_linears=False,
 )
 CANVAS, SHORT = 32, 8
+FIRST = Stage(0, {CANVAS: {"sight-first": 1.0}, SHORT: {"sight-first": 1.0}})
+"""One thing in a picture: with everything at once, nothing is learned for a long time."""
+SHAPES = Stage(
+    300,
+    {
+        CANVAS: {"sight-first": 1.0},
+        SHORT: {
+            "sight-first": 0.20, "sight-colours": 0.20, "sight-counts": 0.20, "sight-positions": 0.20,
+            "sight-digits": 0.20,
+        },
+    },
+)  # fmt: skip
+"""Then several shapes, and numbers."""
 SIMPLE = Stage(
-    0,
+    900,
     {
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
-            "sight-digits": 0.30, "sight-colours": 0.14, "sight-counts": 0.14, "sight-words": 0.14,
-            "sight-positions": 0.14, "sight-charts": 0.14,
+            "sight-first": 0.05, "sight-colours": 0.13, "sight-counts": 0.15, "sight-positions": 0.13,
+            "sight-digits": 0.20, "sight-words": 0.17, "sight-charts": 0.17,
         },
     },
 )  # fmt: skip
-"""One picture each at first: several cost several times as much."""
+"""Then all that has one picture."""
 ALL = Stage(
-    1500,
+    2000,
     {
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
-            "sight-digits": 0.17, "sight-colours": 0.09, "sight-counts": 0.14, "sight-words": 0.18,
-            "sight-positions": 0.12, "sight-charts": 0.14, "sight-comparisons": 0.10, "sight-clips": 0.06,
+            "sight-digits": 0.16, "sight-colours": 0.09, "sight-counts": 0.14, "sight-words": 0.18,
+            "sight-positions": 0.11, "sight-charts": 0.14, "sight-comparisons": 0.12, "sight-clips": 0.06,
         },
     },
 )  # fmt: skip
+"""And at last several, which cost several times as much."""
 
 
 def sight() -> Recipe:
@@ -79,19 +93,18 @@ def sight() -> Recipe:
     template = ChatTemplate(chat_template(), TOKENS)
     eyes = Eyes(PromptReader(tokenizer, template, model, vision_input_of(model)), MediaOptions(image_budget=BUDGET))
     train = TrainConfig(
-        steps=8000,
-        batch_size=24,
-        canvases_per_example=3,
-        narrow=(CanvasWidth(SHORT, batch_size=32, share=0.85, canvases_per_example=3),),
+        steps=10_000,
+        batch_size=16,
+        canvases_per_example=2,
+        narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=2),),
         learning_rate=2e-3,
-        warmup_steps=200,
-        encoder_loss_weight=0.3,
+        warmup_steps=50,
         time_exponent=0.5,
         optimizer="muon",
         checkpoint_every=200,
         log_every=20,
     )
-    data = TaskData((SIMPLE, ALL), tokenizer, template, tokenizer.special["<turn|>"], seed=0, eyes=eyes)
+    data = TaskData((FIRST, SHAPES, SIMPLE, ALL), tokenizer, template, tokenizer.special["<turn|>"], seed=0, eyes=eyes)
     return Recipe(
         name="sight",
         model=model,
