@@ -264,3 +264,28 @@ def test_what_is_not_installed_is_named(bench: Gesso, monkeypatch: pytest.Monkey
     assert "--peer transformers is not installed" in bench("--peer", "transformers").err
     monkeypatch.setattr(peer, "SCRIPT", Path("nowhere.py"))
     assert "--peer transformers works from a source checkout only" in bench("--peer", "transformers").err
+
+
+def test_images_are_in_the_prompt_and_in_the_report(bench: Gesso, tmp_path: Path) -> None:
+    from engine.seeing import make_seeing_folder, png
+
+    folder, file = make_seeing_folder(tmp_path / "seeing"), tmp_path / "a.png"
+    file.write_bytes(png())
+    options = (folder, "--prompt", 80, "--output", CANVAS, "--repeats", 1, "--warmup", 0, "--mode", "canvas")
+    shown = bench(*options, "--steps", 1, "--image", file, "--image-budget", 70)
+    assert (shown.code, shown.err) == (0, "")
+    assert "A prompt's 1 image of 64 soft tokens: prepared in" in shown.out
+    assert max(len(line.rstrip()) for line in shown.out.splitlines()) <= 80
+    report = report_of(bench(*options, "--steps", 1, "--image", file, "--image-budget", 70, "--json"))
+    assert report["images"]["soft_tokens"] == [64]
+    assert report_of(bench(*options, "--steps", 1, "--json")).get("images") is None
+    for more, message in (
+        ((folder, "--prompt", 20, "--image", file, "--image-budget", 70), "--prompt 20 counts the images' tokens"),
+        ((folder, "--image", file, "--peer", "transformers"), "is shown no images"),
+        (("mini", "--image", file), "--image: this model has no eyes"),
+        (("--random-weights", folder, "--image", file), "--image needs a checkpoint with a vision tower"),
+        ((folder, "--image", tmp_path / "none.png"), "none.png' is no file"),
+    ):
+        refused = bench(*more)
+        assert (refused.code, refused.out) == (2, "")
+        assert message in refused.err

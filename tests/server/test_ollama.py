@@ -130,7 +130,10 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
         ({"options": {"mirostat": 1}}, "unknown field options.mirostat"),
         ({"options": {"num_ctx": 100_000}}, "past this server's 4096"),
         ({"options": {"repeat_penalty": 1.2}}, "only 1"),
-        ({"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]}, "images are not supported"),
+        (
+            {"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]},
+            "messages[0].images[0]: this model has no eyes",
+        ),
     ],
 )
 def test_refusals_are_ollamas(client: TestClient, service: FakeService, fields: Any, said: str) -> None:

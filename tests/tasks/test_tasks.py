@@ -18,6 +18,7 @@ from gesso.tasks import (
     training_stream,
 )
 from gesso.tasks.run_code import UnsafeCodeError, load_function
+from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.to_json import valid
 from gesso.tasks.words import CITIES, COLOURS, ITEMS, POOL
@@ -28,7 +29,8 @@ ALL = pytest.mark.parametrize("name", MINI_SKILLS)
 def test_the_skills_of_mini_are_six_of_the_tasks() -> None:
     assert MINI_SKILLS == ("json", "code", "arithmetic", "ordering", "editing", "counting") == tuple(MINI_WEIGHTS)
     skills = {skill.name for skill in SKILLS} - {"filling"}
-    assert set(TASKS) == {*MINI_SKILLS, *skills, "revision", "revision-in-file", "sudoku", "sql"}
+    sight = {task.name for task in SIGHT}
+    assert set(TASKS) == {*MINI_SKILLS, *skills, *sight, "revision", "revision-in-file", "sudoku", "sql"}
     assert all(task.name == name for name, task in TASKS.items())
 
 
@@ -38,6 +40,7 @@ def test_the_skills_of_mini_are_six_of_the_tasks() -> None:
         ("mini", MINI_SKILLS),
         ("sudoku", ("sudoku",)),
         ("runs/sudoku", ("sudoku",)),
+        ("runs/sight", tuple(task.name for task in SIGHT)),
         ("sudoku/mini", MINI_SKILLS),
         ("org/model@main", MINI_SKILLS),
     ],

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task
+from gesso.tasks.registry import TASKS
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -146,11 +148,11 @@ def test_images_are_shown_before_their_prompt(seeing: Engine) -> None:
         assert (span.length, span.content_hash) == (64, image.digest)
 
 
-def test_training_on_images_is_refused() -> None:
+def test_a_recipe_without_eyes_refuses_images() -> None:
     tokenizer, template = Tokenizer(build_tokenizer()), ChatTemplate(TEMPLATE, TOKENS)
     data = TaskData((), tokenizer, template, 1, seed=0)
     assert data._draw(Letters(), Random(0)).prompt
-    with pytest.raises(OptionError, match="task 'letters' shows images: a model is evaluated on them, not trained"):
+    with pytest.raises(OptionError, match="task 'letters' shows images, and this recipe's model has no eyes"):
         data._draw(Pictures(), Random(0))
     skills = skill_data((COPYING, ALL), seed=3)
     assert skills.conversation(Letters().sample(Random(0))).prompt
@@ -179,3 +181,21 @@ def test_ratio_intervals() -> None:
     # Examples are drawn whole, however much each holds.
     low, high = ratio_interval([0, 90], [10, 90])
     assert (low, high) == (0, 1)
+
+
+def test_other_pictures_are_asked_about_with_the_same_words(tmp_path: Path) -> None:
+    from engine.seeing import make_seeing_folder
+
+    from gesso.api import load
+
+    engine = load(make_seeing_folder(tmp_path), "cpu")
+    options = {"image_budget": 70, "max_new_tokens": 8}
+    score = evaluate_task(engine, TASKS["sight-colours"], 4, 0, options, other_pictures=True)
+    plain = evaluate_task(engine, TASKS["sight-colours"], 4, 0, options)
+    assert set(score.shares) - set(plain.shares) == {"changes", "right of another"}
+    assert score.wrong == plain.wrong
+    assert 0 < score.shares["changes"].value <= 1
+    clips = evaluate_task(engine, TASKS["sight-clips"], 2, 0, {"max_new_tokens": 8})
+    assert clips.examples == 2
+    with pytest.raises(OptionError, match="'arithmetic' shows no pictures"):
+        evaluate_task(engine, TASKS["arithmetic"], 1, 0, {}, other_pictures=True)

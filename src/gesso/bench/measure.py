@@ -2,37 +2,26 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from gesso.bench.cells import Cell, Settings
 from gesso.bench.floor import Work, step_work
+from gesso.bench.images import BenchImages
 from gesso.bench.machine import synchronise
 from gesso.bench.meter import EnergyMeter, MemoryMeter
+from gesso.bench.spread import Spread
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import Callbacks, EngineCore, StepOutputs
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.text.tokenizer import TokenIds
+from gesso.vision.size import DEFAULT_BUDGET
 
 SEED = 1
 TEXT = "The blue kettle costs 36 euros and is made in Oslo. Sort: pear, fig, apple, kiwi. What is 481 + 296? "
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Holds a figure of several repeats."""
-
-    median: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> "Spread":
-        known = list(values)
-        return cls(statistics.median(known), min(known), max(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +92,19 @@ class _Run:
 class Bench:
     """Measures cells of one engine. Memory is counted from here on."""
 
-    def __init__(self, engine: Engine, settings: Settings, stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        stopped: Callable[[], bool] = lambda: False,
+        images: BenchImages | None = None,
+    ) -> None:
         """
         Args:
             stopped: asked before every pass; once it says so, a cell ends with the repeats that are whole.
+            images: what every prompt begins with; the tower encodes them anew in every repeat.
         """
+        self._images = images or BenchImages(engine, (), DEFAULT_BUDGET)
         self._engine = engine
         self._settings = settings
         self._stopped = stopped
@@ -119,7 +116,8 @@ class Bench:
 
     def measure(self, cell: Cell) -> CellResult | None:
         """Runs a warm-up, then the repeats; returns None where not one of them was finished."""
-        prompts = [prompt_tokens(self._engine, cell.prompt, row) for row in range(cell.batch)]
+        texts = (prompt_tokens(self._engine, cell.prompt, row) for row in range(cell.batch))
+        prompts = [self._images.before(text) for text in texts]
         for _ in range(self._settings.warmup):
             if self._run(cell, prompts) is None:
                 return None
@@ -133,7 +131,11 @@ class Bench:
         engine = self._engine
         options = self._settings.options(cell, engine.defaults.stopping_options)
         loop = TimedLoop(engine, cell.batch)
-        sequences = [engine.start(Request(list(ids), {**options, "seed": SEED + i})) for i, ids in enumerate(prompts)]
+        shown = ({"images": images} if (images := self._images.fresh()) else {} for _ in prompts)
+        sequences = [
+            engine.start(Request(list(ids), {**options, **images, "seed": SEED + i}))
+            for i, (ids, images) in enumerate(zip(prompts, shown, strict=True))
+        ]
         for sequence in sequences:
             loop.scheduler.add(sequence)
         device, before = engine.model.device, self._energy.joules()

@@ -130,7 +130,8 @@ def changes(before: Report, now: Report) -> dict[str, Any]:
 def _circumstances(report: Report) -> dict[str, Any]:
     machine = {name: report["machine"].get(name) for name in ("device", "cpu", "cores", "threads", "torch")}
     model = {name: report["model"].get(name) for name in ("name", "dtype")}
-    return machine | model | {"steps": report["steps"]}
+    images = report.get("images") or {}
+    return machine | model | {"steps": report["steps"], "images": images.get("soft_tokens")}
 
 
 def _change(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 from gesso.bench.cells import Cell, Settings
+from gesso.bench.images import BenchImages
 from gesso.bench.machine import describe_machine, measure_rates
 from gesso.bench.measure import Bench, CellResult
 from gesso.bench.report import Report, make_report
@@ -21,18 +22,20 @@ def run_bench(
     settings: Settings,
     *,
     random_weights: bool = False,
+    images: BenchImages | None = None,
     stopped: Callable[[], bool],
     telling: Telling,
 ) -> Report:
     """Measures every cell. Rates are measured before and after, and the better ones count.
 
     Args:
+        images: what every prompt begins with; pre-processing and tower are measured by themselves, too.
         stopped: once it says so, the report tells what was measured so far.
     """
     model, date = engine.model, datetime.now(UTC).isoformat(timespec="seconds")
     config, machine = model.config, describe_machine(model.device)
     rows = config.canvas_length * max(cell.batch for cell in cells)
-    bench = Bench(engine, settings, stopped)
+    bench = Bench(engine, settings, stopped, images)
     with telling("what the machine can do"):
         rates = measure_rates(config, rows, model.dtype, model.device)
     results: list[CellResult] = []
@@ -55,4 +58,8 @@ def run_bench(
         "weights_mb": sum(tensor.nbytes for tensor in model.state_dict().values()) / 1e6,
         "canvas_length": config.canvas_length,
     }
-    return make_report(facts, machine, rates, settings, results, date=date, complete=complete)
+    report = make_report(facts, machine, rates, settings, results, date=date, complete=complete)
+    if images is not None and complete:
+        with telling("images"):
+            report["images"] = images.report(rates, settings.repeats, settings.warmup)
+    return report

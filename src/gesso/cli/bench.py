@@ -3,11 +3,31 @@
 import dataclasses
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gesso.cli import options as opt
+from gesso.cli.bench_options import (
+    REPEATS,
+    WARMUP,
+    AsJson,
+    Batch,
+    Compare,
+    ImageBudget,
+    Images,
+    Modes,
+    Name,
+    Output,
+    Peer,
+    Plot,
+    Prompt,
+    Quantize,
+    QuantizeEmbedding,
+    RandomWeights,
+    Repeats,
+    Steps,
+    Threads,
+    Warmup,
+)
 from gesso.cli.output import print_json
 from gesso.cli.progress import working
 from gesso.load_options import LoadOptions
@@ -15,49 +35,9 @@ from gesso.options import keyword
 
 if TYPE_CHECKING:
     from gesso.bench.cells import Cell, Settings
+    from gesso.bench.images import BenchImages
     from gesso.bench.report import Report
     from gesso.engine.engine import Engine
-
-REPEATS, WARMUP = 3, 1
-
-_MEASURING, _SHOWN, _MODEL = ({"rich_help_panel": panel} for panel in ("Measuring", opt.OUTPUT, "Model"))
-Name = Annotated[
-    str | None,
-    typer.Argument(metavar="MODEL", help="Bundled name, folder or Hugging Face id; mini without it."),
-]
-Prompt = Annotated[
-    str, typer.Option(metavar="N,...", help="Tokens of the prompt; several lengths separated by commas.", **_MEASURING)
-]
-Output = Annotated[str, typer.Option(metavar="N,...", help="Tokens of the answer; likewise.", **_MEASURING)]
-Batch = Annotated[str, typer.Option(metavar="N,...", help="Requests at a time; likewise.", **_MEASURING)]
-Modes = Annotated[str, typer.Option(metavar="MODES", help="canvas, ar (token by token), or both.", **_MEASURING)]
-Steps = Annotated[
-    str | None, typer.Option(metavar="N|real", help="Of a canvas: a number, or real (where it settles).", **_MEASURING)
-]
-Repeats = Annotated[int, typer.Option(metavar="N", help="Measurements of each cell.", **_MEASURING)]
-Warmup = Annotated[int, typer.Option(metavar="N", help="Runs of each cell that do not count.", **_MEASURING)]
-Peer = Annotated[
-    str | None, typer.Option(metavar="NAME", help="transformers: measure the same weights there, too.", **_MEASURING)
-]
-Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.", **_MEASURING)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.", **_SHOWN)]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures into this PNG.", **_SHOWN)]
-Compare = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Show what changed since a line that --json wrote into this file.", **_SHOWN),
-]
-RandomWeights = Annotated[
-    Path | None, typer.Option(metavar="CONFIG", help="Measure a config.json without its weights.", **_MODEL)
-]
-Quantize = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="int8, int4 or fp8: hold random linear layers and experts in fewer bits.", **_MODEL
-    ),
-]
-QuantizeEmbedding = Annotated[
-    str | None, typer.Option(metavar="NAME", help="int8 or int4: hold the random embedding table so.", **_MODEL)
-]
 
 
 @opt.takes(
@@ -74,6 +54,8 @@ def bench(
     batch: Batch = "1",
     mode: Modes = "canvas,ar",
     steps: Steps = None,
+    image: Images = None,
+    image_budget: ImageBudget = 280,
     repeats: Repeats = REPEATS,
     warmup: Warmup = WARMUP,
     peer: Peer = None,
@@ -89,22 +71,12 @@ def bench(
 
     from gesso.bench.cells import make_cells
     from gesso.bench.report import read_report
-    from gesso.errors import OptionError
 
-    if random_weights is not None and model is not None:
-        raise OptionError(
-            f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
-        )
-    if random_weights is not None and peer is not None:
-        raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
     formats = {"--quantize": quantize, "--quantize-embedding": quantize_embedding}
-    if random_weights is None and (option := next((name for name, form in formats.items() if form is not None), None)):
-        raise OptionError(
-            f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it",
-            option=keyword(option),
-        )
-    if random_weights is None and load.device == "meta":
-        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights", option="device")
+    if random_weights is None:
+        _check_checkpoint(formats, load, image, peer)
+    else:
+        _check_random(model, image, peer)
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
     if random_weights is not None and load.device == "meta":
@@ -119,7 +91,8 @@ def bench(
     if random_weights is not None:
         report = _run_random(random_weights, [*formats.values()], cells, settings, load)
     else:
-        report = _run(dataclasses.replace(load, model=model or load.model), cells, settings, peer=peer)
+        seen = (image or [], image_budget)
+        report = _run(dataclasses.replace(load, model=model or load.model), cells, settings, seen, peer=peer)
     if before is not None:
         from gesso.bench.report import changes
 
@@ -137,6 +110,37 @@ def bench(
     if "error" in report.get("peer", {}):
         return 1
     return 0 if report["complete"] else 130
+
+
+def _check_checkpoint(
+    formats: dict[str, str | None], load: LoadOptions, image: list[Path] | None, peer: str | None
+) -> None:
+    """What cannot be measured of a checkpoint."""
+    from gesso.errors import OptionError
+
+    if option := next((name for name, form in formats.items() if form is not None), None):
+        raise OptionError(
+            f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it",
+            option=keyword(option),
+        )
+    if load.device == "meta":
+        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights", option="device")
+    if image and peer is not None:
+        raise OptionError(f"--peer {peer} is shown no images: leave one of the two out", option="peer")
+
+
+def _check_random(model: str | None, image: list[Path] | None, peer: str | None) -> None:
+    """What cannot be measured of random weights."""
+    from gesso.errors import OptionError
+
+    if model is not None:
+        raise OptionError(
+            f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
+        )
+    if peer is not None:
+        raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
+    if image:
+        raise OptionError("--image needs a checkpoint with a vision tower: random weights have none", option="image")
 
 
 def _count(
@@ -199,9 +203,17 @@ def _run_random(
     return _measure(engine, cells, settings, random=True)
 
 
-def _run(load: LoadOptions, cells: "list[Cell]", settings: "Settings", *, peer: str | None) -> "Report":
-    """Over a checkpoint, and then in the peer, when our weights have been let go of."""
+def _run(
+    load: LoadOptions,
+    cells: "list[Cell]",
+    settings: "Settings",
+    seen: tuple[list[Path], int],
+    *,
+    peer: str | None,
+) -> "Report":
+    """Over a checkpoint, with images and their budget, and then in the peer, when our weights have been let go of."""
     from gesso.bench.cells import check_lengths
+    from gesso.bench.images import BenchImages
     from gesso.bench.peer import check_peer, peer_job, run_peer
     from gesso.models.hub import resolve
     from gesso.models.loading import read_model_config
@@ -212,7 +224,11 @@ def _run(load: LoadOptions, cells: "list[Cell]", settings: "Settings", *, peer: 
     check_lengths(cells, read_model_config(folder))
 
     engine = opt.load_engine(load)
-    report = _measure(engine, cells, settings, random=False)
+    images = BenchImages(engine, *seen) if seen[0] else None
+    if images is not None:
+        images.check(cells)
+    report = _measure(engine, cells, settings, images, random=False)
+    del images
     if peer is not None and report["complete"]:
         job = peer_job(engine, folder, cells, settings)
         del engine
@@ -221,13 +237,28 @@ def _run(load: LoadOptions, cells: "list[Cell]", settings: "Settings", *, peer: 
     return report
 
 
-def _measure(engine: "Engine", cells: "list[Cell]", settings: "Settings", *, random: bool) -> "Report":
+def _measure(
+    engine: "Engine",
+    cells: "list[Cell]",
+    settings: "Settings",
+    images: "BenchImages | None" = None,
+    *,
+    random: bool,
+) -> "Report":
     from gesso.bench.run import run_bench
     from gesso.cli.interrupt import first_interrupt
 
     interrupted = threading.Event()
     with first_interrupt(interrupted.set):
-        return run_bench(engine, cells, settings, random_weights=random, stopped=interrupted.is_set, telling=working)
+        return run_bench(
+            engine,
+            cells,
+            settings,
+            random_weights=random,
+            images=images,
+            stopped=interrupted.is_set,
+            telling=working,
+        )
 
 
 def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *, random: bool) -> "Settings":

@@ -29,6 +29,8 @@ def show_report(report: Report) -> None:
         wide = console.width >= WIDE
         console.print(_steps(report["cells"], wide))
         console.print(_tokens(report["cells"], wide))
+    if report.get("images"):
+        console.print(_images_line(report["images"]))
     if "peer" in report:
         peer = report["peer"]
         failed = f"\n{peer['name']} failed: {peer.get('error')}"
@@ -62,6 +64,13 @@ def _steps_line(report: Report) -> str:
         return facts + "as many steps as they take"
     facts += f"{report['steps']} steps each"
     return facts + (": random weights never settle" if report["model"]["random_weights"] else "")
+
+
+def _images_line(images: Mapping[str, Any]) -> str:
+    """What the images of one prompt take, which the seconds to the first block have in them."""
+    shown = f"{images['images']} image{'s' * (images['images'] != 1)} of {sum(images['soft_tokens'])} soft tokens"
+    tower = f"tower {_short(images['tower_ms']['median'])} ms, {images['times_floor']:.1f} times its floor"
+    return f"\nA prompt's {shown}: prepared in {_short(images['prepare_ms']['median'])} ms, {tower}"
 
 
 def _table(title: str, *headings: str, gap: int = 2) -> Table:

@@ -41,6 +41,12 @@ def evaluate(
         int, typer.Option("--examples", "-n", metavar="N", help="Held-out prompts of each task.", **_MEASURING)
     ] = 200,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the prompts and of the sampling.", **_MEASURING)] = 0,
+    other_pictures: Annotated[
+        bool,
+        typer.Option(
+            "--other-pictures", help="Ask again of another picture: the answer has to change with it.", **_MEASURING
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
     failures: Annotated[
         int,
@@ -69,7 +75,7 @@ def evaluate(
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):
-            scores.append(evaluate_task(engine, TASKS[name], examples, seed, options))
+            scores.append(evaluate_task(engine, TASKS[name], examples, seed, options, other_pictures=other_pictures))
     if as_json:
         print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
         return 0

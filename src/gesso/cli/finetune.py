@@ -1,11 +1,15 @@
 """Implements `gesso finetune`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.config import ModelConfig
+    from gesso.train.estimate_vision import ImageLoad
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
@@ -44,6 +48,10 @@ def finetune(
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
     held_out_file: HeldOutFiles = None,
     thinking: Annotated[str, typer.Option(help="keep or strip the reasoning in the data.")] = "keep",
+    image_budget: Annotated[int, typer.Option(help="Most soft tokens of an image: 70, 140, 280, 560, 1120.")] = 280,
+    train_vision: Annotated[
+        bool, typer.Option("--train-vision", help="Train vision tower and projector as well; with --method full.")
+    ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Pairs without the chat template.")] = False,
     train_on_prompt: Annotated[
         bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
@@ -149,14 +157,16 @@ def finetune(
             raise OptionError(
                 f"--method {method} needs whole weights, and those of {model} are quantized already", option="method"
             )
+        config = read_model_config(folder)
         return print_estimate(
-            read_model_config(folder),
+            config,
             settings,
             pick_device(device).type,
             tokens=max_length,
             answer=max_length,
             adapter=None if method == "full" else lora,
             quantize=QLORA if method == "qlora" else stored,
+            images=_image_load(data or [], config, image_budget, train_vision),
         )
     if not data or out is None:
         raise OptionError(
@@ -175,9 +185,11 @@ def finetune(
             thinking=thinking,  # type: ignore[arg-type]
             raw_pairs=raw,
             seed=seed,
+            image_budget=image_budget,
         ),
         adapter=lora,
         held_out_files=held_out_file or (),
+        train_vision=train_vision,
     )
     from gesso.cli.training import is_main_process, run_training
     from gesso.train.checkpoint import export
@@ -200,6 +212,32 @@ def finetune(
     export(outcome.best or outcome.last, result)
     print(result)
     return 130 if outcome.reason == "interrupted" else 0
+
+
+def _image_load(data: list[Path], config: "ModelConfig", budget: int, trained: bool) -> "ImageLoad | None":
+    """The images of the line that has most of them; None where no line of the data has any.
+
+    Raises:
+        DataError: there are some, and the model has no eyes.
+        OptionError: the tower is to learn, and there are none.
+    """
+    from gesso.engine.media import NO_EYES
+    from gesso.errors import ConfigError, DataError, OptionError
+    from gesso.models.vision_config import read_vision_config
+    from gesso.train.data_images import most_images
+    from gesso.train.estimate_vision import ImageLoad
+    from gesso.vision.size import check_budget
+
+    check_budget(budget)
+    most = most_images(data)
+    if not most:
+        if trained:
+            raise OptionError("--train-vision is for data with images: name the DATA", option="train_vision")
+        return None
+    try:
+        return ImageLoad(read_vision_config(config.vision_config or {}), most, budget, trained)
+    except ConfigError:
+        raise DataError(f"the data holds images, and {NO_EYES}") from None
 
 
 def _given(**options: object) -> list[tuple[str, bool]]:

@@ -9,6 +9,7 @@ from gesso.models.loading import DTYPES, pick_dtype
 from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Estimate, Workload, estimate
+from gesso.train.estimate_vision import ImageLoad
 
 LABELS = {
     "weights": "weights",
@@ -17,6 +18,7 @@ LABELS = {
     "activations": "activations",
     "gradients": "gradients (as activations go)",
     "workspace": "logits and workspace",
+    "vision": "vision tower and images",
 }
 
 
@@ -29,8 +31,10 @@ def print_estimate(
     answer: int,
     adapter: LoraConfig | None,
     quantize: Quantization | None,
+    images: ImageLoad | None = None,
 ) -> int:
-    """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each."""
+    """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each, those of `images`
+    among them."""
     import torch
 
     total, _ = parameters(config)
@@ -52,6 +56,7 @@ def print_estimate(
             gradient_checkpointing=train.gradient_checkpointing,
             device_type=device_type,
             accumulates=examples < train.batch_size,
+            images=images,
         ),
         dtype=dtype,
         adapter=adapter,
@@ -65,6 +70,7 @@ def print_estimate(
         f"{_count(total)} parameters, {method}, {examples} x {tokens} tokens at a time, "
         f"canvas {config.canvas_length}, {names[dtype]}"
         + (", gradient checkpointing" if train.gradient_checkpointing else "")
+        + ("" if images is None else f", up to {images.images} x {images.soft_tokens} of images each")
     )
     Console(highlight=False).print(_table(found))
     return 0
@@ -75,6 +81,8 @@ def _table(found: Estimate) -> Table:
     table.add_column()
     table.add_column(justify="right")
     for name, label in LABELS.items():
+        if name == "vision" and not found.vision:
+            continue
         table.add_row(label, _size(getattr(found, name)))
     table.add_row("at the peak", _size(found.total), style="bold")
     return table

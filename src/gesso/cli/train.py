@@ -1,11 +1,15 @@
 """Implements `gesso train`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gesso.cli import options as opt
+
+if TYPE_CHECKING:
+    from gesso.train.config import Recipe
+    from gesso.train.estimate_vision import ImageLoad
 
 
 def train(
@@ -33,16 +37,18 @@ def train(
         from gesso.models.loading import pick_device
         from gesso.models.quantization.plan import QLORA
 
+        images, seen = _images(plan)
         # The widest canvases take most; an example fills as many as are trained on.
         longest = plan.model.canvas_length * (1 + plan.train.canvases_per_example)
         return print_estimate(
             plan.model,
             plan.train,
             pick_device(device).type,
-            tokens=longest,
+            tokens=longest + seen,
             answer=longest - plan.model.canvas_length,
             adapter=plan.adapter,
             quantize=None if plan.quantize is None else QLORA,
+            images=images,
         )
     from gesso.cli.training import is_main_process, run_training
 
@@ -65,3 +71,19 @@ def train(
         write_export(outcome.best or outcome.last, export)
         print(export)
     return 130 if outcome.reason == "interrupted" else 0
+
+
+def _images(plan: "Recipe") -> "tuple[ImageLoad | None, int]":
+    """The images of an example with most of them among those of the first steps, and its soft tokens."""
+    from gesso.models.vision_config import read_vision_config
+    from gesso.train.estimate_vision import ImageLoad
+
+    if plan.vision == "none" or plan.model.vision_config is None:
+        return None, 0
+    lengths = [plan.model.canvas_length, *(width.canvas_length for width in plan.train.narrow)]
+    step = plan.train.steps - 1  # in the last stage, which has all
+    spans = [conversation.images for length in lengths for conversation in plan.data.batch(step, 64, length)]
+    most = max(map(len, spans))
+    soft = max((image.length for images in spans for image in images), default=0)
+    tower = read_vision_config(plan.model.vision_config)
+    return ImageLoad(tower, most, soft, plan.vision == "trained"), most * soft

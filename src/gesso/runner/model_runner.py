@@ -109,6 +109,11 @@ class ModelRunner:
         return self.model.config.max_position_embeddings
 
     @property
+    def tower(self) -> VisionModel | None:
+        """Returns the vision tower with its projector, for a benchmark; None where the model reads text only."""
+        return None if self._images is None else self._images.vision
+
+    @property
     def images_encoded(self) -> int:
         return 0 if self._images is None else self._images.encoded
 

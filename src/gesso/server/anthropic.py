@@ -13,6 +13,8 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult
 from gesso.server.anthropic_models import (
     AssistantTurn,
+    EncodedSource,
+    ImageBlock,
     MessagesRequest,
     TextBlock,
     ToolResultBlock,
@@ -40,7 +42,7 @@ def anthropic_routes(context: Context) -> APIRouter:
     async def messages(body: MessagesRequest, http: HttpRequest) -> Response:
         """Answers messages in Anthropic's form, whole or as a stream of events."""
         request, begin = chat_request(body)
-        choices = await submit_chat(context, request, http, begin)
+        choices = await submit_chat(context, request, http, begin, image_places(body))
         reader = _Reader(context, body, begin)
         if body.stream:
             return EventStream(choices, reader.events(choices), failure=_failure, last=b"")
@@ -82,6 +84,31 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
     return checked(ChatRequest, given), begin
 
 
+def image_places(body: MessagesRequest) -> list[str]:
+    """Returns where the images of the messages stand, in order."""
+    return [
+        f"messages[{number}].content[{place}]"
+        for number, turn in enumerate(body.messages)
+        for place, block in enumerate(turn.content)
+        if isinstance(block, ImageBlock)
+    ]
+
+
+def _content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
+    """What a turn says: a text, or its parts where there are images among them."""
+    if not any(isinstance(block, ImageBlock) for block in blocks):
+        return _text(blocks)
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            parts.append({"type": "text", "text": block.text})
+        elif isinstance(block, ImageBlock):
+            given = block.source
+            url = f"data:{given.media_type};base64,{given.data}" if isinstance(given, EncodedSource) else given.url
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
+
+
 def _text(content: str | Sequence[Any]) -> str:
     if isinstance(content, str):
         return content
@@ -100,8 +127,8 @@ def _messages(turn: Turn) -> list[dict[str, Any]]:
         elif isinstance(block, ToolUseBlock):
             function = {"name": block.name, "arguments": json.dumps(block.input)}
             calls.append({"id": block.id, "type": "function", "function": function})
-    if (text := _text(turn.content)) or calls or not found:
-        said: dict[str, Any] = {"role": turn.role, "content": text}
+    if (content := _content(turn.content)) or calls or not found:
+        said: dict[str, Any] = {"role": turn.role, "content": content}
         found.append({**said, "tool_calls": calls} if calls else said)
     return found
 

@@ -33,6 +33,25 @@ class TextBlock(Block):
     citations: Annotated[None, refused("there are no documents to cite")] = None
 
 
+class EncodedSource(Strict):
+    type: Literal["base64"]
+    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    data: Annotated[str, Field(min_length=1)]
+
+
+class AddressSource(Strict):
+    """Names an image by its address, where the server was started with `--allow-media-url` or
+    `--allow-media-folder`."""
+
+    type: Literal["url"]
+    url: Annotated[str, Field(min_length=1)]
+
+
+class ImageBlock(Block):
+    type: Literal["image"]
+    source: Annotated[EncodedSource | AddressSource, Field(discriminator="type")]
+
+
 class ThinkingBlock(Strict):
     """Repeats an earlier thought, which is left out of the prompt, as the model's chat format has it."""
 
@@ -55,7 +74,7 @@ class ToolResultBlock(Block):
     is_error: bool | None = None
 
 
-UserBlock = Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]
+UserBlock = Annotated[TextBlock | ImageBlock | ToolResultBlock, Field(discriminator="type")]
 AssistantBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]
 
 

@@ -74,11 +74,14 @@ def chat_routes(context: Context) -> APIRouter:
     return router
 
 
-async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, begin: str = "") -> Choices:
+async def submit_chat(
+    context: Context, body: ChatRequest, http: HttpRequest, begin: str = "", places: Sequence[str] = ()
+) -> Choices:
     """Queues the choices of a chat completion; other interfaces to conversations make such a body of their own.
 
     Args:
         begin: what the answer is made to begin with.
+        places: where each image stands in the body that the client sent, in order.
 
     Raises:
         ApiError, UserError: see `chat_options` and `Choices.submit`.
@@ -93,7 +96,7 @@ async def submit_chat(context: Context, body: ChatRequest, http: HttpRequest, be
     if begin:
         options["begin"] = begin
     messages = await to_thread.run_sync(template_messages, body.messages)
-    prompt = await context.media.read(messages, media_options(options), context.max_model_len)
+    prompt = await context.media.read(messages, media_options(options), context.max_model_len, places)
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
     return await context.submit(requests, http)

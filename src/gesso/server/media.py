@@ -27,12 +27,13 @@ class MediaReader:
         self._decoding, self._fetching = CapacityLimiter(AT_ONCE), CapacityLimiter(FETCHED_AT_ONCE)
 
     async def read(
-        self, messages: Sequence[Mapping[str, Any]], options: MediaOptions, max_tokens: int
+        self, messages: Sequence[Mapping[str, Any]], options: MediaOptions, max_tokens: int, places: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """Returns the messages, with pictures that are ready for the tower in the place of their addresses.
 
         Args:
             max_tokens: soft tokens that all of them may have.
+            places: where each image stands in the body that the client sent, in order; those of `messages` without it.
 
         Raises:
             ApiError: one cannot be read or is not allowed, there are too many, or the model takes none.
@@ -47,6 +48,7 @@ class MediaReader:
                     continue
                 kind = part["type"].removesuffix("_url")
                 path = f"messages[{number}].content[{place}].{part['type']}"
+                path = places[count] if places else path
                 count += 1
                 if self._vision is None:
                     raise ApiError(400, f"{path}: {NO_EYES}", param=path, code="unsupported_value")

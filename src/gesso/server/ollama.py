@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,14 +45,19 @@ def ollama_routes(context: Context) -> APIRouter:
         if not body.messages:
             return JSONResponse(_line(body.model, _message("", "", ()), done=True, done_reason="load"))
         request = chat_request(body, name, [_told(message) for message in body.messages], body.tools or ())
-        choices = await submit_chat(context, request, http)
+        places = [
+            f"messages[{number}].images[{place}]"
+            for number, message in enumerate(body.messages)
+            for place in range(len(message.images or ()))
+        ]
+        choices = await submit_chat(context, request, http, places=places)
         return await _answer(body, choices, http, _message)
 
     @asking.post("/api/generate", response_model=None)
     async def generate(body: OllamaGenerateRequest, http: HttpRequest) -> Response:
         """Answers one prompt, whole or as lines of JSON, or fills in what stands before a suffix."""
         name = _name(context, body)
-        if not body.prompt:
+        if not body.prompt and not body.images:
             return JSONResponse(_line(body.model, _response("", "", ()), done=True, done_reason="load"))
         if body.suffix:
             given = {**_settings(body, name), "prompt": body.prompt, "suffix": body.suffix, "stream": None}
@@ -65,8 +70,9 @@ def ollama_routes(context: Context) -> APIRouter:
             choices = await submit_text(context, wanted, http)
         else:
             system = [{"role": "system", "content": body.system}] if body.system else []
-            asked = [*system, {"role": "user", "content": body.prompt}]
-            choices = await submit_chat(context, chat_request(body, name, asked, ()), http)
+            asked: list[dict[str, Any]] = [*system, {"role": "user", "content": _content(body.prompt, body.images)}]
+            places = [f"images[{place}]" for place in range(len(body.images or ()))]
+            choices = await submit_chat(context, chat_request(body, name, asked, ()), http, places=places)
         return await _answer(body, choices, http, _response)
 
     @router.get("/api/tags", response_model=None)
@@ -136,7 +142,7 @@ def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]],
 
 def _told(message: OllamaMessage) -> dict[str, Any]:
     """One message as a chat completion has it; calls have no ids here, so a result belongs to the one of its name."""
-    told: dict[str, Any] = {"role": message.role, "content": message.content}
+    told: dict[str, Any] = {"role": message.role, "content": _content(message.content, message.images)}
     if message.role == "tool":
         told["tool_call_id"] = message.tool_call_id or message.tool_name or "call"
         if message.tool_name:
@@ -151,6 +157,14 @@ def _told(message: OllamaMessage) -> dict[str, Any]:
             for call in message.tool_calls
         ]
     return told
+
+
+def _content(text: str, images: Sequence[str] | None) -> str | list[dict[str, Any]]:
+    """What a message says: its text, behind its images where it has any."""
+    if not images:
+        return text
+    shown = [{"type": "image_url", "image_url": {"url": f"data:;base64,{image}"}} for image in images]
+    return [*shown, *([{"type": "text", "text": text}] if text else [])]
 
 
 async def _answer(body: OllamaRequest, choices: Choices, http: HttpRequest, write: Write) -> Response:

@@ -1,10 +1,10 @@
 """Declares the bodies of `/api/chat` and `/api/generate`: what Ollama's clients send."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gesso.server.message_models import MAX_MESSAGES, Tool
+from gesso.server.message_models import MAX_MESSAGES, MAX_PARTS, Tool
 from gesso.server.option_fields import rows_under, with_options
 from gesso.server.requests import MAX_CHOICES, MAX_STOP, Diffusion
 from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, contradiction, only, refused
@@ -12,6 +12,10 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, co
 _SHARED = ("temperature", "top_p", "top_k")
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
 NO_PENALTY = "a canvas is drawn at once, so there is no count of what was said before a token"
+
+
+Images = Annotated[list[Annotated[str, Field(min_length=1)]], FirstError, Field(max_length=MAX_PARTS)] | None
+"""Encoded files in base64."""
 
 
 class CalledFunction(Strict):
@@ -35,7 +39,13 @@ class OllamaMessage(Strict):
     tool_calls: Annotated[list[Call], FirstError] | None = None
     tool_name: FunctionName | None = None
     tool_call_id: str | None = None
-    images: Annotated[list[Any] | None, only([], because="images are not supported here")] = None
+    images: Images = None
+
+    @model_validator(mode="after")
+    def _check_images(self) -> "OllamaMessage":
+        if self.images and self.role not in ("user", "system"):
+            raise contradiction("images", "goes with messages of the user and the system")
+        return self
 
 
 @with_options({name: row for name, row in rows_under("").items() if name in _SHARED})
@@ -99,7 +109,7 @@ class OllamaGenerateRequest(OllamaRequest):
     system: str | None = None
     raw: bool | None = None
     suffix: str | None = None
-    images: Annotated[list[Any] | None, only([], because="images are not supported here")] = None
+    images: Images = None
     template: Annotated[str | None, only("", because="the model's own template is used")] = None
     context: Annotated[list[int] | None, refused("use /api/chat for conversations")] = None
 
@@ -109,6 +119,8 @@ class OllamaGenerateRequest(OllamaRequest):
             raise contradiction("system", "does not go with raw: there is no template to put it in")
         if self.raw and self.think:
             raise contradiction("think", "does not go with raw: there is no template to ask for it")
+        if self.images and (self.raw or self.suffix):
+            raise contradiction("images", "goes with the template alone: neither with raw nor with suffix")
         if self.suffix and (self.system or self.format or self.think):
             raise contradiction("suffix", "goes with a prompt alone: the text between them is filled in as it is")
         return self

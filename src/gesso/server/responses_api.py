@@ -10,7 +10,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.chat import submit_chat
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
-from gesso.server.responses_input import chat_request, input_messages
+from gesso.server.responses_input import chat_request, count_images, image_places, input_messages
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.responses_output import ResponseStream, answer_messages, finished, output_items, skeleton
 from gesso.server.responses_store import ResponseStore, StoredResponse
@@ -36,7 +36,9 @@ def responses_routes(context: Context) -> APIRouter:
         before = body.previous_response_id
         earlier = () if before is None else found(before, "previous_response_id").messages
         messages = [*earlier, *input_messages(body.input)]
-        choices = await submit_chat(context, chat_request(body, messages), http)
+        # Images of the stored part are looked at again: whatever is wrong with them came from there.
+        places = ["previous_response_id"] * count_images(earlier) + image_places(body.input)
+        choices = await submit_chat(context, chat_request(body, messages), http, places=places)
         response = skeleton(body)
 
         def keep(whole: dict[str, Any]) -> None:

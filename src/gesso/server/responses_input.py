@@ -8,6 +8,7 @@ from gesso.server.requests import ChatRequest
 from gesso.server.responses_models import (
     CallItem,
     CallOutputItem,
+    ImagePart,
     Item,
     MessageItem,
     NamedFunction,
@@ -73,7 +74,7 @@ def input_messages(given: str | Sequence[Item]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for item in given:
         if isinstance(item, MessageItem):
-            messages.append({"role": item.role, "content": _text(item.content)})
+            messages.append({"role": item.role, "content": _content(item.content)})
         elif isinstance(item, CallOutputItem):
             messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
         elif isinstance(item, CallItem):
@@ -83,6 +84,38 @@ def input_messages(given: str | Sequence[Item]) -> list[dict[str, Any]]:
             call = {"id": item.call_id, "type": "function", "function": function}
             messages[-1].setdefault("tool_calls", []).append(call)
     return messages
+
+
+def image_places(given: str | Sequence[Item]) -> list[str]:
+    """Returns where the images of the input stand, in order."""
+    items = enumerate(given) if not isinstance(given, str) else ()
+    return [
+        f"input[{number}].content[{place}]"
+        for number, item in items
+        if isinstance(item, MessageItem)
+        for place, part in enumerate(item.content)
+        if isinstance(part, ImagePart)
+    ]
+
+
+def count_images(messages: Sequence[dict[str, Any]]) -> int:
+    """Returns the number of images of messages as a chat completion has them."""
+    contents = [message.get("content") for message in messages]
+    return sum(part["type"] == "image_url" for content in contents if isinstance(content, list) for part in content)
+
+
+def _content(content: str | Sequence[TextPart | ImagePart]) -> str | list[dict[str, Any]]:
+    """What a message says: a text, or its parts where there are images among them."""
+    if isinstance(content, str):
+        return content
+    if not any(isinstance(part, ImagePart) for part in content):
+        return _text([part for part in content if isinstance(part, TextPart)])
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, TextPart)
+        else {"type": "image_url", "image_url": {"url": part.image_url, "detail": part.detail}}
+        for part in content
+    ]
 
 
 def _text(content: str | Sequence[TextPart]) -> str:

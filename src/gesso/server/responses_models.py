@@ -25,15 +25,31 @@ class TextPart(Strict):
     logprobs: list[Any] | None = None
 
 
+class ImagePart(Strict):
+    type: Literal["input_image"]
+    image_url: Annotated[str, Field(min_length=1)]
+    """A data URL, or an address where the server was started with `--allow-media-url` or `--allow-media-folder`."""
+    detail: Literal["auto", "low", "high"] | None = None
+    file_id: Annotated[None, refused("no files are kept here; give image_url")] = None
+
+
 Parts = Annotated[list[TextPart], FirstError, Field(max_length=MAX_PARTS)]
+_Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+MediaParts = Annotated[list[_Part], FirstError, Field(max_length=MAX_PARTS)]
 
 
 class MessageItem(Strict):
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | Parts
+    content: str | MediaParts
     type: Literal["message"] | None = None
     id: str | None = None
     status: Status = None
+
+    @model_validator(mode="after")
+    def _check_images(self) -> "MessageItem":
+        if self.role == "assistant" and any(isinstance(part, ImagePart) for part in self.content):
+            raise contradiction("content", "an answer holds no images: they go with role user, system or developer")
+        return self
 
 
 class CallItem(Strict):

@@ -32,7 +32,9 @@ class Example:
     tools: tuple[str, ...] = ()
     """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
     images: tuple[bytes, ...] = ()
-    """Encoded pictures that the prompt is about, before its text. They are evaluated on; training refuses them."""
+    """Encoded pictures that the prompt is about, before its text."""
+    clip: tuple[bytes, ...] = ()
+    """Frames of a clip that the prompt is about, a second apart, before its text."""
 
 
 class Task(Protocol):

@@ -10,6 +10,8 @@ from gesso.tasks.counting import Counting
 from gesso.tasks.editing import Editing
 from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
+from gesso.tasks.sight.catalogue import SIGHT
+from gesso.tasks.sight.first import First
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
@@ -18,17 +20,22 @@ from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
+_SKILLS = (skill for skill in SKILLS if skill.name != "filling")
 TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *(s for s in SKILLS if s.name != "filling"))
+    task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *_SKILLS, *SIGHT)
 }
 
-TRAINING_TASKS: dict[str, Task] = {**TASKS, "sudoku-sparse": Sudoku(SPARSE), "filling": Filling()}
+TRAINING_TASKS: dict[str, Task] = {
+    **TASKS,
+    "sudoku-sparse": Sudoku(SPARSE),
+    "filling": Filling(),
+    "sight-first": First(),
+}
 """And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 
-_MODEL_TASKS = {"sudoku": ("sudoku",)}
+_MODEL_TASKS = {"sudoku": ("sudoku",), "sight": tuple(task.name for task in SIGHT)}
 
 MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
     {"json": 0.10, "code": 0.17, "arithmetic": 0.25, "ordering": 0.20, "editing": 0.18, "counting": 0.10}

@@ -52,9 +52,15 @@ _TIE_BREAK = 1e-6
 
 def build_tokenizer() -> Tokenizer:
     """Returns the tokenizer; the same one, id for id, on every call."""
+    return tokenizer_of(_pieces())
+
+
+def tokenizer_of(pieces: Iterable[str]) -> Tokenizer:
+    """Returns a tokenizer of the special tokens, all bytes, all signs and these pieces, in the order of their ids."""
+    texts = (piece.replace(" ", _SPACE) for piece in pieces)
     never = [*SPECIAL_TOKENS, *(f"<0x{byte:02X}>" for byte in range(256))]
     vocabulary = [(piece, _NEVER_SCORE) for piece in never]
-    for index, piece in enumerate(_pieces()):
+    for index, piece in enumerate(dict.fromkeys((*_CHARACTERS, *texts))):
         bonus = _TRAILING_SPACE_BONUS if piece.endswith(_SPACE) and len(piece) > 1 else 0.0
         vocabulary.append((piece, _PIECE_SCORE + bonus - _TIE_BREAK * index))
     unknown = SPECIAL_TOKENS.index("<unk>")
@@ -66,17 +72,15 @@ def build_tokenizer() -> Tokenizer:
 
 
 def _pieces() -> list[str]:
-    """Returns the pieces of ordinary text in the order of their ids, each once."""
+    """Returns the pieces of ordinary text in the order of their ids."""
     tails = (*NUMBER_WORDS, *NAME_NOUNS, *(word for pair in OPPOSITES for word in pair))
     plain = (*POOL, *CITIES, *TEMPLATE_WORDS, *NAME_VERBS, *(word for pair in OPPOSITES for word in pair))
-    pieces = [
-        *_CHARACTERS,
-        *(glue.replace(" ", _SPACE) for glue in _GLUE),
+    return [
+        *_GLUE,
         *_with_space(plain),
         *_with_space(word.upper() for word in POOL),
         *(f"_{word}" for word in tails),
     ]
-    return list(dict.fromkeys(pieces))
 
 
 def _with_space(words: Iterable[str]) -> list[str]:

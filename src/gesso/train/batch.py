@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gesso.diffusion.corruption import corrupt, draw_times
 from gesso.errors import DataError
+from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.self_generated import SelfGenerated
 
 IGNORED = -100
@@ -37,6 +38,8 @@ class Conversation:
     """False where the text goes on after the answer: only full canvases are cut from it, none is filled up."""
     source: Sequence[int] = ()
     """The text that the answer changes, with an end-of-turn token; empty where it changes none."""
+    images: Sequence[EmbeddingSpan] = ()
+    """Where the prompt's images are, in order, whole; their `source` is what the tower takes."""
 
     def __post_init__(self) -> None:
         if not self.prompt or not self.answer:
@@ -68,6 +71,8 @@ class Batch:
     """Canvases of one example are neighbours: canvas b belongs to example b // canvases_per_example."""
     self_generated: SelfGenerated | None = None
     """The self-generated corruption of some of the self-conditioned canvases."""
+    images: tuple[tuple[EmbeddingSpan, ...], ...] = ()
+    """Images of each example, in order, where they are in its row; empty where no example has any."""
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the same batch with its tensors on `device`."""
@@ -109,6 +114,7 @@ class Batch:
                     targets_N=torch.cat([rows[i][1] for i in mine]),
                     canvases_per_example=per,
                     self_generated=None if self.self_generated is None else self.self_generated.rows(canvases),
+                    images=tuple(self.images[i] for i in mine) if self.images else (),
                 )
             )
         return batches
@@ -145,6 +151,7 @@ def make_batch(
     lengths, starts = [], []
     canvases: list[list[int]] = []
     sources: list[list[int]] = []
+    images: list[tuple[EmbeddingSpan, ...]] = []
     drawn = []
     for conversation in conversations:
         blocks = conversation.canvases(canvas_length)
@@ -164,11 +171,12 @@ def make_batch(
         row = prompt + answer[:end]
         tokens += row
         if encoder_loss:
-            targets += prompt[1:] if prompt_loss else [IGNORED] * (len(prompt) - 1)
+            targets += _prompt_targets(conversation) if prompt_loss else [IGNORED] * (len(prompt) - 1)
             targets += [*answer[:end], IGNORED]
         else:
             targets += [IGNORED] * len(row)
         lengths.append(len(row))
+        images.append(tuple(conversation.images))
     canvas_BC = from_BC = torch.tensor(canvases)
     if source_probability:
         changed_B = torch.rand(len(canvases), generator=generator) < source_probability
@@ -183,12 +191,19 @@ def make_batch(
         self_conditioned_B=torch.rand(len(canvases), generator=generator) < self_conditioning_probability,
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,
+        images=tuple(images) if any(images) else (),
     )
     probability, rounds = self_generated
     if not probability:
         return batch
     drafts = SelfGenerated.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
     return dataclasses.replace(batch, self_generated=drafts)
+
+
+def _prompt_targets(conversation: Conversation) -> list[int]:
+    """Next tokens within the prompt; a soft token is no text that anything could predict."""
+    soft = {place for image in conversation.images for place in range(image.start, image.end)}
+    return [IGNORED if place in soft else token for place, token in enumerate(conversation.prompt)][1:]
 
 
 def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:

@@ -23,9 +23,12 @@ from gesso.models.adapter_files import load_adapter_weights, read_adapter_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.saving import save_folder, write_safetensors
+from gesso.models.vision_loading import load_vision
+from gesso.models.vision_tower import VisionModel
 from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, full_tensor, shard_like
 from gesso.train.optimizer import load_state_tensors, state_tensors
+from gesso.train.vision import resume_vision
 
 STATE = "trainer.json"
 OPTIMIZER = "optimizer.safetensors"
@@ -56,10 +59,14 @@ def save_checkpoint(
     progress: Progress,
     out: Path,
     group: ProcessGroup,
+    vision: VisionModel | None = None,
 ) -> Path:
     """Writes `step-NNNNNN` atomically and removes all but the newest `keep_checkpoints` and the best.
 
     All processes of a group call this; one writes.
+
+    Args:
+        vision: the tower that is trained, where one is.
 
     Raises:
         TrainingError: the disk is full, or the folder cannot be written.
@@ -69,9 +76,9 @@ def save_checkpoint(
     try:
         if group.is_main:
             shutil.rmtree(partial, ignore_errors=True)
-        _write_model(recipe, model, partial, group)
+        _write_model(recipe, model, partial, group, vision)
         tensors = {}
-        for name, tensor in state_tensors(model, optimizer):
+        for name, tensor in state_tensors(model, optimizer, vision):
             if group.is_main:
                 tensors[name] = tensor.cpu().contiguous()
         if group.is_main:
@@ -94,10 +101,18 @@ def save_checkpoint(
     return final
 
 
-def _write_model(recipe: Recipe, model: DiffusionGemma, folder: Path, group: ProcessGroup) -> None:
+def _write_model(
+    recipe: Recipe, model: DiffusionGemma, folder: Path, group: ProcessGroup, vision: VisionModel | None
+) -> None:
     if recipe.adapter is None:
         save_folder(
-            model, folder, generation=recipe.generation, source=recipe.start, gather=full_tensor, writes=group.is_main
+            model,
+            folder,
+            generation=recipe.generation,
+            source=recipe.start,
+            vision=vision,
+            gather=full_tensor,
+            writes=group.is_main,
         )
     else:
         save_adapter(model, recipe.adapter, folder, recipe.base, gather=full_tensor, writes=group.is_main)
@@ -113,7 +128,9 @@ def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
         return
     model = load_folder(checkpoint, "cpu", "float32")
     generation = read_generation_defaults(checkpoint, model.config)
-    save_folder(model, folder, dtype=dtype, generation=generation, source=checkpoint)
+    trained = read_json(checkpoint / STATE).get("vision") == "trained"
+    vision = load_vision(checkpoint, "cpu", "float32") if trained else None
+    save_folder(model, folder, dtype=dtype, generation=generation, source=checkpoint, vision=vision)
 
 
 def checkpoints(out: Path) -> list[Path]:
@@ -140,7 +157,13 @@ def remove_leftovers(out: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimizer, folder: Path) -> Progress:
+def resume(
+    recipe: Recipe,
+    model: DiffusionGemma,
+    optimizer: torch.optim.Optimizer,
+    folder: Path,
+    vision: VisionModel | None = None,
+) -> Progress:
     """Puts a checkpoint's weights and optimiser state in place; returns the run's progress.
 
     Raises:
@@ -149,6 +172,8 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     progress = _read_progress(recipe, folder)
     if recipe.adapter is None:
         _resume_weights(model, folder, recipe.name)
+        if vision is not None:
+            resume_vision(vision, folder)
     else:
         found, ours = read_adapter_config(folder), recipe.adapter
         if (found.rank, found.scale) != (ours.rank, ours.scale):
@@ -159,7 +184,7 @@ def resume(recipe: Recipe, model: DiffusionGemma, optimizer: torch.optim.Optimiz
     except Exception as error:
         raise CheckpointError(f"{folder / OPTIMIZER} cannot be read: {error}") from None
     try:
-        load_state_tensors(model, optimizer, tensors)
+        load_state_tensors(model, optimizer, tensors, vision)
     except KeyError as error:
         raise CheckpointError(f"{folder / OPTIMIZER}: {error.args[0]} belongs to no parameter of the model") from None
     return progress
@@ -181,6 +206,7 @@ _SETTINGS = (
 def _identity(recipe: Recipe) -> dict[str, object]:
     """What a run must have in common with the one it goes on from: its steps would be others."""
     settings = {name: getattr(recipe.train, name) for name in _SETTINGS}
+    settings["vision"] = recipe.vision
     return {"recipe": recipe.name, "base": recipe.base, "data": recipe.data.fingerprint, **settings}
 
 

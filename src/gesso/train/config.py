@@ -16,6 +16,7 @@ from gesso.train.batch import Conversation
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Optimizer = Literal["adamw", "adamw8bit", "muon"]
+Vision = Literal["none", "frozen", "trained"]
 
 
 class Data(Protocol):
@@ -199,11 +200,15 @@ class Recipe:
     """Hold the frozen weights in 4 bits (QLoRA)."""
     base: str = ""
     """What an adapter's file calls the model it belongs to."""
+    vision: Vision = "none"
+    """Whether the data shows images, and whether vision tower and projector learn from them."""
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:
             raise ConfigError("4-bit weights cannot be trained themselves: quantize needs an adapter")
         if (self.adapter or self.quantize) and self.start is None:
             raise ConfigError("an adapter needs a checkpoint to start from")
+        if self.adapter and self.vision == "trained":
+            raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
         if self.adapter and self.train.optimizer == "muon":
             raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")

@@ -19,6 +19,14 @@ MESSAGE_KEYS = {
 }
 """What a message of each role may hold besides `role`. A key whose value is null counts as left out."""
 ASSISTANT = ("assistant", "model")
+SHOWN = ("system", "developer", "user")
+"""Roles whose messages may hold images."""
+PARTS = {
+    "text": ("type", "text"),
+    "image": ("type", "path", "image", "url", "budget"),
+    "image_url": ("type", "image_url"),
+}
+"""What a part of each type may hold."""
 
 OPEN_REASONING = f"{CHANNEL}thought\n"
 CLOSE_REASONING = f"\n{CHANNEL_END}"
@@ -95,30 +103,31 @@ def read_message(message: object, thinking: str) -> dict[str, Any]:
     if role in ASSISTANT:
         return _assistant(read, thinking)
     if not (role == "tool" and isinstance(read.get("content"), dict)):
-        _content(read)
+        _content(read, images=role in SHOWN)
     for name in ("name", "tool_call_id"):
         if name in read:
             text_of(read, name)
     return read
 
 
-def _content(message: Mapping[str, Any]) -> str:
-    """Returns the text of a message's content, which is a string or a list of text parts."""
+def _content(message: Mapping[str, Any], *, images: bool = False) -> str:
+    """Returns the text of a message's content, which is a string or a list of parts: texts, and `images` in some."""
     if "content" not in message:
         raise DataError("content is missing")
     content = message["content"]
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise DataError(f"content must be a string or a list of text parts, not {_kind(content)}")
+        raise DataError(f"content must be a string or a list of parts, not {_kind(content)}")
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind != "text":
-            raise DataError(f"content holds a part of type {kind!r}; only text is supported")
-        _require_known(part, ("type", "text"))
-        if not isinstance(part.get("text"), str):
+        if not isinstance(kind, str) or kind not in (PARTS if images else ("text",)):
+            known = "text and images are" if images else "text is"
+            raise DataError(f"content holds a part of type {kind!r}; only {known} supported")
+        _require_known(part, PARTS[kind])
+        if kind == "text" and not isinstance(part.get("text"), str):
             raise DataError("content holds a text part without text")
-    return "".join(part["text"] for part in content)
+    return "".join(part["text"] for part in content if part["type"] == "text")
 
 
 def _assistant(message: dict[str, Any], thinking: str) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 A line is one JSON object, of one of three kinds:
 
-    {"messages": [...], "tools": [...]}       a chat: every assistant message is an example; tools may be left out
+    {"messages": [...], "tools": [...]}       a chat: every assistant message is an example; tools may be left out.
+                                              Parts of its messages may be images
     {"prompt": "...", "completion": "..."}    a pair: one user message and its answer; "source" may be the text that
                                               the completion changes, which canvases then may start from
     {"text": "..."}                           plain text, for continued pre-training
 """
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from gesso.errors import DataError
 from gesso.train.data_encoder import DataEncoder
@@ -20,8 +25,11 @@ class LineReader:
     def __init__(self, encoder: DataEncoder) -> None:
         self._encoder = encoder
 
-    def read(self, line: bytes) -> Record:
+    def read(self, line: bytes, folder: Path) -> Record:
         """Parses one line.
+
+        Args:
+            folder: of its file, which the names of images are relative to.
 
         Raises:
             DataError: it is no line of training data.
@@ -30,7 +38,7 @@ class LineReader:
         fields = parse_line(line)
         given = {name: value for name, value in fields.items() if value is not None}
         if "messages" in given and given.keys() <= {"messages", "tools"}:
-            return self._chat(given["messages"], given.get("tools"))
+            return self._chat(given["messages"], given.get("tools"), folder)
         if given.keys() == {"prompt", "completion"}:
             return self._pair(text_of(given, "prompt"), text_of(given, "completion"))
         if given.keys() == {"prompt", "completion", "source"}:
@@ -44,26 +52,37 @@ class LineReader:
             f"this one holds {', '.join(given) or 'nothing'}"
         )
 
-    def _chat(self, messages: object, tools: object) -> Chat:
+    def _chat(self, messages: object, tools: object, folder: Path = Path()) -> Chat:
         if self._encoder.template is None:
             raise DataError("this model has no chat template, and so takes no messages; give prompt and completion")
         if not isinstance(messages, list) or not messages:
             raise DataError("messages must be a list, and not empty")
         if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
             raise DataError("tools must be a list of objects")
-        read, parts = [], []
+        read, parts, images = [], [], []
         for i, message in enumerate(messages):
             try:
-                read.append(read_message(message, self._encoder.config.thinking))
+                bare, shown = self._encoder.images.take(read_message(message, self._encoder.config.thinking), folder)
+                read.append(bare)
+                images.append(shown)
             except DataError as error:
                 raise DataError(f"message {i + 1}: {error}") from None
             if read[-1]["role"] in ASSISTANT and read[-1].pop("weight", 1):
                 parts.append(i)
+        if any(images):
+            self._refuse_markers(read)
         if not parts:
             raise DataError("no assistant message to train on")
         if parts[0] == 0:
             raise DataError("message 1: nothing stands before this assistant message; give it weight 0 to keep it")
-        return Chat(self._encoder, self._encoder.template, read, tools or None, parts)
+        return Chat(self._encoder, self._encoder.template, read, tools or None, parts, images)
+
+    def _refuse_markers(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        for i, message in enumerate(messages):
+            try:
+                self._encoder.refuse_markers(message.get("content"))
+            except DataError as error:
+                raise DataError(f"message {i + 1}: {error}") from None
 
     def _pair(self, prompt: str, completion: str) -> Chat | RawPair:
         if self._encoder.template is None or self._encoder.config.raw_pairs:

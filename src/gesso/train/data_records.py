@@ -10,6 +10,7 @@ from gesso.text.chat_template import ChatTemplate, Message
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_fields import CLOSE_REASONING, EMPTY_REASONING, GENERATION_ONLY, OPEN_REASONING
+from gesso.vision.preprocess import PreparedImage
 
 
 class Record(Protocol):
@@ -111,6 +112,8 @@ class Chat:
     tools: list[dict[str, Any]] | None
     parts: Sequence[int]
     """Which messages are answers to train on."""
+    images: Sequence[Sequence[PreparedImage]] = ()
+    """Of each message, in the places of its bare parts."""
 
     def conversation(self, part: int) -> Conversation:
         """Returns prompt and answer of message `part`.
@@ -124,7 +127,9 @@ class Chat:
         """
         try:
             prompt, answer = self._texts(part)
-            return Conversation(self.encoder.encode(prompt), self.encoder.encode(answer))
+            images = [image for message in self.images[:part] for image in message]
+            seen = self.encoder.encode_prompt(prompt, images)
+            return Conversation(seen.ids, self.encoder.encode(answer), images=seen.spans)
         except (DataError, TextError) as error:
             raise DataError(f"message {part + 1}: {error}") from None
 

@@ -19,12 +19,9 @@ from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import forward
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
+from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
 
-MOMENT_BYTES = {"adamw": 8.0, "adamw8bit": 2 + 2 * 4 / 256, "muon": 8.0}
-"""Bytes of AdamW's two moments for each number trained; 8-bit ones come with an fp32 scale for every 256."""
-MUON_BYTES = 4.0
-"""Bytes of the one moment that Muon has of its matrices."""
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
 DEQUANTIZED_BYTES = 10
@@ -46,6 +43,8 @@ class Workload:
     device_type: str = "cpu"
     accumulates: bool = False
     """Whether a step is several such loads: gradients of the first are there while the next one runs."""
+    images: ImageLoad | None = None
+    """Images of an example; None where there are none. Their soft tokens are among its `tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +60,14 @@ class Estimate:
     workspace: int
     """Logits of one chunk, and a layer's weights read back from 4 bits."""
     accumulates: bool = False
+    vision: int = 0
+    """Vision tower, projector and embeddings of images, with what training them takes."""
 
     @property
     def total(self) -> int:
         """Returns the sum. Gradients grow while activations are freed, so the larger of the two counts where a step is
         one load."""
-        held = self.weights + self.adapter + self.optimizer + self.workspace
+        held = self.weights + self.adapter + self.optimizer + self.workspace + self.vision
         if self.accumulates:
             return held + self.activations + self.gradients
         return held + max(self.activations, self.gradients)
@@ -114,6 +115,9 @@ def estimate(
         activations=_activations(model, work, logits),
         workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),
         accumulates=work.accumulates,
+        vision=0
+        if work.images is None
+        else vision_bytes(work.images, config.hidden_size, work.examples, dtype, optimizer),
     )
 
 

@@ -1,8 +1,10 @@
 """Evaluates a model on held-out prompts of a task."""
 
+import dataclasses
 import itertools
 import json
 import math
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task, evaluation_set
+from gesso.tasks.sight.picture_task import PictureTask
 
 Interval = tuple[float, float]
 """Ends of a 95% interval."""
@@ -104,12 +107,27 @@ def ratio_interval(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
     return float(low), float(high)
 
 
-def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options: Mapping[str, Any]) -> TaskScore:
+def evaluate_task(
+    engine: Engine,
+    task: Task,
+    examples: int,
+    seed: int,
+    options: Mapping[str, Any],
+    *,
+    other_pictures: bool = False,
+) -> TaskScore:
     """Answers `examples` held-out prompts and scores them; prompt i is sampled with seed `seed + i`.
 
+    Args:
+        other_pictures: ask each prompt again of a picture whose answer is another, and count how often the answer
+            changes with it (`changes`) and is right there, too (`right of another`). Their steps and seconds are not
+            counted.
+
     Raises:
-        OptionError: the task does not have so many held-out prompts.
+        OptionError: the task does not have so many held-out prompts, or `other_pictures` of one without pictures.
     """
+    if other_pictures and not isinstance(task, PictureTask):
+        raise OptionError(f"task {task.name!r} shows no pictures that others could take the place of", option="task")
     try:
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
@@ -122,6 +140,8 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
     for case, result in zip(cases, results, strict=True):
         text = _text(result)
         answers.append(_Answer(case, result, text, task.grade(case, text), task.counts(case, text)))
+    if other_pictures and isinstance(task, PictureTask):
+        answers = _asked_of_others(engine, task, answers, [dict(request.options) for request in requests], seed)
     names = dict.fromkeys(name for case in cases if (name := task.group(case)))
     flags = [flag for result in results for flag in result.converged]
     return TaskScore(
@@ -135,6 +155,24 @@ def evaluate_task(engine: Engine, task: Task, examples: int, seed: int, options:
     )
 
 
+def _asked_of_others(
+    engine: Engine, task: PictureTask, answers: Sequence[_Answer], options: Sequence[dict[str, Any]], seed: int
+) -> list[_Answer]:
+    """The same answers, with counts of what becomes of each when another picture is shown."""
+    rng = random.Random(f"{task.name}/others/{seed}")
+    others = [task.other_picture(answer.case, rng) for answer in answers]
+    media = ("images", "videos", "tools")
+    bare = [{name: value for name, value in one.items() if name not in media} for one in options]
+    results = engine.generate_batch([_request(*pair) for pair in zip(others, bare, strict=True)])
+    counted = []
+    for answer, other, result in zip(answers, others, results, strict=True):
+        text = _text(result)
+        changes, right = text.strip() != answer.text.strip(), task.grade(other, text)
+        seen = {"changes": (int(changes), 1), "right of another": (int(right), 1)}
+        counted.append(dataclasses.replace(answer, counts={**answer.counts, **seen}))
+    return counted
+
+
 def _request(case: Example, options: dict[str, Any]) -> Request:
     """The example's prompt, its images before it, after what was said before, with the functions that it declares."""
     if case.tools:
@@ -142,11 +180,14 @@ def _request(case: Example, options: dict[str, Any]) -> Request:
     turns = [*case.history, case.prompt]
     roles = itertools.cycle(("user", "assistant"))
     messages: list[dict[str, Any]] = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
+    clip = [(frame, float(second)) for second, frame in enumerate(case.clip)]
     if not case.history:
-        return Request(case.prompt, {**options, "images": case.images} if case.images else options)
-    if case.images:
-        shown = [{"type": "image", "image": image} for image in case.images]
-        messages[-1]["content"] = [*shown, {"type": "text", "text": case.prompt}]
+        shown = {**({"images": case.images} if case.images else {}), **({"videos": [clip]} if clip else {})}
+        return Request(case.prompt, {**options, **shown})
+    if case.images or clip:
+        parts: list[dict[str, Any]] = [{"type": "image", "image": image} for image in case.images]
+        parts += [{"type": "video", "video": clip}] if clip else []
+        messages[-1]["content"] = [*parts, {"type": "text", "text": case.prompt}]
     return Request(messages, options)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gesso.config import ModelConfig
 from gesso.errors import DataError, OptionError
+from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
@@ -46,6 +47,7 @@ class FileData:
         stop_token_ids: Sequence[int],
         config: FileDataConfig,
         held_out_files: Sequence[Path] = (),
+        vision: VisionInput | None = None,
     ) -> None:
         """Reads every line once.
 
@@ -54,6 +56,7 @@ class FileData:
             model: gives bos, eos and the canvas length.
             stop_token_ids: what ends an answer (`GenerationConfig.eos_token_ids`).
             held_out_files: files for evaluation alone, in place of `config.held_out`.
+            vision: how the model takes images; None where it has no eyes.
 
         Raises:
             DataError: a line or a file cannot be used, or nothing is left to train on or to hold out.
@@ -62,7 +65,8 @@ class FileData:
         if held_out_files and config.held_out:
             raise OptionError("held_out and held_out_files exclude each other", option="held_out")
         self._config = config
-        self._reader = LineReader(DataEncoder(tokenizer, template, model, stop_token_ids, config))
+        encoder = DataEncoder(tokenizer, template, model, stop_token_ids, config, vision)
+        self._reader = LineReader(encoder)
         self._orders: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._files: list[DataFile] = []
         scan = Scan(self._reader, config.max_length)
@@ -78,7 +82,9 @@ class FileData:
         self.report = scan.report()
         self._require_examples(bool(held_out_files))
         digests = [file.digest for file in self._files]
-        described = json.dumps([digests, len(files), asdict(config)])
+        settings = asdict(config)
+        budget, shown = settings.pop("image_budget"), encoder.images.digest
+        described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])
         self.fingerprint = hashlib.sha256(described.encode()).hexdigest()
 
     def _require_examples(self, separate: bool) -> None:
@@ -133,7 +139,8 @@ class FileData:
                     opened[number] = stack.enter_context(self._files[number].open())
                 opened[number].seek(offset)
                 line = opened[number].readline().strip(SPACE)
-                conversations.append(self._reader.read(line).conversation(part))
+                folder = self._files[number].path.parent
+                conversations.append(self._reader.read(line, folder).conversation(part))
         return conversations
 
 

@@ -38,15 +38,20 @@ class Report:
     """Tokens of the longest example."""
     changes: int = 0
     """Examples that change a given text."""
+    images: int = 0
+    """Images of all examples, as often as they are shown."""
+    soft_tokens: int = 0
+    """Tokens of these images; they are prompt tokens, too."""
 
     @property
     def summary(self) -> str:
         """Returns one line for people."""
         left_out = f", {self.too_long:,} too long (the first: {self.first_too_long})" if self.too_long else ""
+        shown = f"; {self.images:,} images of {self.soft_tokens:,} soft tokens" if self.images else ""
         return (
             f"{self.lines:,} line{'s' * (self.lines != 1)}: {self.examples:,} to train on, {self.held_out:,} held out"
             f"{left_out}; {self.prompt_tokens:,} prompt and {self.answer_tokens:,} answer tokens, "
-            f"{self.longest:,} in the longest example"
+            f"{self.longest:,} in the longest example{shown}"
         )
 
 
@@ -88,7 +93,7 @@ class Scan:
         self._max_length = max_length
         self.train, self.held_out = bytearray(), bytearray()
         self._files = self._lines = self._prompt_tokens = self._answer_tokens = self._longest = 0
-        self._too_long = self._changes = 0
+        self._too_long = self._changes = self._images = self._soft_tokens = 0
         self._first_too_long: str | None = None
 
     def read(self, path: Path, held_out: Callable[[bytes], bool]) -> DataFile:
@@ -115,7 +120,7 @@ class Scan:
                     if line:
                         self._lines += 1
                         side = self.held_out if held_out(line) else self.train
-                        self._add(line, start, f"{path}, line {number}", side)
+                        self._add(line, start, path, number, side)
             except OSError as error:
                 raise DataError(f"{path} cannot be read: {error.strerror}") from None
         if self._lines == lines:
@@ -123,9 +128,10 @@ class Scan:
         self._files += 1
         return DataFile(path, found.st_size, found.st_mtime_ns, digest.hexdigest())
 
-    def _add(self, line: bytes, offset: int, where: str, side: bytearray) -> None:
+    def _add(self, line: bytes, offset: int, path: Path, number: int, side: bytearray) -> None:
+        where = f"{path}, line {number}"
         try:
-            record = self._reader.read(line)
+            record = self._reader.read(line, path.parent)
             for part in record.parts:
                 conversation = record.conversation(part)
                 prompt, answer = len(conversation.prompt), len(conversation.answer)
@@ -134,6 +140,8 @@ class Scan:
                     self._first_too_long = self._first_too_long or where
                     continue
                 side += ROW.pack(self._files, offset, part, prompt + answer)
+                self._images += len(conversation.images)
+                self._soft_tokens += sum(image.length for image in conversation.images)
                 if side is self.train:
                     self._prompt_tokens += prompt
                     self._answer_tokens += answer
@@ -154,6 +162,8 @@ class Scan:
             answer_tokens=self._answer_tokens,
             longest=self._longest,
             changes=self._changes,
+            images=self._images,
+            soft_tokens=self._soft_tokens,
         )
 
 

@@ -10,11 +10,13 @@ from typing import Literal
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
 from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CopiedText, Recipe, TrainConfig
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
+from gesso.train.vision import vision_input_of
 
 Method = Literal["full", "lora", "qlora"]
 LEARNING_RATES: dict[Method, float] = {"full": 2e-5, "lora": 2e-4, "qlora": 2e-4}
@@ -63,6 +65,7 @@ def finetune_recipe(
     data: FileDataConfig,
     adapter: LoraConfig,
     held_out_files: Sequence[Path] = (),
+    train_vision: bool = False,
 ) -> Recipe:
     """Reads the data once and makes the recipe.
 
@@ -70,6 +73,7 @@ def finetune_recipe(
         folder: the checkpoint to start from.
         base: what the adapter's file calls it.
         train: settings other than steps, learning rate and warm-up, which `plan` decides.
+        train_vision: let vision tower and projector learn as well; else they stay as they are.
 
     Raises:
         DataError: a line of the data cannot be used.
@@ -77,6 +81,10 @@ def finetune_recipe(
     """
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
+    if train_vision and plan.method != "full":
+        raise OptionError(
+            "train_vision needs the method full: an adapter's file holds no vision tower", option="train_vision"
+        )
     model = read_model_config(folder)
     if data.max_length > model.max_position_embeddings:
         raise OptionError(
@@ -92,7 +100,10 @@ def finetune_recipe(
         generation.eos_token_ids,
         data,
         held_out_files,
+        vision_input_of(model) if has_vision(folder) else None,
     )
+    if train_vision and not examples.report.images:
+        raise OptionError("train_vision is for data with images, and no line holds one", option="train_vision")
     steps = plan.steps
     if steps is None:
         steps = math.ceil(plan.epochs * examples.report.examples / train.batch_size)
@@ -123,4 +134,5 @@ def finetune_recipe(
         adapter=None if plan.method == "full" else adapter,
         quantize="nf4" if plan.method == "qlora" else None,
         base=base,
+        vision="none" if not examples.report.images else "trained" if train_vision else "frozen",
     )

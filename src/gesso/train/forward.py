@@ -22,8 +22,8 @@ from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import Block, DiffusionGemma
 from gesso.train.attention import attend_masked
 from gesso.train.batch import IGNORED, Batch
+from gesso.train.masks import MASKED, causal_bias
 
-MASKED = -1e9
 ROW_MULTIPLE = 256
 """The flat encoder batch is padded to a multiple of this, so that its matmuls meet few shapes."""
 SHORTEST = 32
@@ -89,8 +89,14 @@ def group_rows(lengths: Sequence[int]) -> list[Group]:
     return groups
 
 
-def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) -> Encoded:
-    """Runs the causal pass over prompt and clean answer."""
+def encode(
+    model: DiffusionGemma, batch: Batch, images: Sequence[Tensor] = (), *, checkpointing: bool = False
+) -> Encoded:
+    """Runs the causal pass over prompt and clean answer.
+
+    Args:
+        images: embeddings [n, D] of the batch's images, in order. Within an image sliding layers look both ways.
+    """
     device, window = model.device, model.config.sliding_window
     lengths = torch.tensor(batch.lengths, device=device)
     rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths, output_size=sum(batch.lengths))
@@ -99,6 +105,12 @@ def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) 
     fill = -real % ROW_MULTIPLE
     groups = group_rows(batch.lengths)
     slots = [(rows[g.tokens] - g.rows.start) * g.longest + columns[g.tokens] for g in groups]
+    spans = [[(image.start, image.end) for image in row] for row in batch.images]
+    # Made once for all layers of a kind, which keep them for the backward pass.
+    biases: dict[AttentionKind, list[Tensor]] = {
+        "full_attention": [causal_bias(g.longest, None, device) for g in groups],
+        "sliding_attention": [causal_bias(g.longest, window, device, spans[g.rows]) for g in groups],
+    }
 
     def layer(x: Tensor, kind: AttentionKind, block: Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         keys: list[Tensor] = []
@@ -106,11 +118,10 @@ def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) 
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             parts = []
-            for group, slot in zip(groups, slots, strict=True):
+            for group, slot, bias in zip(groups, slots, biases[kind], strict=True):
                 rows_q, rows_k, rows_v = (_pad(x[group.tokens], slot, group) for x in (q, k, v))
                 keys.append(rows_k)
                 values.append(rows_v)
-                bias = _causal_bias(group.longest, window if kind == "sliding_attention" else None, device)
                 parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
@@ -118,6 +129,8 @@ def encode(model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False) 
 
     rope = model.rope(F.pad(columns, (0, fill)), groups[-1].longest)
     x = model.vocabulary.embed(F.pad(batch.tokens_N, (0, fill)))
+    if images:
+        x = x.index_copy(0, _soft_places(batch).to(device), torch.cat(list(images)).to(x))
     keys, values = [], []
     for _, kind, block in model.blocks():
         x, layer_keys, layer_values = _run(layer, checkpointing, x, kind, block)
@@ -140,12 +153,15 @@ def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
     return padded.view(count, group.longest, *x.shape[1:])
 
 
-def _causal_bias(length: int, window: int | None, device: torch.device) -> Tensor:
-    position = torch.arange(length, device=device)
-    seen = position <= position[:, None]
-    if window is not None:
-        seen &= position > position[:, None] - window
-    return torch.where(seen, 0.0, MASKED)[None, None]
+def _soft_places(batch: Batch) -> Tensor:
+    """Where the soft tokens of all images are in the flat encoder batch."""
+    begins = itertools.accumulate(batch.lengths, initial=0)
+    places = [
+        torch.arange(begin + image.start, begin + image.end)
+        for begin, row in zip(begins, batch.images, strict=False)
+        for image in row
+    ]
+    return torch.cat(places)
 
 
 def denoise(
@@ -209,7 +225,13 @@ class Losses:
 
 
 def losses(
-    model: DiffusionGemma, batch: Batch, *, checkpointing: bool = False, encoder: bool = True, uniform: bool = False
+    model: DiffusionGemma,
+    batch: Batch,
+    images: Sequence[Tensor] = (),
+    *,
+    checkpointing: bool = False,
+    encoder: bool = True,
+    uniform: bool = False,
 ) -> Losses:
     """Computes the released two-pass loss.
 
@@ -219,10 +241,11 @@ def losses(
     released loss.
 
     Args:
+        images: embeddings [n, D] of the batch's images, in order; their gradient goes on to what made them.
         encoder: False leaves out the next-token loss, which is then zero.
         uniform: go through the layers equally often whatever was drawn: processes that share them must.
     """
-    encoded = encode(model, batch, checkpointing=checkpointing)
+    encoded = encode(model, batch, images, checkpointing=checkpointing)
     hidden_ND = encoded.hidden_ND
     encoded = encoded.repeat(batch.canvases_per_example)
     noisy_BC, self_conditioning_BCD = _first_passes(model, batch, encoded, uniform=uniform)

@@ -76,6 +76,8 @@ class Muon(torch.optim.AdamW):
 def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
     """Says whether Muon takes the parameter: a map from hidden state to hidden state, or a stack of them.
 
-    Embeddings, which are also the head, and routers are tables of directions, not maps.
+    Embeddings, which are also the head, positions of patches and routers are tables of directions, not maps; a tower's
+    first projection reads pixels.
     """
-    return parameter.dim() > 1 and "vocabulary" not in name and ".router." not in name
+    tables = ("vocabulary", ".router.", "position_table", "tower.input_proj")
+    return parameter.dim() > 1 and not any(table in name for table in tables)

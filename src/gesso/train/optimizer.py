@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.vision_tower import VisionModel
 from gesso.train.config import TrainConfig
 from gesso.train.distributed import full_tensor, shard_like
 from gesso.train.eight_bit import EightBit, full_state, plain_tensors, shard_state
@@ -17,24 +18,31 @@ ADAMW_STATE = {"step", "exp_avg", "exp_avg_sq"}
 MUON_STATE = {"momentum"}
 
 
-def trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Yields the names and tensors of what is trained, in the model's order."""
-    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+def trainable(model: nn.Module, vision: VisionModel | None = None) -> Iterator[tuple[str, nn.Parameter]]:
+    """Yields the names and tensors of what is trained, in the model's order; those of a vision tower come last, as
+    `vision.NAME`."""
+    yield from ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+    if vision is not None:
+        named = vision.named_parameters(prefix="vision")
+        yield from ((name, parameter) for name, parameter in named if parameter.requires_grad)
 
 
-def make_optimizer(model: DiffusionGemma, config: TrainConfig) -> torch.optim.Optimizer:
+def make_optimizer(
+    model: DiffusionGemma, config: TrainConfig, vision: VisionModel | None = None
+) -> torch.optim.Optimizer:
     """Makes AdamW or Muon, with a group for each parameter in the model's order; `set_rate` sets the rate before every
     step.
 
     Raises:
         OptionError: 8-bit moments are asked for and torchao is not installed.
     """
-    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trainable(model)]
+    trained = list(trainable(model, vision))
+    groups = [{"params": [p], "weight_decay": config.weight_decay if p.dim() > 1 else 0.0} for _, p in trained]
     betas = (config.beta1, config.beta2)
     if config.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=0.0, betas=betas, foreach=False, fused=True)
     if config.optimizer == "muon":
-        for group, (name, parameter) in zip(groups, trainable(model), strict=True):
+        for group, (name, parameter) in zip(groups, trained, strict=True):
             group["momentum"] = config.momentum if is_hidden_matrix(name, parameter) else None
         return Muon(groups, betas, torch.bfloat16 if config.is_half(model.device.type) else torch.float32)
     try:
@@ -54,25 +62,32 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+def state_tensors(
+    model: DiffusionGemma, optimizer: torch.optim.Optimizer, vision: VisionModel | None = None
+) -> Iterator[tuple[str, Tensor]]:
     """Yields every state tensor, gathered, as `STATE.PARAMETER`; the parts of an 8-bit moment as
     `STATE:PART.PARAMETER`.
 
     All processes of a group iterate together.
     """
-    for name, parameter in trainable(model):
+    for name, parameter in trainable(model, vision):
         for key, value in optimizer.state[parameter].items():
             for part, tensor in plain_tensors(_full(optimizer, key, value)).items():
                 yield f"{key}{part}.{name}", tensor
 
 
-def load_state_tensors(model: DiffusionGemma, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+def load_state_tensors(
+    model: DiffusionGemma,
+    optimizer: torch.optim.Optimizer,
+    tensors: Mapping[str, Tensor],
+    vision: VisionModel | None = None,
+) -> None:
     """Loads what `state_tensors` gave, be it into more processes or fewer.
 
     Raises:
         KeyError: a tensor that belongs to no parameter of the model, or has another shape; its name.
     """
-    parameters = dict(trainable(model))
+    parameters = dict(trainable(model, vision))
     found: dict[str, dict[str, dict[str, Tensor]]] = {name: {} for name in parameters}
     for name, tensor in tensors.items():
         key, _, label = name.partition(".")

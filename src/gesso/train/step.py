@@ -16,6 +16,7 @@ from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import losses
+from gesso.train.vision import BatchImages
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
@@ -30,10 +31,17 @@ class LossModule(nn.Module):
     """Computes the loss as one module, which is what FSDP wraps: parameters outside the blocks are gathered while it
     runs."""
 
-    def __init__(self, model: DiffusionGemma, config: TrainConfig, group: ProcessGroup) -> None:
+    def __init__(
+        self, model: DiffusionGemma, config: TrainConfig, group: ProcessGroup, images: BatchImages | None = None
+    ) -> None:
+        """
+        Args:
+            images: makes the embeddings of a batch's images; None where no batch has any.
+        """
         super().__init__()
         self.model = model
         self.config = config
+        self.images = images
         self.uniform = group.size > 1
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -43,6 +51,7 @@ class LossModule(nn.Module):
             loss = losses(
                 self.model,
                 batch,
+                () if self.images is None or not batch.images else self.images.embeddings(batch),
                 checkpointing=config.gradient_checkpointing,
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,

@@ -6,7 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gesso.engine.media import MediaOptions
+from gesso.engine.prompt import PromptReader
 from gesso.errors import OptionError
+from gesso.runner.prompt_input import PromptInput
 from gesso.tasks.base import Example, Task, held_out
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
@@ -24,29 +27,54 @@ class Stage:
 
 
 def refuse_images(example: Example) -> None:
-    """Checks that an example can be trained on.
+    """Checks that an example can be read without eyes.
 
     Raises:
-        OptionError: the example shows images, which nothing is trained on yet.
+        OptionError: it shows images.
     """
-    if example.images:
-        raise OptionError(
-            f"task {example.task!r} shows images: a model is evaluated on them, not trained", option="task"
-        )
+    if example.images or example.clip:
+        raise OptionError(f"task {example.task!r} shows images, and this recipe's model has no eyes", option="task")
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """Reads prompts with images as the engine does."""
+
+    reader: PromptReader
+    media: MediaOptions
+
+    def prompt(self, example: Example) -> PromptInput:
+        """Returns the prompt of an example, its images before its text."""
+        pictures = [{"type": "image", "image": picture} for picture in example.images]
+        clip = [(frame, float(second)) for second, frame in enumerate(example.clip)]
+        clips = [{"type": "video", "video": clip}] if clip else []
+        content = [*pictures, *clips, {"type": "text", "text": example.prompt}]
+        return self.reader.read([{"role": "user", "content": content}], media=self.media)
 
 
 class TaskData:
     """Mixes tasks by weight; a step's examples depend on the seed and the step alone."""
 
     def __init__(
-        self, stages: Sequence[Stage], tokenizer: Tokenizer, template: ChatTemplate, end_of_turn: int, seed: int
+        self,
+        stages: Sequence[Stage],
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        end_of_turn: int,
+        seed: int,
+        eyes: Eyes | None = None,
     ) -> None:
-        """`stages` in order of their start, the first at 0."""
+        """
+        Args:
+            stages: in order of their start, the first at 0.
+            eyes: None where no task shows images.
+        """
         self._stages = stages
         self._tokenizer = tokenizer
         self._template = template
         self._end_of_turn = end_of_turn
         self._seed = seed
+        self._eyes = eyes
 
     @property
     def fingerprint(self) -> str:
@@ -72,6 +100,10 @@ class TaskData:
         example = task.sample(rng)
         while held_out(task.split_key(example)) != evaluation:
             example = task.sample(rng)
+        if self._eyes is not None:
+            seen = self._eyes.prompt(example)
+            answer = [*self._tokenizer.encode(example.answer), self._end_of_turn]
+            return Conversation(seen.ids, answer, images=seen.spans)
         refuse_images(example)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
         answer, source = (

@@ -47,6 +47,7 @@ from gesso.train.records import (
     truncate_records,
 )
 from gesso.train.step import LossModule, learning_rate, micro_batches, start_model
+from gesso.train.vision import start_vision
 
 
 def train(
@@ -95,10 +96,12 @@ class _Run:
         if group.is_main:
             remove_leftovers(out)
         self.model = start_model(recipe, group.device)
-        self.losses = LossModule(self.model, recipe.train, group)
+        images = start_vision(recipe, group)
+        self.vision = None if images is None else images.trained_vision
+        self.losses = LossModule(self.model, recipe.train, group, images)
         if group.size > 1:
             shard(self.model, self.losses, group)
-        self.optimizer = make_optimizer(self.model, recipe.train)
+        self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
         self.progress = self._resume()
 
     def _resume(self) -> Progress:
@@ -106,7 +109,7 @@ class _Run:
         damaged: list[CheckpointError] = []
         for folder in reversed(checkpoints(self.out)):
             try:
-                progress = resume(self.recipe, self.model, self.optimizer, folder)
+                progress = resume(self.recipe, self.model, self.optimizer, folder, self.vision)
             except CheckpointError as error:
                 damaged.append(error)
                 continue
@@ -136,7 +139,7 @@ class _Run:
         reason: Reason = "steps" if last == config.steps else "stop_at"
         if first >= last or self._out_of_patience():
             return self._outcome(path, "patience" if first < last else reason)
-        self.callback.started(first, last, sum(p.numel() for _, p in trainable(self.model)))
+        self.callback.started(first, last, sum(p.numel() for p in self._trained()))
         totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
         for step, batch in enumerate(prefetched_batches(self.recipe, first, last), start=first):
             denoiser, encoder, norm, count = self._step(step, batch)
@@ -172,11 +175,18 @@ class _Run:
                 reason = stop
             ending = done == last or reason in ("patience", "minutes", "interrupted")
             if done % config.checkpoint_every == 0 or ending or improved:
-                path = save_checkpoint(self.recipe, self.model, self.optimizer, self.progress, self.out, self.group)
+                path = self._save()
             self.callback.stepped(done, record)
             if ending:
                 break
         return self._outcome(path, reason)
+
+    def _trained(self) -> list[torch.nn.Parameter]:
+        return [parameter for _, parameter in trainable(self.model, self.vision)]
+
+    def _save(self) -> Path:
+        progress, vision = self.progress, self.vision
+        return save_checkpoint(self.recipe, self.model, self.optimizer, progress, self.out, self.group, vision)
 
     def _outcome(self, last: Path, reason: Reason) -> Outcome:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
@@ -189,7 +199,7 @@ class _Run:
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         means = self._backward(batch)
-        norm = full_tensor(torch.nn.utils.clip_grad_norm_([p for _, p in trainable(self.model)], config.gradient_clip))
+        norm = full_tensor(torch.nn.utils.clip_grad_norm_(self._trained(), config.gradient_clip))
         self.optimizer.step()
         denoiser, encoder = means.tolist()
         return denoiser, encoder, norm.item(), batch.tokens_N.numel() + batch.canvas_tokens

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
 from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7
+from gesso.train.recipes.sight import sight
 from gesso.train.recipes.skills import skills, skills_gpu
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3
@@ -21,6 +22,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,
     "sql": sql,
+    "sight": sight,
     "skills": skills,
     "skills-gpu": skills_gpu,
 }

@@ -1,0 +1,121 @@
+"""Asks about shapes in a picture: their colours, how many there are, where they are."""
+
+import random
+from dataclasses import dataclass
+
+from gesso.tasks.base import Example
+from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded, new_picture, pen, shade
+from gesso.tasks.sight.picture_task import PictureTask, pick
+
+COLOUR = ("What colour is the {shape}?", "Which colour has the {shape}?", "Name the colour of the {shape}.")
+_COUNT = ("How many {what} are there?", "Count the {what}.", "How many {what} do you see?")
+WHERE = ("Where is the {what}?", "In which part is the {what}?")
+WHAT = ("What is in the {where}?", "Which shape is in the {where}?")
+PLURALS = {"cross": "crosses"}
+_GRID = 3
+_CELL = SIDE // _GRID
+_MOST = 9
+ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Describes one shape of a picture, in a cell of a grid of 3 x 3."""
+
+    shape: str
+    colour: str
+    cell: int
+
+    @property
+    def where(self) -> str:
+        """Names the cell, such as `top left`."""
+        return f"{ROWS[self.cell // _GRID]} {COLUMNS[self.cell % _GRID]}"
+
+
+def plural(shape: str) -> str:
+    """Returns the plural of the name of a shape."""
+    return PLURALS.get(shape, f"{shape}s")
+
+
+def draw_shapes(shapes: list[Placed], rng: random.Random) -> bytes:
+    """Returns a picture of shapes, each anywhere within its cell."""
+    picture = new_picture(rng)
+    draw = pen(picture)
+    for placed in shapes:
+        radius = rng.randint(9, _CELL // 2 - 2)
+        reach = _CELL // 2 - radius
+        row, column = divmod(placed.cell, _GRID)
+        centre = tuple(_CELL * place + _CELL // 2 + rng.randint(-reach, reach) for place in (column, row))
+        draw_shape(draw, placed.shape, (centre[0], centre[1]), radius, shade(placed.colour, rng))
+    return encoded(picture)
+
+
+def cells(rng: random.Random, count: int) -> list[int]:
+    """Draws distinct cells."""
+    return rng.sample(range(_GRID**2), count)
+
+
+def draw_distinct(rng: random.Random, count: int) -> list[Placed]:
+    """Draws shapes that differ in kind, and in colour."""
+    kinds, colours = rng.sample(SHAPES, count), rng.sample(sorted(COLOURS), count)
+    return [Placed(*parts) for parts in zip(kinds, colours, cells(rng, count), strict=True)]
+
+
+class Colours(PictureTask):
+    """Asks such as `What colour is the star?` -> `red`."""
+
+    name = "sight-colours"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draws one to four shapes and asks for one of them."""
+        shapes = draw_distinct(rng, rng.randint(1, 4))
+        asked = rng.choice(shapes)
+        return Example(
+            self.name, pick(rng, COLOUR, shape=asked.shape), asked.colour, kind=f"of {len(shapes)}",
+            images=(draw_shapes(shapes, rng),),
+        )  # fmt: skip
+
+
+class Counts(PictureTask):
+    """Asks such as `How many stars are there?` -> `3`."""
+
+    name = "sight-counts"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draws a number of shapes, and others beside them: of other kinds, or of other colours."""
+        kind = rng.choice(("shapes", "kind", "colour"))
+        count = rng.randint(1, _MOST)
+        others = 0 if kind == "shapes" else rng.randint(0, min(4, _MOST - count))
+        shape, colour = rng.choice(SHAPES), rng.choice(sorted(COLOURS))
+        other_shapes = [name for name in SHAPES if kind != "kind" or name != shape]
+        other_colours = [name for name in sorted(COLOURS) if kind != "colour" or name != colour]
+        asked = [
+            (
+                shape if kind == "kind" else rng.choice(SHAPES),
+                colour if kind == "colour" else rng.choice(sorted(COLOURS)),
+            )
+            for _ in range(count)
+        ]
+        beside = [(rng.choice(other_shapes), rng.choice(other_colours)) for _ in range(others)]
+        places = cells(rng, count + others)
+        shapes = [Placed(*one, place) for one, place in zip([*asked, *beside], places, strict=True)]
+        what = {"shapes": "shapes", "kind": plural(shape), "colour": f"{colour} shapes"}[kind]
+        prompt = pick(rng, _COUNT, what=what)
+        return Example(self.name, prompt, str(count), kind=kind, images=(draw_shapes(shapes, rng),))
+
+
+class Positions(PictureTask):
+    """Asks such as `Where is the ring?` -> `top left`, and the other way round."""
+
+    name = "sight-positions"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draws one to four shapes and asks for one's place, or for what is in a place."""
+        shapes = draw_distinct(rng, rng.randint(1, 4))
+        asked = rng.choice(shapes)
+        pictures = (draw_shapes(shapes, rng),)
+        if rng.random() < 0.5:
+            what = rng.choice((asked.shape, f"{asked.colour} {asked.shape}"))
+            return Example(self.name, pick(rng, WHERE, what=what), asked.where, kind="where", images=pictures)
+        prompt = pick(rng, WHAT, where=asked.where)
+        return Example(self.name, prompt, f"{asked.colour} {asked.shape}", kind="what", images=pictures)

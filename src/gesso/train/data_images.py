@@ -1,0 +1,117 @@
+"""Reads the images that lines of training data name: files beside the data file, or data URLs."""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gesso.engine.media import NO_EYES, Media, MediaOptions, Source, take_out
+from gesso.errors import DataError, UserError
+from gesso.runner.protocol import VisionInput
+from gesso.vision.preprocess import PreparedImage
+
+_KEPT = 16
+"""Images that are kept as they are, for lines of several answers."""
+_NAMES = ("path", "image", "url")
+Key = tuple[str, int, int, int | None]
+"""Path, size, time of change and budget."""
+
+
+class ImageReader:
+    """Takes images out of messages and prepares them for one model."""
+
+    def __init__(self, vision: VisionInput | None, budget: int) -> None:
+        """
+        Args:
+            vision: how the model takes images; None where it has no eyes.
+            budget: soft tokens that an image takes at most where its part says nothing else.
+        """
+        self._vision = vision
+        self._options = MediaOptions(image_budget=budget)
+        self._kept: OrderedDict[Key, PreparedImage] = OrderedDict()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._digest = hashlib.sha256()
+        self._prepared = 0
+
+    @property
+    def digest(self) -> str:
+        """Returns a hash of all images that were prepared so far, in order; empty where there were none."""
+        return self._digest.hexdigest() if self._prepared else ""
+
+    def take(self, message: dict[str, Any], folder: Path) -> tuple[dict[str, Any], tuple[PreparedImage, ...]]:
+        """Returns the message with bare parts in the places of its images, and the images.
+
+        Args:
+            folder: what the names of files are relative to.
+
+        Raises:
+            DataError: an image that cannot be read, or a model without eyes.
+        """
+        content = message.get("content")
+        if not isinstance(content, list) or all(part.get("type") == "text" for part in content):
+            return message, ()
+        for part in content:
+            if part["type"] == "image" and not any(part.get(name) for name in _NAMES):
+                raise DataError('an image names no file: it is written {"type": "image", "path": "a.png"}')
+        if self._vision is None:
+            raise DataError(f"the message holds an image, and {NO_EYES}")
+        try:
+            (bare,), media = take_out([message], self._options)
+            return dict(bare), tuple(self._image(source, folder) for source in media.images)
+        except UserError as error:
+            raise DataError(str(error)) from None
+
+    def _image(self, source: Source, folder: Path) -> PreparedImage:
+        name = source.content
+        if not isinstance(name, str) or "://" in name or name[:5].lower() == "data:":
+            return self._prepare(source)
+        path = folder / name
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise DataError(f"image {str(path)!r} cannot be read: {error.strerror}") from None
+        state = found.st_size, found.st_mtime_ns
+        if self._seen.setdefault(str(path), state) != state:
+            raise DataError(f"image {str(path)!r} has changed since it was first read; start again")
+        key = str(path), *state, source.budget
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        self._kept[key] = self._prepare(Source(path, source.budget))
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+    def _prepare(self, source: Source) -> PreparedImage:
+        images, _ = Media(images=[source]).prepare(self._vision, self._options)
+        self._prepared += 1
+        self._digest.update(images[0].digest.encode())
+        return images[0]
+
+
+def most_images(files: Sequence[Path]) -> int:
+    """Returns the most images that any line of some files holds, for an estimate: nothing else is read or checked.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    most = 0
+    for path in files:
+        try:
+            with path.open(encoding="utf-8-sig", errors="replace") as lines:
+                most = max(most, max(map(_images_in, lines), default=0))
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    return most
+
+
+def _images_in(line: str) -> int:
+    try:
+        messages = json.loads(line).get("messages") or ()
+    except (ValueError, AttributeError, RecursionError):
+        return 0
+    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return sum(isinstance(part, Mapping) and part.get("type") in ("image", "image_url") for part in parts)
