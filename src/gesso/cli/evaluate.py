@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli import search
 from gesso.cli.output import print_json
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
@@ -46,6 +47,13 @@ def evaluate(
         int,
         typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),
     ] = 0,
+    best_of: search.BestOf = None,
+    check: search.EvaluationCheck = None,
+    select: search.Select = None,
+    at_once: search.AtOnce = 1,
+    particles: search.Particles = None,
+    resample_every: search.ResampleEvery = None,
+    reward_scale: search.RewardScale = None,
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
@@ -62,14 +70,16 @@ def evaluate(
             raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
-    from gesso.train.evaluate import evaluate_task
+    from gesso.train.evaluate import answer_once, evaluate_task
 
+    asked = search.SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale)
+    solve = search.solver(asked) if asked.wanted else answer_once
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):
-            scores.append(evaluate_task(engine, TASKS[name], examples, seed, options))
+            scores.append(evaluate_task(engine, TASKS[name], examples, seed, options, solve))
     if as_json:
         print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
         return 0

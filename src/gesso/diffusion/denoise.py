@@ -185,6 +185,14 @@ class CanvasState:
             self._uniform_C = torch.rand(self.width, generator=self.generator)
         return self._uniform_C
 
+    def copy_from(self, other: "CanvasState") -> None:
+        """Goes on from where another canvas of the same width and rules is, with random numbers of its own."""
+        self.canvas_C, self.argmax_C, self.accepted_C = other.canvas_C, other.argmax_C, other.accepted_C
+        self.entropy_C, self.self_conditioning_CD = other.entropy_C, other.self_conditioning_CD
+        self._sampler_state, self._stopping_state = other._sampler_state, other._stopping_state
+        self.steps, self.converged = other.steps, other.converged
+        self._uniform_C = None
+
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
         """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
         is the last.

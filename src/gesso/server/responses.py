@@ -177,6 +177,22 @@ class TextChoice(BaseModel):
     warnings: list[str] = []
 
 
+class SearchCandidate(BaseModel):
+    seed: int
+    mean_logprob: float
+    """Nats a token, by the causal pass."""
+    denoising_steps: list[int]
+
+
+class SearchReport(BaseModel):
+    """Reports how the answers to one prompt were chosen, and what all candidates took."""
+
+    candidates: list[SearchCandidate]
+    denoising_passes: int
+    scoring_passes: int
+    """Causal passes over finished candidates that only the choice needed."""
+
+
 class TextCompletion(BaseModel):
     """Answers a text completion, whole or as a chunk of its stream."""
 
@@ -187,6 +203,8 @@ class TextCompletion(BaseModel):
     system_fingerprint: str
     choices: list[TextChoice]
     usage: Usage | None = None
+    search: list[SearchReport] = []
+    """Of each prompt, where `best_of` makes more answers than are sent."""
     draft: Draft | None = None
     block: Block | None = None
 
