@@ -46,7 +46,7 @@ def test_names_that_mean_nothing(name: str, message: str) -> None:
 
 def test_a_file_that_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
-    with pytest.raises(OptionError, match="bad.py cannot be imported: ZeroDivisionError"):
+    with pytest.raises(OptionError, match=r"bad\.py cannot be imported: ZeroDivisionError"):
         find_grader(f"{tmp_path / 'bad.py'}:check")
 
 

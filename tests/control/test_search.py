@@ -78,7 +78,7 @@ def test_where_none_is_right_the_best_score_wins(tiny: Engine) -> None:
 def test_the_check_gets_the_last_message(tiny: Engine) -> None:
     seen: list[str] = []
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": PROMPT}]}]
-    for prompt in (messages, messages[:1] + [{"role": "user", "content": PROMPT}], tiny.tokenizer.encode(PROMPT)):
+    for prompt in (messages, [*messages[:1], {"role": "user", "content": PROMPT}], tiny.tokenizer.encode(PROMPT)):
         run_job(tiny, search(tiny, prompt, best_of=1, grader=lambda p, _: seen.append(p) or True, **SHORT))  # type: ignore[func-returns-value]
     assert seen == [PROMPT] * 3
 

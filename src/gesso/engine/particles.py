@@ -247,12 +247,12 @@ def _check(number: int, resample_every: int, reward_scale: float) -> None:
 
 def _check_canvas(state: RequestState) -> None:
     config = state.config
+    if config.mode == "ar":
+        raise OptionError("particles need canvases: leave mode ar out", option="mode")
+    if config.verify not in (0, "auto"):
+        raise OptionError("particles do not go with verify: leave it out", option="verify")
     if config.max_new_tokens > state.canvas.width:
         message = (
             f"particles have one canvas, of {state.canvas.width} tokens: max_new_tokens is {config.max_new_tokens}"
         )
         raise OptionError(message, option="max_new_tokens")
-    if config.mode == "ar":
-        raise OptionError("particles need canvases: leave mode ar out", option="mode")
-    if config.verify not in (0, "auto"):
-        raise OptionError("particles do not go with verify: leave it out", option="verify")
