@@ -1,11 +1,13 @@
 """Implements `gesso eval`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
 from gesso.cli import search
+from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import print_json
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
@@ -24,6 +26,7 @@ _DENOISING = (
     "verify_threshold",
     "image_budget",
 )
+EXAMPLES = 200
 _MEASURING = {"rich_help_panel": "Measuring"}
 
 
@@ -39,14 +42,36 @@ def evaluate(
         typer.Option(metavar="NAME", help="This task, not the model's own. May be repeated.", **_MEASURING),
     ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", "-n", metavar="N", help="Held-out prompts of each task.", **_MEASURING)
-    ] = 200,
+        int | None,
+        typer.Option(
+            "--examples",
+            "-n",
+            metavar="N",
+            help=f"Held-out prompts of each task, or answers of a file. [default: {EXAMPLES}; all of a file]",
+            **_MEASURING,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the prompts and of the sampling.", **_MEASURING)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line.", rich_help_panel=opt.OUTPUT)] = False,
     failures: Annotated[
         int,
         typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),
     ] = 0,
+    likelihood: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure how likely the answers of a file of training data are instead: exactly by the causal pass, "
+            "and bounded by the denoiser.",
+            **_MEASURING,
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Noisy copies of each canvas for that bound; 0 leaves it out. [default: 32]", **_MEASURING
+        ),
+    ] = None,
     best_of: search.BestOf = None,
     check: search.EvaluationCheck = None,
     select: search.Select = None,
@@ -64,10 +89,15 @@ def evaluate(
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS, default_tasks
 
+    if likelihood is not None or samples is not None:
+        others = {"task": task, "best_of": best_of, "particles": particles, "failures": failures or None, **options}
+        model_load = dataclasses.replace(load, model=model)
+        return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
     names = task or default_tasks(model)
     for name in names:
         if name not in TASKS:
             raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
+    examples = EXAMPLES if examples is None else examples
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
     from gesso.train.evaluate import answer_once, evaluate_task

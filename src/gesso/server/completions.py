@@ -95,9 +95,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     return await context.submit(requests, http)
 
 
-def _chosen(
-    body: CompletionRequest, results: list[GenerationResult]
-) -> tuple[list[GenerationResult], dict[str, list[SearchReport]]]:
+def _chosen(body: CompletionRequest, results: list[GenerationResult]) -> tuple[list[GenerationResult], dict[str, Any]]:
     """The answers that are sent, and how they were chosen: nothing where all that were made are."""
     if not body.searches:
         return results, {}
