@@ -48,7 +48,8 @@ def bound_rate(log_probs_RK: Tensor, tokens_R: Tensor, clean_R: Tensor, alpha: f
     vocab, rest = log_probs_RK.shape[1], 1 - alpha
     whole = vocab * alpha + rest
     log_m_RK = torch.logaddexp(
-        log_probs_RK.double() + math.log(vocab * alpha), torch.full_like(log_probs_RK, math.log(rest), dtype=torch.float64)
+        log_probs_RK.double() + math.log(vocab * alpha),
+        torch.full_like(log_probs_RK, math.log(rest), dtype=torch.float64),
     )
     log_own_R = log_m_RK.gather(1, tokens_R[:, None])[:, 0]
     log_clean_R = log_m_RK.gather(1, clean_R[:, None])[:, 0]
