@@ -24,6 +24,10 @@ _DENOISING = (
     "stop_at_end",
     "verify",
     "verify_threshold",
+    "guidance_scale",
+    "guidance_start",
+    "guidance_end",
+    "negative_prompt",
     "image_budget",
 )
 EXAMPLES = 200

@@ -155,7 +155,7 @@ def choose_candidate(
         best=best,
         select=select,
         passed=None if best.score is None else passes(best.score),
-        denoising_passes=sum(sum(result.denoising_steps) for result in results),
+        denoising_passes=sum(result.passes for result in results),
         scoring_passes=sum(result.mode == "canvas" for result in results) if read else 0,
     )
 

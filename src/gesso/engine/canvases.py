@@ -6,6 +6,7 @@ from math import ceil
 import torch
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
@@ -13,8 +14,8 @@ from gesso.generation import NARROWEST, GenerationConfig
 from gesso.text.tokenizer import Tokenizer
 
 
-def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """Returns the sampler, schedule and stopping rule of a request, with its number of steps."""
+def denoising_rules(config: GenerationConfig, classifier: Classifier | None = None) -> DenoisingRules:
+    """Returns the sampler, schedule, stopping rule and guidance of a request, with its number of steps."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
@@ -27,6 +28,7 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
         logits_processing=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
+        guidance=Guidance(config.guidance_scale, config.guidance_start, config.guidance_end, classifier),
     )
 
 
@@ -40,8 +42,9 @@ class Canvases:
         canvas_length: int,
         seed: int,
         constraint: OutputConstraint | None,
+        classifier: Classifier | None = None,
     ) -> None:
-        self.rules = denoising_rules(config)
+        self.rules = denoising_rules(config, classifier)
         self.probe = Probe(config.probe) if config.probe else None
         """Read by the first canvas's first step."""
         self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)

@@ -142,6 +142,7 @@ class OutputAssembler:
         prompt_logprobs: Sequence[TokenLogprob],
         probe: Probe | None,
         verifier: Verifier,
+        guidance_passes: int = 0,
     ) -> GenerationResult:
         """Returns the result of a finished request."""
         assert self.finish_reason is not None
@@ -169,4 +170,5 @@ class OutputAssembler:
             reasoning_tokens=self._parser.reasoning_tokens,
             verify_rounds=verifier.reported_rounds,
             disputed_tokens=verifier.rejected_tokens,
+            guidance_passes=guidance_passes,
         )

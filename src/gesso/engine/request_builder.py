@@ -133,6 +133,7 @@ class RequestBuilder:
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
+        second = self._second(prompt, asked, config, context)
         job = self._constrain(config, calls, asked)
 
         def build() -> RequestState:
@@ -144,6 +145,10 @@ class RequestBuilder:
                     f"are past {context.holder} {context.limit}",
                     option="max_new_tokens",
                 )
+            if asked.classifier is not None and settled.mode == "ar":
+                raise OptionError("mode ar has no canvas for a classifier to guide", option="classifier")
+            if second is not None and len(second) + len(prefix) + answer_positions(settled, width) > context.limit:
+                raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
             return new_request(
                 inputs,
                 settled,
@@ -161,6 +166,8 @@ class RequestBuilder:
                 decision=decision,
                 costs=costs,
                 image_cost=self._runner.vision.token_cost if self._runner.vision is not None else 0.0,
+                second=second,
+                classifier=asked.classifier,
             )
 
         return PreparedRequest(None if job is None else job.compilation, build)
@@ -206,6 +213,23 @@ class RequestBuilder:
             media=media_of(asked),
             max_tokens=context.limit,
         )
+
+    def _second(
+        self, prompt: Prompt, asked: RequestOptions, config: GenerationConfig, context: Context
+    ) -> PromptInput | None:
+        """The prompt that guidance leads away from; None where there is no such guidance."""
+        if config.guidance_scale == 1:
+            if asked.negative_prompt is not None:
+                raise OptionError("negative_prompt needs a guidance_scale other than 1", option="negative_prompt")
+            return None
+        text = asked.negative_prompt or ""
+        as_it_is = asked.raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))
+        if as_it_is:
+            # Nothing at all cannot be encoded, and every text begins with bos.
+            ids = self._encode("negative_prompt", text, context) if text else []
+            return PromptInput(tuple(ids) or (self._runner.config.bos_token_id,))
+        message = {"role": "user", "content": text}
+        return self._reader.read([message], thinking=asked.thinking, max_tokens=context.limit)
 
     def _constrain(
         self, config: GenerationConfig, calls: Language | None, asked: RequestOptions
@@ -283,7 +307,8 @@ def _choose_mode(
     """Settles `mode: auto`; returns the settings and the reason."""
     if config.mode != "auto":
         return config, ""
-    if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):
+    asks = (config.canvas, config.start_canvas, config.probe, config.guidance_scale != 1)
+    if any(asks) or config.verify not in (0, "auto"):
         return config.override(mode="canvas"), "what it asks for needs a canvas"
     longest = None if constraint is None else constraint.automaton.longest
     most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)

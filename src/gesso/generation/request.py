@@ -5,9 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, MOST_LOGPROBS, generation_options
+from gesso.diffusion.guidance import Classifier
+from gesso.generation.config import ANSWER, GUIDANCE, MOST_LOGPROBS, generation_options
 from gesso.generation.strategies import HOLDERS
-from gesso.options import Files, Mappings, OneOf, Option, WordOrMapping, checked, option, options_of, unknown_option
+from gesso.options import (
+    Files,
+    Instance,
+    Mappings,
+    OneOf,
+    Option,
+    WordOrMapping,
+    checked,
+    option,
+    options_of,
+    unknown_option,
+)
 
 MEDIA = "Images and clips"
 IMAGE_BUDGETS = (70, 140, 280, 560, 1120)
@@ -56,6 +68,22 @@ class RequestOptions:
         "Refuse keywords and formats of json_schema that are not known, which are ignored else.",
         field="response_format.json_schema.strict",
         group=ANSWER,
+    )
+    negative_prompt: str | None = option(
+        None,
+        "What guidance leads away from, in the place of the conversation.",
+        unset="an empty message",
+        group=GUIDANCE,
+    )
+    classifier: Classifier | None = option(
+        None,
+        "Guides every step by a score of canvases: gesso.diffusion.guidance.Differentiable, BlackBox, or any object "
+        "with gains(logits_CV).",
+        kind=Instance("Classifier", Classifier),
+        unset="no score",
+        field=None,
+        flag=None,
+        group=GUIDANCE,
     )
     tools: tuple[Mapping[str, Any], ...] = option(
         (),

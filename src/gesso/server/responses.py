@@ -41,6 +41,8 @@ class DiffusionReport(BaseModel):
     verify_rounds: list[int] | None = None
     disputed_tokens: int | None = None
     """Of verification, where it was asked for."""
+    guidance_passes: int | None = None
+    """Passes behind the second prompt of classifier-free guidance, where it was asked for."""
 
 
 class TopLogprob(BaseModel):

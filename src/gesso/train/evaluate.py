@@ -89,7 +89,7 @@ class Attempt:
     @property
     def all_passes(self) -> int:
         """Returns all passes that they took."""
-        made = sum(sum(result.denoising_steps) for result in self.all_results)
+        made = sum(result.passes for result in self.all_results)
         return made if self.passes is None else self.passes
 
 
