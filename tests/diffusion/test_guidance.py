@@ -36,8 +36,8 @@ def test_logits_are_the_second_ones_and_so_many_times_the_difference(scale: floa
     with torch.no_grad():
         found = GuidedScores(vocabulary, scale).logits(torch.cat((own, other), dim=-1))
         expected = vocabulary.logits(other) + scale * (vocabulary.logits(own) - vocabulary.logits(other))
-    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-3)
         alone = vocabulary.logits(other)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-3)
     if scale == 0:
         assert torch.equal(found, alone)
 
