@@ -97,9 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=100)
     parser.add_argument("--clues", default="26-44")
-    parser.add_argument(
-        "--settings", default="best_of=1;best_of=1 max_denoising_steps=9;best_of=24 max_denoising_steps=9"
-    )
+    parser.add_argument("--settings", default="best_of=1 every_step=false;best_of=1;best_of=32 max_denoising_steps=7")
     parser.add_argument("--particles", default="number=8 resample_every=2 max_denoising_steps=9")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)

@@ -57,7 +57,7 @@ def test_a_check_ends_the_search(tiny: Engine) -> None:
         seen.append((prompt, text))
         return text == wanted
 
-    found = ask(tiny, best_of=6, grader=check)
+    found = ask(tiny, best_of=6, grader=check, every_step=False)
     assert found.passed
     assert found.best.result.text == wanted
     assert len(found.candidates) == 3
@@ -67,9 +67,19 @@ def test_a_check_ends_the_search(tiny: Engine) -> None:
     assert len(ask(tiny, best_of=3, grader=check, at_once=2).candidates) == 3
 
 
+def test_a_candidate_that_is_right_takes_no_more_steps(tiny: Engine) -> None:
+    wanted = alone(tiny, 3, max_denoising_steps=5, confidence_threshold=0.0).text
+    steps: list[str] = []
+    tiny.generate(PROMPT, **{**SHORT, "confidence_threshold": 0.0, "accept": steps.append})
+    assert steps[-1] == wanted
+    found = ask(tiny, best_of=1, grader=lambda _, text: text == wanted, confidence_threshold=0.0)
+    assert found.passed
+    assert found.denoising_passes == steps.index(wanted) + 1
+
+
 def test_where_none_is_right_the_best_score_wins(tiny: Engine) -> None:
     scores = iter((0.25, 0.75, 0.5))
-    found = ask(tiny, best_of=3, grader=lambda _prompt, _text: next(scores))
+    found = ask(tiny, best_of=3, grader=lambda _prompt, _text: next(scores), every_step=False)
     assert found.passed is False
     assert [c.score for c in found.candidates] == [0.25, 0.75, 0.5]
     assert found.best is found.candidates[1]
@@ -79,7 +89,9 @@ def test_the_check_gets_the_last_message(tiny: Engine) -> None:
     seen: list[str] = []
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": PROMPT}]}]
     for prompt in (messages, [*messages[:1], {"role": "user", "content": PROMPT}], tiny.tokenizer.encode(PROMPT)):
-        run_job(tiny, search(tiny, prompt, best_of=1, grader=lambda p, _: seen.append(p) or True, **SHORT))  # type: ignore[func-returns-value]
+        run_job(
+            tiny, search(tiny, prompt, best_of=1, grader=lambda p, _: seen.append(p) or True, every_step=False, **SHORT)
+        )  # type: ignore[func-returns-value]
     assert seen == [PROMPT] * 3
 
 
@@ -136,5 +148,7 @@ def test_a_task_that_cannot_tell_says_so(tiny: Engine) -> None:
 
 
 def test_a_request_of_the_search_is_plain(tiny: Engine) -> None:
-    job = search(tiny, PROMPT, best_of=2, grader=lambda _p, _t: False, adapter="x", at_once=2, seed=7, top_k=3)
+    job = search(
+        tiny, PROMPT, best_of=2, grader=lambda _p, _t: False, adapter="x", at_once=2, seed=7, top_k=3, every_step=False
+    )
     assert next(job) == [Request(PROMPT, {"top_k": 3, "seed": seed}, "x") for seed in (7, 8)]

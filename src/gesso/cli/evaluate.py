@@ -105,9 +105,10 @@ def evaluate(
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
     from gesso.train.evaluate import answer_once, evaluate_task
+    from gesso.train.search_options import SearchOptions, solver
 
-    asked = search.SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale)
-    solve = search.solver(asked) if asked.wanted else answer_once
+    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale)
+    solve = solver(asked) if asked.wanted else answer_once
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores = []

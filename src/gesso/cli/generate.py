@@ -59,7 +59,9 @@ def generate(
         raise OptionError("--json and --plain contradict each other", option="plain")
     if choice:
         options["choices"] = (*options.get("choices", ()), *choice)
-    asked = search.SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale)
+    from gesso.train.search_options import SearchOptions
+
+    asked = SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale)
     if asked.wanted and trace is not None:
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)

@@ -88,6 +88,7 @@ def search(
     select: Select | None = None,
     grader: Grader | None = None,
     at_once: int = 1,
+    every_step: bool = True,
     adapter: str | None = None,
     **options: Any,
 ) -> Job[SearchResult]:
@@ -98,6 +99,7 @@ def search(
             `consistency`, which needs no pass.
         grader: ends the search at the first candidate that it finds right.
         at_once: candidates of a round where there is a grader: more finish sooner, and may be made for nothing.
+        every_step: ask the grader of every step's canvas too: a candidate that is right is done, sure or not.
         options: see `Request`.
 
     Raises:
@@ -114,6 +116,8 @@ def search(
     results: list[GenerationResult] = []
     scores: list[float] = []
     text = "" if grader is None else prompt_text(engine, prompt)
+    if grader is not None and every_step and options.get("mode") != "ar":
+        options["accept"] = lambda answer: passes(grade(grader, text, answer))
     while len(results) < best_of and not any(map(passes, scores)):
         count = best_of - len(results) if grader is None else min(at_once, best_of - len(results))
         seeds = range(seed + len(results), seed + len(results) + count)

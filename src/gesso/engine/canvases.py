@@ -1,13 +1,16 @@
 """Makes the canvases of one request, one after the other: their widths, starting tokens and pins."""
 
 import dataclasses
+from collections.abc import Callable
 from math import ceil
 
 import torch
+from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
+from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
 from gesso.generation import NARROWEST, GenerationConfig
@@ -43,8 +46,16 @@ class Canvases:
         seed: int,
         constraint: OutputConstraint | None,
         classifier: Classifier | None = None,
+        accepts: Callable[[Tensor], bool] | None = None,
     ) -> None:
+        """
+        Args:
+            classifier: guides the canvases.
+            accepts: ends a canvas whose likeliest tokens it accepts.
+        """
         self.rules = denoising_rules(config, classifier)
+        if accepts is not None:
+            self.rules = dataclasses.replace(self.rules, stopping=AcceptingRule(self.rules.stopping, accepts))
         self.probe = Probe(config.probe) if config.probe else None
         """Read by the first canvas's first step."""
         self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)

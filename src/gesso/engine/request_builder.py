@@ -138,15 +138,17 @@ class RequestBuilder:
 
         def build() -> RequestState:
             constraint = None if job is None else job.finish(config, self._runner)
-            settled, decision = _choose_mode(config, width, constraint, costs, measure=measure)
+            needs_canvas = asked.classifier is not None or asked.accept is not None
+            settled, decision = _choose_mode(config, width, constraint, costs, measure=measure, canvas=needs_canvas)
             if whole + answer_positions(settled, width) > context.limit:
                 raise OptionError(
                     f"{len(inputs)} prompt tokens and max_new_tokens {settled.max_new_tokens} (in canvases of {width}) "
                     f"are past {context.holder} {context.limit}",
                     option="max_new_tokens",
                 )
-            if asked.classifier is not None and settled.mode == "ar":
-                raise OptionError("mode ar has no canvas for a classifier to guide", option="classifier")
+            if needs_canvas and settled.mode == "ar":
+                name = "classifier" if asked.classifier is not None else "accept"
+                raise OptionError(f"mode ar has no canvas: leave {name} out", option=name)
             if second is not None and len(second) + len(prefix) + answer_positions(settled, width) > context.limit:
                 raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
             return new_request(
@@ -168,6 +170,7 @@ class RequestBuilder:
                 image_cost=self._runner.vision.token_cost if self._runner.vision is not None else 0.0,
                 second=second,
                 classifier=asked.classifier,
+                accept=asked.accept,
             )
 
         return PreparedRequest(None if job is None else job.compilation, build)
@@ -302,12 +305,18 @@ def _with_length(config: GenerationConfig, width: int, space: int, *, given: boo
 
 
 def _choose_mode(
-    config: GenerationConfig, width: int, constraint: OutputConstraint | None, costs: CostModel, *, measure: bool
+    config: GenerationConfig,
+    width: int,
+    constraint: OutputConstraint | None,
+    costs: CostModel,
+    *,
+    measure: bool,
+    canvas: bool,
 ) -> tuple[GenerationConfig, str]:
-    """Settles `mode: auto`; returns the settings and the reason."""
+    """Settles `mode: auto`; returns the settings and the reason. `canvas`: what the request brings needs one."""
     if config.mode != "auto":
         return config, ""
-    asks = (config.canvas, config.start_canvas, config.probe, config.guidance_scale != 1)
+    asks = (canvas, config.canvas, config.start_canvas, config.probe, config.guidance_scale != 1)
     if any(asks) or config.verify not in (0, "auto"):
         return config.override(mode="canvas"), "what it asks for needs a canvas"
     longest = None if constraint is None else constraint.automaton.longest

@@ -4,9 +4,11 @@ It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+
+from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState
 from gesso.diffusion.guidance import Classifier
@@ -207,6 +209,7 @@ def new_request(
     image_cost: float = 0.0,
     second: PromptInput | None = None,
     classifier: Classifier | None = None,
+    accept: Callable[[str], bool] | None = None,
 ) -> RequestState:
     """Builds the state of a request that was checked.
 
@@ -217,11 +220,21 @@ def new_request(
         image_cost: what the vision tower computes for a soft token, in tokens of text.
         second: the prompt that guidance leads away from.
         classifier: guides the canvases.
+        accept: ends a canvas that makes the answer a text that it accepts.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
     whole = prompt.followed_by(tuple(response_prefix))
-    canvases = Canvases(config, vocab_size, canvas_length, seed, constraint, classifier)
-    output = OutputAssembler(config, tokenizer, response_prefix, canvases.last_pin, constraint)
+    pins = config.canvas or ()
+    last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)
+    output = OutputAssembler(config, tokenizer, response_prefix, last_pin, constraint)
+
+    def accepts(argmax_C: Tensor) -> bool:
+        assert accept is not None
+        return bool(accept(output.text_with(argmax_C.tolist())))
+
+    canvases = Canvases(
+        config, vocab_size, canvas_length, seed, constraint, classifier, None if accept is None else accepts
+    )
     return RequestState(
         prompt=whole,
         prompt_tokens=len(prompt),

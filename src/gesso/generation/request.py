@@ -1,7 +1,7 @@
 """Declares what belongs to one request alone, beside its `GenerationConfig`, and tells a request's keywords apart."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from gesso.generation.config import ANSWER, GUIDANCE, MOST_LOGPROBS, generation_
 from gesso.generation.strategies import HOLDERS
 from gesso.options import (
     Files,
+    Function,
     Instance,
     Mappings,
     OneOf,
@@ -84,6 +85,16 @@ class RequestOptions:
         field=None,
         flag=None,
         group=GUIDANCE,
+    )
+    accept: Callable[[str], bool] | None = option(
+        None,
+        "Takes the answer as it would be after a step, and ends the canvas where it returns true. It is called in the "
+        "thread that runs the model.",
+        kind=Function(),
+        unset="the stopping rule decides",
+        field=None,
+        flag=None,
+        group=ANSWER,
     )
     tools: tuple[Mapping[str, Any], ...] = option(
         (),

@@ -215,3 +215,14 @@ class Instance:
         if isinstance(value, type) or not isinstance(value, self.protocol):
             refuse(name, f"a {self.label}", value)
         return value
+
+
+class Function(Plain):
+    """Takes what can be called; only Python can give it."""
+
+    label = "function"
+
+    def check(self, name: str, value: Any) -> Any:
+        if not callable(value):
+            refuse(name, "a function", value)
+        return value

@@ -157,7 +157,9 @@ def evaluate_task(
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    requests = [_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)]
+    requests = [
+        example_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)
+    ]
     started = time.monotonic()
     attempts = solve(engine, cases, requests)
     seconds = time.monotonic() - started
@@ -179,8 +181,12 @@ def evaluate_task(
     )
 
 
-def _request(case: Example, options: dict[str, Any]) -> Request:
-    """The example's prompt, its images before it, after what was said before, with the functions that it declares."""
+def example_request(case: Example, options: dict[str, Any]) -> Request:
+    """Returns the request of an example: its images and prompt behind what was said before, and its functions.
+
+    Args:
+        options: of the request, to which the example adds its own.
+    """
     if case.tools:
         options["tools"] = [json.loads(tool) for tool in case.tools]
     turns = [*case.history, case.prompt]
