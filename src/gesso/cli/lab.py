@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _COMPARING = {"rich_help_panel": "Comparing"}
 
 
+SHOWN = (0, 1, 2, 3, 5, 8, 9)
+"""Columns of the report that a terminal has room for."""
+
+
 @opt.takes((), load=("device", "dtype", "cuda_graphs", "offline"))
 def lab(
     load: LoadOptions,
@@ -154,10 +158,11 @@ def _show(result: "LabResult") -> None:
     console = Console(highlight=False)
     for model, task, rows in groups(result.rows):
         table = Table(box=None, pad_edge=False, title=f"{model} {task}", title_justify="left")
-        for place, name in enumerate(HEADS):
-            table.add_column(name, overflow="fold", justify="right" if place else "left")
+        for place in SHOWN:
+            table.add_column(HEADS[place], overflow="fold", justify="right" if place else "left", no_wrap=place > 0)
         for row in rows:
-            table.add_row(*map(Text, cells(row)), style="bold" if row.best else "")
+            told = cells(row)
+            table.add_row(*(Text(told[place]) for place in SHOWN), style="bold" if row.best else "")
         console.print(table)
         area = accuracy_under_parallelism([(row.tokens_per_forward, row.right / row.examples) for row in rows])
         console.print(f"accuracy under parallelism {area:.0f}", style="dim")
