@@ -1,4 +1,4 @@
-"""What a denoising step costs with each sampler, beside the published one's. What their answers are worth is measured by
+"""What a denoising step costs with each sampler, beside the published one's. What answers are worth is measured by
 `gesso lab benchmarks/samplers.json`.
 
     python benchmarks/samplers.py [--shape small|vocab] [--steps 8] [--repeats 5] [--threads 2]
