@@ -13,6 +13,7 @@ import argparse
 import json
 import random
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def measure(engine: Engine, prompts: list[str], kind: str, options: dict[str, An
                 prompt,
                 seed=1000 * seed,
                 enough=1.0,
-                score=lambda text, p=prompt: task.score(p, text),
+                score=partial(task.score, prompt),
                 **options,
             )
             solved.append(bool(run.passed))
