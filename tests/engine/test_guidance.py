@@ -17,6 +17,10 @@ PROMPT, OTHER = "Sort: pear, fig", "Sort: kiwi, apple, plum"
 SHORT = {"max_new_tokens": 20, "max_denoising_steps": 5, "seed": 3}
 
 
+SAME_PATH = {"temperature": 0.0, "top_k": 10**6}
+"""Cuts nothing, and makes a plain request work on its logits as a guided one does: equal to the last bit."""
+
+
 def ask(engine: Engine, prompt: Any = PROMPT, **options: Any) -> GenerationResult:
     return engine.generate(prompt, **{**SHORT, **options})
 
@@ -36,8 +40,8 @@ def test_away_from_the_prompt_itself_is_no_guidance_but_twice_the_passes(tiny: E
     """Both passes say the same, whatever the scale."""
     kinds: dict[str, Any] = {"ids": tiny.tokenizer.encode(PROMPT), "messages": [{"role": "user", "content": PROMPT}]}
     prompt, raw = kinds.get(kind, PROMPT), kind == "raw"
-    plain = ask(tiny, prompt, temperature=0.0, raw=raw)
-    found = ask(tiny, prompt, temperature=0.0, raw=raw, guidance_scale=3.0, negative_prompt=PROMPT)
+    plain = ask(tiny, prompt, **SAME_PATH, raw=raw)
+    found = ask(tiny, prompt, **SAME_PATH, raw=raw, guidance_scale=3.0, negative_prompt=PROMPT)
     assert found.token_ids == plain.token_ids
     assert found.denoising_steps == plain.denoising_steps
     assert found.guidance_passes == sum(found.denoising_steps)
@@ -46,15 +50,15 @@ def test_away_from_the_prompt_itself_is_no_guidance_but_twice_the_passes(tiny: E
 
 def test_scale_0_is_the_second_prompt_alone(tiny: Engine) -> None:
     """Over several canvases: what is committed is behind both prompts."""
-    found = ask(tiny, temperature=0.0, guidance_scale=0.0, negative_prompt=OTHER)
-    assert found.token_ids == ask(tiny, OTHER, temperature=0.0).token_ids
+    found = ask(tiny, **SAME_PATH, guidance_scale=0.0, negative_prompt=OTHER)
+    assert found.token_ids == ask(tiny, OTHER, **SAME_PATH).token_ids
     assert found.canvases == 3
-    assert found.token_ids != ask(tiny, temperature=0.0).token_ids
+    assert found.token_ids != ask(tiny, **SAME_PATH).token_ids
 
 
 def test_a_response_prefix_stands_behind_both(tiny: Engine) -> None:
-    found = ask(tiny, temperature=0.0, guidance_scale=0.0, negative_prompt=OTHER, begin="fig")
-    assert found.token_ids == ask(tiny, OTHER, temperature=0.0, begin="fig").token_ids
+    found = ask(tiny, **SAME_PATH, guidance_scale=0.0, negative_prompt=OTHER, begin="fig")
+    assert found.token_ids == ask(tiny, OTHER, **SAME_PATH, begin="fig").token_ids
 
 
 def test_an_interval_bounds_the_second_passes(tiny: Engine) -> None:
@@ -123,10 +127,8 @@ def test_a_classifier_pulls_a_token_in_and_a_constraint_keeps_it_out(tiny: Engin
     assert set(kept_out.text) <= {"a", "b"}
     plain = ask(tiny, max_new_tokens=8)
     zero = Differentiable(lambda shares_CV: shares_CV[2, wanted], scale=0.0)
-    assert (
-        ask(tiny, classifier=zero, max_new_tokens=8, temperature=0.0).token_ids
-        == ask(tiny, max_new_tokens=8, temperature=0.0).token_ids
-    )
+    unchanged = ask(tiny, classifier=zero, max_new_tokens=8, **SAME_PATH)
+    assert unchanged.token_ids == ask(tiny, max_new_tokens=8, **SAME_PATH).token_ids
     late = ask(tiny, classifier=pull, max_new_tokens=8, guidance_start=0.1)
     assert late.token_ids == plain.token_ids, "bit for bit where it never holds"
 
