@@ -70,12 +70,13 @@ def run_grid(
             places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
             known = [store.answers(place, prompts) for place in places]
             for start in range(0, examples, AT_ONCE):
+                # Whole parts only, so that all settings have answered the same examples.
+                late = end is not None and time.monotonic() >= end
                 for setting, place, answers in zip(grid.settings, places, known, strict=True):
                     todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in answers]
-                    if todo and end is not None and time.monotonic() >= end:
+                    if late:
                         missing += len(todo)
-                        continue
-                    if todo:
+                    elif todo:
                         progress(f"{model} {task} {todo[0] + 1}/{examples}: {setting}")
                         fresh = _answer(engine, cases, todo, setting, seed)
                         store.add(place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
