@@ -8,7 +8,7 @@ from display.test_replay_page import data_of
 
 import gesso
 from engine.tiny import reciter
-from gesso.engine.events import BlockCommitted, DenoisingFrame, Failed
+from gesso.engine.events import DenoisingFrame, Failed
 from gesso.engine.trace import read_trace, record, replay
 from gesso.errors import DataError, OptionError
 
@@ -29,24 +29,32 @@ def test_events_and_their_file_are_the_same_replay(trace: Path) -> None:
     from_file = gesso.replay(trace)
     from_events = gesso.replay(engine.stream("hi", seed=7), special=engine.tokenizer.special_ids, prompt="hi")
     pages = [data_of(shown.html) for shown in (from_file, from_events)]
+    times = [row.pop("seconds") for row in pages[0][1:]]
+    assert times == sorted(times)
+    assert times[-1] > 0
+    assert {row.pop("seconds") for row in pages[1][1:]} == {0}, "events have no times"
+    assert pages[0][0].pop("model") == "mini"
+    assert pages[1][0].pop("model") == ""
+    for page in pages:
+        for name in ("seconds", "seconds_to_first_block"):
+            page[-1]["result"].pop(name)
     assert pages[0] == pages[1]
     assert replay(str(trace)) == from_file
 
 
 def test_a_replay_shows_every_step_behind_what_was_committed(trace: Path) -> None:
     shown = replay(trace)
-    data = data_of(shown.html)
     events = [event for _, event in read_trace(trace).events]
+    head, *data = data_of(shown.html)
+    written = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    assert head == written[0]
+    for row in written:
+        row.pop("canvas_tokens", None)
+    assert data == written[1:]
+    assert "".join(row["text"] for row in data if row["event"] == "block") == WORDS
     frames = [event for event in events if isinstance(event, DenoisingFrame)]
-    blocks = [event for event in events if isinstance(event, BlockCommitted)]
-    assert len(data["frames"]) == len(frames)  # type: ignore[arg-type]
-    assert [frame["blocks"] for frame in data["frames"]] == [frame.canvas for frame in frames]  # type: ignore[attr-defined]
-    assert "".join(block["text"] for block in data["blocks"]) == WORDS  # type: ignore[attr-defined]
-    assert len(blocks) == len(data["blocks"])  # type: ignore[arg-type]
-    last = data["frames"][-1]  # type: ignore[index]
-    assert -1 in last["tokens"], "special tokens are dots"
-    assert data["summary"] == "stop"
-    assert f'<pre id="canvas">{WORDS}</pre>' in shown.html
+    assert len(frames) == sum(row["event"] == "draft" for row in data)
+    assert f'<pre dir="auto">{WORDS}</pre>' in shown.html
 
 
 def test_a_notebook_gets_a_frame_and_a_file_the_page(trace: Path, tmp_path: Path) -> None:
@@ -58,8 +66,10 @@ def test_a_notebook_gets_a_frame_and_a_file_the_page(trace: Path, tmp_path: Path
 
 def test_a_request_that_failed_says_so() -> None:
     frame = DenoisingFrame(0, 1, 12, 0.8, (30,), (True,), (0.0,), ("fig",))
-    assert data_of(replay([frame, Failed("crash", "out of memory")]).html)["summary"] == "out of memory"
-    assert data_of(replay([frame]).html)["summary"] == ""
+    failed = replay([frame, Failed("crash", "out of memory")]).html
+    assert len(data_of(failed)) == 2
+    assert '<p class="warning" dir="auto">out of memory</p>' in failed
+    assert "out of memory" not in replay([frame]).html
 
 
 def test_what_has_no_step_is_refused(tmp_path: Path) -> None:

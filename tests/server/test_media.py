@@ -66,6 +66,11 @@ def test_a_picture_changes_the_answer_and_is_counted(seeing_client: TestClient) 
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
 
 
+def test_the_server_tells_that_its_model_sees(seeing_client: TestClient) -> None:
+    props = seeing_client.get("/props").json()
+    assert (props["modalities"]["vision"], props["max_images"]) == (True, 3)
+
+
 def test_details_are_budgets(seeing_client: TestClient) -> None:
     counts = {}
     for detail in ("low", "auto", None):

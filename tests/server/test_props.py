@@ -14,6 +14,8 @@ def test_version_and_props(client: TestClient, service: FakeService) -> None:
     assert client.get("/version").json() == client.get("/api/version").json() == {"version": gesso.__version__}
     props = client.get("/props").json()
     assert props["default_generation_settings"]["n_ctx"] == 4096
+    assert props["modalities"] == {"vision": False, "audio": False}
+    assert (props["max_images"], props["max_body_bytes"]) == (16, 4 * 2**20)
     assert props["total_slots"] == service.limits.max_num_seqs
     assert props["model_alias"] == "mini"
     assert "<|turn>" in props["chat_template"]

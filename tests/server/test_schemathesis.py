@@ -59,6 +59,7 @@ def reach_further(body: Any) -> None:
         ("POST", "/v1/fill"),
         ("POST", "/v1/edit"),
         ("POST", "/v1/choose"),
+        ("POST", "/v1/explain"),
         ("POST", "/infill"),
         ("POST", "/v1/messages"),
         ("POST", "/v1/responses"),

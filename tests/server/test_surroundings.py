@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 import gesso
 from gesso.constraints.compile import automata_stats
+from gesso.constraints.verdict import verdict_stats
 from gesso.engine.constraint import table_stats
 from gesso.engine.events import Finished
 from gesso.errors import EngineDeadError, OptionError
@@ -154,7 +155,7 @@ def test_metrics_of_compiled_constraints(client: TestClient) -> None:
     values = dict(
         line.split(" ") for line in client.get("/metrics").text.splitlines() if " " in line and line[0] != "#"
     )
-    assert float(values["gesso_constraint_bytes"]) == automata_stats().bytes > 0
+    assert float(values["gesso_constraint_bytes"]) == automata_stats().bytes + verdict_stats().bytes > 0
     assert float(values["gesso_constraint_table_bytes"]) == table_stats().bytes > 0
     misses = float(values["gesso_constraint_misses_total"])
     mini.start(gesso.Request("hi", {"regex": "[0-9]{8}"}))
@@ -173,6 +174,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/v1/completions",
         "/v1/choose",
         "/v1/edit",
+        "/v1/explain",
         "/v1/fim/completions",
         "/v1/messages",
         "/v1/responses",

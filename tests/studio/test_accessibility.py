@@ -1,5 +1,6 @@
 """The page for everyone: by keyboard alone, on any width, in both themes, by axe's rules."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -32,18 +33,44 @@ def full(page: Any, service: FakeService) -> Any:
     return page
 
 
+def open_structure(page: Any) -> None:
+    page.get_by_role("button", name="Structure").click()
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#text-verdict", has_text="Not valid.").wait_for()
+    page.get_by_label("Answer, or any text").fill(json.dumps({LONG: [LONG, {"a": 1}]}))
+    page.locator(".tree").wait_for()
+    page.locator("#text-verdict", has_text="Not valid.").wait_for()
+
+
+def open_compare(page: Any) -> None:
+    page.get_by_role("button", name="Compare", exact=True).click()
+    view = page.locator("#view-compare")
+    view.get_by_role("button", name="Compare").click()
+    view.get_by_role("region", name="Differences").wait_for()
+
+
+def open_state(page: Any) -> None:
+    page.get_by_role("button", name="Server", exact=True).click()
+    page.locator(".cards div").first.wait_for()
+
+
+VIEWS = (lambda page: None, open_structure, open_compare, open_state)
+
+
 def test_nothing_is_cut_at_any_width(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = full(open_page(fake_url), service)
-    for width in (360, 768, 1280, 3840):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        outside = page.evaluate(
-            """() => [...document.querySelectorAll("button, input, select, textarea, .cell, h1, h2, dd")]
-                .filter((element) => element.checkVisibility() && !element.closest(".skip"))
-                .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
-                .map((element) => element.outerHTML.slice(0, 80))"""
-        )
-        assert outside == []
+    for number, prepare in enumerate(VIEWS):
+        prepare(page)
+        for width in (360, 768, 1280, 3840):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") == width, number
+            outside = page.evaluate(
+                """() => [...document.querySelectorAll("button, input, select, textarea, .cell, h1, h2, dd, figure")]
+                    .filter((element) => element.checkVisibility() && !element.closest(".skip"))
+                    .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
+                    .map((element) => element.outerHTML.slice(0, 80))"""
+            )
+            assert outside == [], (number, width)
 
 
 def test_a_conversation_by_keyboard_alone(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -92,7 +119,13 @@ def test_themes_are_told_by_the_system_or_chosen(open_page: OpenPage, fake_url: 
 def test_axe_finds_nothing(open_page: OpenPage, service: FakeService, fake_url: str, scheme: str) -> None:
     page = full(open_page(fake_url, color_scheme=scheme, bypass_csp=True), service)
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    for prepare in (lambda: None, page.get_by_role("button", name="Request as code").click):
-        prepare()
-        found = page.evaluate("axe.run()")["violations"]
+
+    def open_request(page: Any) -> None:
+        page.get_by_role("button", name="Chat").click()
+        page.locator("#request").click()
+
+    places = ("document", "'#view-structure'", "'#view-compare'", "'#view-state'", "'#request-dialog'")
+    for prepare, place in zip((*VIEWS, open_request), places, strict=True):
+        prepare(page)
+        found = page.evaluate(f"axe.run({place})")["violations"]
         assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found] == []

@@ -1,12 +1,14 @@
 """The canvas: every step of it, what is told of a position, and going on with a token held."""
 
+from pathlib import Path
 from typing import Any
 
 from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import DenoisingFrame, Finished
-from gesso.engine.trace import read_trace
+from gesso.engine.trace import read_trace, replay
 from studio.conftest import OpenPage, ask, drawn, ready, saved_file
+from studio.harm import EVIL
 
 QUESTION = "What is 481 + 296?"
 
@@ -219,3 +221,37 @@ def test_steps_that_were_let_go_are_told(open_page: OpenPage, service: FakeServi
         })"""
     )
     assert found == [[0, True], [0, True], [100, False], [100, False]]
+
+
+def test_a_replay_is_shown_by_the_same_canvas(open_page: OpenPage, tmp_path: Path) -> None:
+    first = canvas_of([(30, "a", 0.01, True), (31, EVIL, 1.0, False)])
+    then = canvas_of([(30, "a", 0.01, True), (40, "C", 0.3, True)], 2)
+    events = (first, then, block("aC"), Finished(result(text="aC")))
+    path = tmp_path / "page.html"
+    replay(events, prompt=EVIL).save(path)
+    page = open_page(path.as_uri())
+    page.get_by_text("2 of 48").wait_for()
+    assert classes(page, 1) == {"cell", "likely", "accepted", "changed"}
+    page.get_by_role("button", name="Step back").click()
+    page.get_by_text("1 of 48").wait_for()
+    drawn(page)
+    assert page.locator("#cell-1").inner_text() == EVIL
+    page.locator("#cell-1").click()
+    page.locator(".history").get_by_text("Position 2 of canvas 1: this token since step 1").wait_for()
+    assert page.locator(".holding").is_hidden(), "there is no server to go on with"
+    assert page.locator("#prompt").inner_text() == EVIL
+    page.get_by_role("button", name="Play").click()
+    page.get_by_text("2 of 48").wait_for()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img, b").count() == 0
+
+
+def test_a_notebook_shows_the_same_in_a_frame(open_page: OpenPage, tmp_path: Path) -> None:
+    shown = replay([canvas_of([(30, EVIL, 0.01, True)]), block(EVIL), Finished(result(text=EVIL))])
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>notebook</title>{shown._repr_html_()}", encoding="utf-8")
+    page = open_page(path.as_uri())
+    cell = page.frame_locator("iframe").locator("#cell-0")
+    cell.wait_for()
+    assert cell.inner_text() == EVIL
+    assert page.evaluate("window.hacked") is None

@@ -111,6 +111,27 @@ def test_a_server_that_is_gone_loses_nothing(open_page: OpenPage) -> None:
     assert "Hello there" in answers(page)[0]
 
 
+def test_a_connection_that_is_cut_and_a_server_that_begins_anew(open_page: OpenPage) -> None:
+    """What came stays, and the same page goes on with the server that is there then."""
+    service = FakeService()
+    service.events = [frame(1), block("the beginning")]
+    with running(service) as url:
+        page = ready(open_page(url, expected=("net::ERR", *FAILED)))
+        page.get_by_label("Your message").fill("go on")
+        page.get_by_label("Your message").press("Enter")
+        page.get_by_text("the beginning").wait_for()
+    page.locator('.turn.assistant[data-state="failed"]').wait_for()
+    assert "the beginning" in answers(page)[0]
+    assert page.locator("#alert").is_visible()
+    with running(FakeService()) as other:
+        page.route("**/*", lambda route: route.continue_(url=route.request.url.replace(url, other)))
+        page.locator("#alert").get_by_role("button", name="Try again").click()
+        page.locator('.turn.assistant[data-state="done"]').wait_for()
+        assert "Hello there" in answers(page)[0]
+        assert "2 of 2" in page.locator(".turn.assistant").inner_text()
+        page.unroute_all(behavior="wait")
+
+
 PASTE = """lines => {
     const clipboardData = new DataTransfer();
     clipboardData.setData("text", "line\\n".repeat(lines));

@@ -3,8 +3,8 @@
 from typing import Any
 
 from studio.conftest import OpenPage, ready
+from studio.harm import EVIL, harmless
 from studio.test_logic import call
-from studio.test_texts import EVIL, harmless
 
 
 def editor(page: Any) -> Any:

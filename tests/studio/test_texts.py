@@ -10,15 +10,8 @@ from gesso.engine.events import Finished
 from gesso.errors import OptionError
 from gesso.text.output import ToolCall
 from studio.conftest import OpenPage, ask, drawn, ready
+from studio.harm import EVIL, harmless
 from studio.test_canvas import canvas_of
-
-EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script><b>bold</b>'
-
-
-def harmless(page: Any) -> None:
-    """Nothing of it became an element, and nothing of it ran."""
-    assert page.evaluate("window.hacked") is None
-    assert page.locator("img, b, iframe, object, embed, body script").count() == 0
 
 
 def test_messages_answers_thoughts_calls_and_warnings(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

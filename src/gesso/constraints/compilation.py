@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Condition, Lock, Semaphore, Thread
+from typing import Generic, TypeVar
 
 from gesso.constraints import budget
-from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, CancelledError
 from gesso.errors import OptionError
+
+Made = TypeVar("Made")
 
 SHORT_SECONDS = 0.1
 """Of CPU, after which a compilation goes on in the lane of the long ones."""
@@ -30,27 +32,27 @@ _turn = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Generic[Made]):
     """Holds what is kept of a constraint."""
 
-    automaton: TokenAutomaton
+    automaton: Made
     ignored: tuple[str, ...]
 
 
-class Compilation:
+class Compilation(Generic[Made]):
     """Holds one constraint while it is compiled and after; several may wait for it."""
 
-    def __init__(self, make: Callable[[], Compiled], limits: Budget, done: Callable[[], None]) -> None:
+    def __init__(self, make: Callable[[], Compiled[Made]], limits: Budget, done: Callable[[], None]) -> None:
         self._make, self._limits, self._done = make, limits, done
         self._changed = Condition()
         self._waiting = 0
-        self._compiled: Compiled | None = None
+        self._compiled: Compiled[Made] | None = None
         self._error: Exception | None = None
         self._started = False
         self._listeners: list[Callable[[], None]] = []
 
     @classmethod
-    def finished(cls, compiled: Compiled) -> "Compilation":
+    def finished(cls, compiled: Compiled[Made]) -> "Compilation[Made]":
         """Makes one that is there already."""
         made = cls(lambda: compiled, Budget(), lambda: None)
         made._compiled = compiled
@@ -90,7 +92,7 @@ class Compilation:
         with self._changed:
             self._waiting -= 1
 
-    def result(self, timeout: float | None = None) -> TokenAutomaton:
+    def result(self, timeout: float | None = None) -> Made:
         """Returns the automaton, once it is there. Who joined has left then.
 
         Raises:
@@ -110,7 +112,7 @@ class Compilation:
         return self._compiled.automaton
 
     def _run(self) -> None:
-        compiled: Compiled | None = None
+        compiled: Compiled[Made] | None = None
         error: Exception | None = None
         lane = _Lane(lambda: self._waiting <= 0)
         try:

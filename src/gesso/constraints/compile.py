@@ -44,10 +44,10 @@ class _Compiler:
     def __init__(self, texts: Sequence[bytes | None]) -> None:
         self.texts = texts
         self.trees: SizedCache[tuple[int, tuple[int, ...]], VocabularyTree] = SizedCache(CACHE_BYTES // 4)
-        self.automata: SizedCache[object, Compiled] = SizedCache(CACHE_BYTES - self.trees.max_bytes)
+        self.automata: SizedCache[object, Compiled[TokenAutomaton]] = SizedCache(CACHE_BYTES - self.trees.max_bytes)
         self.lock = Lock()
         """Held for a look at `under_way` only."""
-        self.under_way: dict[object, Compilation] = {}
+        self.under_way: dict[object, Compilation[TokenAutomaton]] = {}
         self.planting = Lock()
         """Held while a tree is built: all constraints need one, and all the same."""
 
@@ -99,7 +99,7 @@ def submit(
     vocab_size: int | None = None,
     special: Sequence[str] = (),
     limits: Budget | None = None,
-) -> Compilation:
+) -> Compilation[TokenAutomaton]:
     """Returns the automaton of all token sequences whose text satisfies a constraint, or the making of it; joined
     already.
 
@@ -121,7 +121,7 @@ def submit(
     key = (named, tuple(end_tokens), fill_token, vocab_size, placeholders)
     compiler = _compiler_of(tokenizer)
 
-    def make() -> Compiled:
+    def make() -> Compiled[TokenAutomaton]:
         tree = compiler.tree(len(compiler.texts) if vocab_size is None else vocab_size, placeholders)
         expression, ignored = _read(constraint)
         compiled = Compiled(token_automaton(compile_bytes(expression), tree, end_tokens, fill_token), ignored)

@@ -81,20 +81,32 @@ def constraint(
     if len(given) != 1:
         raise OptionError(f"constraint takes exactly one of json_schema, regex, grammar and choices, got {len(given)}")
     ((option, value),) = given.items()
-    ignored: list[str] = []
     with budget.within(budget.Budget()):
-        if option == "json_schema":
-            expression = schema_expression(value, strict=strict, ignored=ignored)
-        elif option == "regex":
-            expression = parse(value)
-        elif option == "grammar":
-            expression = parse_grammar(value)
-        else:
-            if isinstance(value, str) or not all(isinstance(text, str) for text in value):
-                raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
-            value = list(value)
-            expression = choices_expression(value)
-        texts = compile_bytes(expression)
+        return compile_texts(option, value, strict=strict)
+
+
+def compile_texts(option: str, value: Any, *, strict: bool) -> Constraint:
+    """Compiles the texts of a constraint within the budget in force.
+
+    Args:
+        option: the keyword of `constraint` that `value` belongs to.
+
+    Raises:
+        OptionError: see `constraint`.
+    """
+    ignored: list[str] = []
+    if option == "json_schema":
+        expression = schema_expression(value, strict=strict, ignored=ignored)
+    elif option == "regex":
+        expression = parse(value)
+    elif option == "grammar":
+        expression = parse_grammar(value)
+    else:
+        if isinstance(value, str) or not all(isinstance(text, str) for text in value):
+            raise OptionError(f"choices must be a list of texts, got {value!r:.60}")
+        value = list(value)
+        expression = choices_expression(value)
+    texts = compile_bytes(expression)
     if texts.empty:
         raise OptionError(f"{option}: it allows no text at all")
     return Constraint(option, value, texts, tuple(ignored))

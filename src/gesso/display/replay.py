@@ -1,23 +1,28 @@
 """Makes a page on which a canvas resolves again, step by step: one self-contained HTML string that asks no network.
 
-The page holds the steps as JSON and a few lines of script that draw one of them. Texts reach the page as text nodes
+The page holds the trace and the studio's own modules that show one, as one script. Texts reach the page as text nodes
 only. In a notebook it stands in a frame of its own without the notebook's origin, so that nothing a model wrote can
 reach the notebook. Without scripts it shows the final text.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from gesso.display.html import clean, escape
+from gesso.display.html import escape
+from gesso.studio import page_files
+from gesso.studio.bundle import script_of, styles_of
+
+TEMPLATE, SCRIPT = "replay/page.html", "replay/main.js"
+STYLES = ("style/base.css", "style/canvas.css", "replay/replay.css")
 
 BANDS = (0.05, 0.5, 1.5)
 """Nats of entropy below which a token is sure, likely, and open; the rest is noise."""
 LINE_HEIGHT, LINE_WIDTH = 20, 90
 """Height of a line of text in the frame, in pixels, and its width, in characters."""
-LEAST_HEIGHT, MOST_HEIGHT, AROUND = 220, 640, 140
+LEAST_HEIGHT, MOST_HEIGHT, AROUND = 460, 800, 420
 """Height of the frame, in pixels: at least, at most, and what stands around the text."""
 
 
@@ -36,29 +41,23 @@ class Frame:
     status: str
 
 
-def replay_page(
-    frames: Sequence[Frame], blocks: Sequence[tuple[str, str]], *, prompt: str = "", answer: str = "", summary: str = ""
-) -> str:
+def replay_page(rows: Iterable[Mapping[str, Any]], *, answer: str = "", note: str = "") -> str:
     """Returns the page.
 
     Args:
-        frames: one at least.
-        blocks: reasoning and text of each committed canvas.
+        rows: of a trace, the header first; see `gesso.engine.trace`.
         answer: what is shown where no script runs.
-        summary: stands behind the status of the last step.
+        note: what went wrong, or nothing.
     """
-    known: dict[str, int] = {}
-    data = {
-        "prompt": clean(prompt),
-        "summary": clean(summary),
-        "blocks": [{"reasoning": clean(reasoning), "text": clean(text)} for reasoning, text in blocks],
-        "frames": [_frame(frame, known) for frame in frames],
-        "pieces": list(known),
+    parts = {
+        "%STYLE%": styles_of(STYLES),
+        "%ANSWER%": escape(answer),
+        "%NOTE%": escape(note),
+        "%TRACE%": "".join(f"{_script_json(row)}\n" for row in rows),
+        "%SCRIPT%": script_of(SCRIPT),
     }
-    template = (files("gesso.display") / "replay.html").read_text(encoding="utf-8")
-    before, rest = template.split("%ANSWER%")
-    between, after = rest.split("%DATA%")
-    return before + escape(answer) + between + _script_json(data) + after
+    page = page_files()[TEMPLATE].content.decode()
+    return re.sub("|".join(parts), lambda found: parts[found[0]], page)
 
 
 def in_frame(page: str, lines: int) -> str:
@@ -71,18 +70,6 @@ def in_frame(page: str, lines: int) -> str:
 def lines_of(text: str) -> int:
     """Estimates the lines that a text takes in the frame."""
     return sum(1 + len(line) // LINE_WIDTH for line in text.split("\n"))
-
-
-def _frame(frame: Frame, known: dict[str, int]) -> dict[str, Any]:
-    tokens = [-1 if piece is None else known.setdefault(clean(piece), len(known)) for piece in frame.pieces]
-    return {
-        "blocks": frame.blocks,
-        "tokens": tokens,
-        "bands": "".join(str(sum(entropy >= bound for bound in BANDS)) for entropy in frame.entropy),
-        "entropy": [round(entropy, 3) for entropy in frame.entropy],
-        "accepted": "".join("1" if accepted else "0" for accepted in frame.accepted),
-        "status": frame.status,
-    }
 
 
 def _script_json(data: Any) -> str:

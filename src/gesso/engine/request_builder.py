@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.constraints import reasoning, tool_calls
+from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.compile import Language, submit
 from gesso.constraints.expression import Expression
@@ -54,7 +55,7 @@ class Context:
 class PreparedRequest:
     """Holds a checked and tokenised request while its constraint is compiled; it is finished or cancelled, once."""
 
-    compilation: Compilation | None
+    compilation: Compilation[TokenAutomaton] | None
     """Joined; None where there is no constraint."""
     _build: Callable[[], RequestState]
 
@@ -263,7 +264,7 @@ class _ConstraintJob:
     """A constraint that is being compiled for a request."""
 
     name: str
-    compilation: Compilation
+    compilation: Compilation[TokenAutomaton]
 
     def finish(self, config: GenerationConfig, runner: Runner) -> OutputConstraint:
         try:

@@ -40,12 +40,16 @@ class Replay:
     events: tuple[Event, ...]
     prompt: str = ""
     special: frozenset[int] = frozenset()
+    seconds: tuple[float, ...] = ()
+    """Of each event since the start; empty where they are not known."""
+    model: str = ""
 
     @property
     def html(self) -> str:
         """Returns the page: one self-contained HTML string."""
-        answer = self._text()
-        return replay_page(self._frames(), self._blocks(), prompt=self.prompt, answer=answer, summary=self._summary())
+        last = self.events[-1]
+        note = last.message if isinstance(last, Failed) else ""
+        return replay_page(self._rows(), answer=self._text(), note=note)
 
     @property
     def svg(self) -> str:
@@ -83,6 +87,15 @@ class Replay:
 
     def _blocks(self) -> list[tuple[str, str]]:
         return [(event.reasoning, event.text) for event in self.events if isinstance(event, BlockCommitted)]
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        """Returns the trace without what only a server could go on with."""
+        yield header(self.model, self.prompt, self.special)
+        for seconds, event in zip(self.seconds or (0.0,) * len(self.events), self.events, strict=True):
+            row = {"seconds": round(seconds, 4), **event_to_dict(event)}
+            row.pop("canvas_tokens", None)
+            if not isinstance(event, Failed):
+                yield row
 
     def _pictures(self) -> list[Picture]:
         return pictures(self._frames(), self._blocks(), self.prompt, self._summary())
@@ -125,12 +138,18 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
     """
     if isinstance(source, str | Path):
         trace = read_trace(Path(source))
-        found = Replay(tuple(event for _, event in trace.events), trace.prompt, trace.special)
+        seconds, events = zip(*trace.events, strict=True)
+        found = Replay(events, trace.prompt, trace.special, seconds, trace.model)
     else:
         found = Replay(tuple(source), prompt, frozenset(special))
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
         raise OptionError("there is no denoising step among the events", hint="stream with drafts=True")
     return found
+
+
+def header(model: str, prompt: str, special: Collection[int]) -> dict[str, Any]:
+    """Returns the first row of a trace."""
+    return {"gesso_trace": VERSION, "model": model, "prompt": prompt, "special": sorted(special)}
 
 
 def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, special: frozenset[int]) -> Iterator[Event]:
@@ -144,8 +163,7 @@ def record(events: Iterable[Event], path: Path, *, model: str, prompt: str, spec
     except OSError as error:
         raise OptionError(f"--trace {path}: {error.strerror}", option="trace") from None
     with file:
-        header = {"gesso_trace": VERSION, "model": model, "prompt": prompt, "special": sorted(special)}
-        file.write(json.dumps(header, ensure_ascii=False) + "\n")
+        file.write(json.dumps(header(model, prompt, special), ensure_ascii=False) + "\n")
         started = time.monotonic()
         for event in events:
             line = {"seconds": round(time.monotonic() - started, 4), **event_to_dict(event)}

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gesso.engine.result import GenerationResult
 from gesso.server.errors import internal_error
 from gesso.server.metrics import Metrics
+from gesso.server.studio import is_file_of_studio
 
 log = logging.getLogger("gesso.server")
 access = logging.getLogger("gesso.access")
@@ -72,7 +73,9 @@ class AccessLog:
                 await internal_error(record.request_id).response()(scope, receive, send_with_id)
         finally:
             self._metrics.http.labels(getattr(scope.get("route"), "path", "unknown"), status or 499).inc()
-            access.info(_line(scope, record, status or 499, time.monotonic() - started))
+            # The page is logged; the dozens of files that it is made of are not, unless one is refused.
+            if not (is_file_of_studio(scope["method"], scope["path"]) and 200 <= status < 400):
+                access.info(_line(scope, record, status or 499, time.monotonic() - started))
 
 
 def _request_id(given: str) -> str:

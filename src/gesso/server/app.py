@@ -17,6 +17,7 @@ from gesso.server.completions import completion_routes
 from gesso.server.context import Context
 from gesso.server.edit import edit_routes
 from gesso.server.errors import add_error_handlers
+from gesso.server.explain import explain_routes
 from gesso.server.fill import fill_routes
 from gesso.server.fim import fim_routes
 from gesso.server.health import health_routes
@@ -73,6 +74,7 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         completion_routes,
         choose_routes,
         edit_routes,
+        explain_routes,
         fill_routes,
         fim_routes,
         model_routes,

@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from gesso.constraints.compile import automata_stats
+from gesso.constraints.verdict import verdict_stats
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.constraint import table_stats
 
@@ -46,7 +47,8 @@ class _ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         stats, automata, tables = self._service.stats(), automata_stats(), table_stats()
-        evictions = automata.evictions + tables.evictions
+        verdicts = verdict_stats()
+        evictions = automata.evictions + tables.evictions + verdicts.evictions
         share = stats.cached_tokens / stats.prompt_tokens if stats.prompt_tokens else 0.0
         per_forward = stats.completion_tokens / stats.canvas_steps if stats.canvas_steps else 0.0
         gauges = {
@@ -57,7 +59,7 @@ class _ServiceCollector(Collector):
             "cache_bytes": ("Memory of running requests' caches.", stats.cache_bytes),
             "prefix_bytes": ("Memory of stored prefixes.", stats.prefix_bytes),
             "kv_memory_bytes": ("The bound on both.", stats.kv_memory),
-            "constraint_bytes": ("Memory of compiled constraints, on the host.", automata.bytes),
+            "constraint_bytes": ("Memory of compiled constraints, on the host.", automata.bytes + verdicts.bytes),
             "constraint_table_bytes": ("Memory of their inference tables, on the model's device.", tables.bytes),
             "engine_up": ("1 until the engine has failed for good.", int(self._service.failure is None)),
             "engine_busy_seconds": (

@@ -36,7 +36,9 @@ def props_routes(context: Context) -> APIRouter:
             "model_alias": context.settings.served_model_name,
             "model_path": engine.name,
             "chat_template": "" if engine.template is None else engine.template.source,
-            "modalities": {"vision": False, "audio": False},
+            "modalities": {"vision": engine.runner.vision is not None, "audio": False},
+            "max_images": context.settings.max_images,
+            "max_body_bytes": context.settings.max_body_bytes,
             "build_info": f"gesso {__version__}",
             "is_sleeping": False,
         }

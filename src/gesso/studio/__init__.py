@@ -9,6 +9,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 PAGE = "index.html"
+PREVIEW = "preview/frame.html"
+"""Shows HTML that a model wrote, in a frame without an origin."""
 MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -28,7 +30,8 @@ class PageFile:
 
 def page_files() -> dict[str, PageFile]:
     """Returns the files by their path from the page, such as `canvas/view.js`."""
-    return {name: PageFile(file.read_bytes(), kind) for name, kind, file in _walk(files(__name__), "")}
+    found = {name: PageFile(file.read_bytes(), kind) for name, kind, file in _walk(files(__name__), "")}
+    return dict(sorted(found.items()))
 
 
 def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, str, Traversable]]:

@@ -1,53 +1,85 @@
 // @ts-check
 import { Api, ApiFailure } from "./api/http.js";
-import { chatBody } from "./api/body.js";
 import { CanvasPanel } from "./canvas/panel.js";
+import { toolsOf } from "./chat/calls.js";
 import { Chat } from "./chat/chat.js";
+import { Composer } from "./chat/composer.js";
+import { CompareView } from "./compare/view.js";
 import { Editor } from "./edit/editor.js";
+import { htmlOf, Preview, textAt } from "./preview/preview.js";
 import { recordingOf } from "./run/trace.js";
 import { SettingsForm } from "./settings/form.js";
 import { linkTo, sharedIn } from "./settings/link.js";
+import { StatePanel } from "./state/panel.js";
+import { StructureView } from "./structure/view.js";
 import { alertUser, announce, clearAlert } from "./ui/announce.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
-import { takeLongTexts } from "./ui/paste.js";
+import { viewButtons } from "./ui/views.js";
 
 const api = new Api();
 const form = new SettingsForm(() => {});
 /** @type {{id: string, special_token_ids: number[]}[]} */
 let models = [];
-/** @type {HTMLTextAreaElement} */
-const prompt = byId("prompt");
+/** @type {import("./settings/fields.js").OptionRow[]} */
+let options = [];
+/** What the server says of itself. @type {{modalities?: {vision: boolean}, max_images?: number, max_body_bytes?: number}} */
+let props = {};
 /** @type {HTMLTextAreaElement} */
 const system = byId("system");
+/** @type {HTMLTextAreaElement} */
+const tools = byId("tools");
 /** @type {HTMLSelectElement} */
 const model = byId("model");
 const shared = sharedIn(location.hash);
 
+const special = () => models.find((card) => card.id === model.value)?.special_token_ids ?? [];
+const preview = new Preview();
 const panel = new CanvasPanel({
   goOn: (body) => panel.recording && chat.goOn(panel.recording, body),
+  drawn: (recording, index) => {
+    const done = recording.result && index >= recording.frames.length - 1;
+    preview.show(htmlOf(done ? recording.text : textAt(recording, index)));
+  },
   tokenize: (text) => api.post("v1/tokenize", { prompt: text }).catch((error) => {
     failed(error, () => {});
     return { tokens: [], pieces: [] };
   }),
-});
+}, { beside: preview.element });
+
+/** What is chosen for every view. */
+function choices() {
+  if (!models.length) throw new Error("The server has not told its models yet.");
+  return { model: model.value, system: system.value.trim(), settings: form.values() };
+}
+
+/** What is chosen for the chat, which has tools besides. */
+function chatChoices() {
+  const chosen = choices();
+  try {
+    const list = toolsOf(tools.value);
+    return list.length ? { ...chosen, settings: { ...chosen.settings, tools: list } } : chosen;
+  } catch (error) {
+    byId("settings").open = true;
+    tools.focus();
+    throw error;
+  }
+}
 
 const chat = new Chat({
   api,
-  choices: () => {
-    if (!models.length) throw new Error("The server has not told its models yet.");
-    return { model: model.value, system: system.value.trim(), settings: form.values() };
-  },
-  special: () => models.find((card) => card.id === model.value)?.special_token_ids ?? [],
+  choices: chatChoices,
+  special,
   show: (recording, running) => panel.update(recording, running),
   request: (body) => showRequest(body, api.hasKey),
   failed,
   busy: (running) => {
-    byId("stop").hidden = !running;
-    byId("send").hidden = running;
+    composer.busy(running);
     if (running) clearAlert();
   },
 });
+
+const composer = new Composer(chat, () => ({ model: model.value, sees: props.modalities?.vision === true, most: props.max_images ?? 1 }));
 
 /**
  * Tells what went wrong: at the setting that is to blame, by asking for the key, or as a message.
@@ -75,9 +107,13 @@ async function useKey(reason) {
 /** Asks the server what it has. */
 async function load() {
   try {
-    const [list, options] = await Promise.all([api.get("v1/models"), api.get("v1/options")]);
+    const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
     models = list.data;
-    form.build(options.data);
+    props = told;
+    api.maxBody = told.max_body_bytes ?? api.maxBody;
+    options = table.data;
+    form.build(options);
+    compare?.build(models, options);
     fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
     if (models.some((card) => card.id === shared.model)) model.value = shared.model;
     form.restore(shared.settings);
@@ -87,14 +123,6 @@ async function load() {
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;
     await failed(error, () => void load());
-  }
-}
-
-function send() {
-  const text = prompt.value;
-  if (text.trim() && chat.ask(text)) {
-    prompt.value = "";
-    prompt.focus();
   }
 }
 
@@ -111,69 +139,60 @@ async function openTrace(file) {
   }
 }
 
-/** @returns {Record<string, any> | null} */
-function requestNow() {
+/** Shows the request that the message would be. */
+function showNext() {
   try {
-    const { model: id, system: rules, settings } = chat.page.choices();
-    const messages = chat.conversation.before(chat.conversation.turns.length, rules);
-    return chatBody({ model: id, messages: [...messages, { role: "user", content: prompt.value }], settings });
+    showRequest(composer.request(), api.hasKey);
   } catch (error) {
     alertUser(/** @type {Error} */ (error).message);
-    return null;
   }
 }
 
 function copyLink() {
   const settings = form.texts();
   const said = chat.conversation.turns.find((turn) => turn.role === "user");
-  const text = prompt.value || (said?.role === "user" ? said.text : "");
+  const text = composer.prompt.value || (said?.role === "user" ? said.text : "");
   const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, model: model.value, settings });
   history.replaceState(null, "", address);
   const done = () => announce("the link is in the address bar and copied");
   navigator.clipboard?.writeText(address).then(done, () => announce("the link is in the address bar"));
 }
 
-const editor = new Editor({
-  api,
-  choices: () => {
-    const { model: id, settings } = chat.page.choices();
-    return { model: id, settings };
-  },
-  failed: (error, again) => void failed(error instanceof ApiFailure ? error : new ApiFailure(error.message, { status: 400 }), again),
-});
+const view = {
+  api, choices, special,
+  failed: (/** @type {any} */ error, /** @type {() => void} */ again) =>
+    void failed(error instanceof ApiFailure ? error : new ApiFailure(error.message, { status: 400 }), again),
+  request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
+};
+byId("view-edit").append(new Editor(view).element);
+/** Views that are made when they are opened for the first time. @type {CompareView | null} */
+let compare = null;
+/** @type {StatePanel | null} */
+let state = null;
+/** @type {StructureView | null} */
+let structure = null;
 
-const views = [...document.querySelectorAll("[data-view]")].map((opener) => /** @type {HTMLElement} */ (opener));
-for (const opener of views) {
-  opener.addEventListener("click", () => {
-    for (const other of views) {
-      byId(other.dataset.view ?? "").hidden = other !== opener;
-      if (other === opener) other.setAttribute("aria-current", "page");
-      else other.removeAttribute("aria-current");
-    }
-  });
+/** @param {string} opened id of a view */
+function open(opened) {
+  if (opened === "view-structure" && !structure) byId(opened).append((structure = new StructureView(view)).element);
+  if (opened === "view-state" && !state) byId(opened).append((state = new StatePanel(api)).element);
+  if (opened === "view-compare" && !compare) {
+    byId(opened).append((compare = new CompareView(view)).element);
+    compare.build(models, options);
+  }
+  byId("settings").hidden = opened === "view-state";
+  state?.show(opened === "view-state");
+  structure?.show(opened === "view-structure");
 }
-byId("view-edit").append(editor.element);
+
+viewButtons(open);
 byId("chat").prepend(chat.view.element);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
-prompt.value = shared.prompt;
+composer.prompt.value = shared.prompt;
 system.value = shared.system;
-byId("composer").addEventListener("submit", (/** @type {Event} */ event) => {
-  event.preventDefault();
-  send();
-});
-prompt.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-  event.preventDefault();
-  send();
-});
-takeLongTexts(prompt);
-byId("stop").addEventListener("click", () => chat.stop());
 byId("link").addEventListener("click", copyLink);
-byId("request").addEventListener("click", () => {
-  const body = requestNow();
-  if (body) showRequest(body, api.hasKey);
-});
+byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());
 byId("trace-file").addEventListener("change", async (/** @type {any} */ event) => {
   await openTrace(event.target.files[0]);

@@ -1,7 +1,8 @@
 // @ts-check
 /** Requests of chat completions: their bodies, and the same as curl and as Python. */
 
-/** @typedef {{role: string, content: string}} Message */
+/** @typedef {{type: "text", text: string} | {type: "image_url", image_url: {url: string}}} Part */
+/** @typedef {{role: string, content: string | Part[] | null, name?: string, tool_calls?: object[], tool_call_id?: string}} Message */
 /** @typedef {Record<string, any>} Body */
 
 /**
@@ -26,7 +27,7 @@ export function setPath(body, path, value) {
 export function chatBody({ model, messages, settings = {} }) {
   /** @type {Body} */
   const body = { model, messages };
-  for (const [path, value] of Object.entries(settings)) setPath(body, path, value);
+  for (const [path, value] of Object.entries(settings)) if (value !== undefined) setPath(body, path, value);
   return body;
 }
 

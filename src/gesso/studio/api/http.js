@@ -1,7 +1,7 @@
 // @ts-check
 import { EventParser } from "./events.js";
 
-/** Bytes of a request that the server takes. */
+/** Bytes of a request that a server takes until it says otherwise. */
 const MAX_BODY = 4 * 2 ** 20;
 
 /** What went wrong with a request, in one line for the person. */
@@ -23,6 +23,8 @@ const CUT = "The connection to the server was cut. Is it still running?";
 /** The server's HTTP interface. The key is kept here, in memory, and goes into one header and nowhere else. */
 export class Api {
   #key = "";
+  /** Bytes of a request that this server takes. */
+  maxBody = MAX_BODY;
 
   /** @param {string} key */
   useKey(key) {
@@ -56,7 +58,7 @@ export class Api {
    * @returns {Promise<any>}
    */
   async post(path, body, signal) {
-    return (await this.#send(path, { method: "POST", body: encoded(body), signal })).json();
+    return (await this.#send(path, { method: "POST", body: encoded(body, this.maxBody), signal })).json();
   }
 
   /**
@@ -67,7 +69,7 @@ export class Api {
    * @param {(event: string, data: any) => void} take
    */
   async stream(path, body, signal, take) {
-    const response = await this.#send(path, { method: "POST", body: encoded(body), signal });
+    const response = await this.#send(path, { method: "POST", body: encoded(body, this.maxBody), signal });
     const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
     const parser = new EventParser();
     for (let done = false; reader && !done; ) {
@@ -102,14 +104,15 @@ export class Api {
 /**
  * A body as it is sent.
  * @param {object} body
- * @throws {ApiFailure} it is larger than the server takes
+ * @param {number} [most] bytes that the server takes
+ * @throws {ApiFailure} it is larger
  */
-export function encoded(body) {
+export function encoded(body, most = MAX_BODY) {
   const text = JSON.stringify(body);
   const size = new Blob([text]).size;
-  if (size > MAX_BODY) {
+  if (size > most) {
     const megabytes = (size / 1e6).toFixed(1);
-    throw new ApiFailure(`This request has ${megabytes} MB; the server takes ${MAX_BODY / 2 ** 20} MiB. Make it shorter.`);
+    throw new ApiFailure(`This request has ${megabytes} MB; the server takes ${most / 2 ** 20} MiB. Make it shorter.`);
   }
   return text;
 }

@@ -7,13 +7,20 @@ import { bandOf } from "./scale.js";
 
 /** Shows what one position held, step by step. */
 export class HistoryView {
-  constructor() {
-    this.element = h("div", { class: "history", tabindex: "0", role: "region", "aria-label": "History of a position" });
+  /**
+   * @param {boolean} holds whether tokens can be held
+   * @param {string} of what canvas, where a page has several
+   */
+  constructor(holds, of) {
+    this.holds = holds;
+    this.element = h("div", { class: "history", tabindex: "0", role: "region", "aria-label": of ? `History of a position, ${of}` : "History of a position" });
     this.empty();
   }
 
   empty() {
-    fill(this.element, h("p", { class: "dim" }, "Point at a token, or move to it with the arrow keys, to see what stood there before. Click or press Enter to hold it."));
+    if (this.element.querySelector(".hint")) return;
+    const hint = "Point at a token, or move to it with the arrow keys, to see what stood there before.";
+    fill(this.element, h("p", { class: "dim hint" }, this.holds ? `${hint} Click or press Enter to hold it.` : hint));
   }
 
   /**

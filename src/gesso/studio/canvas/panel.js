@@ -2,7 +2,7 @@
 import { announce } from "../ui/announce.js";
 import { button, fill, h, oncePerPicture } from "../ui/dom.js";
 import { continuation, obstacle } from "../run/continuation.js";
-import { figuresAt, saved } from "../run/figures.js";
+import { Figures } from "./figures.js";
 import { HistoryView } from "./history.js";
 import { Player } from "./player.js";
 import { legend } from "./scale.js";
@@ -10,12 +10,22 @@ import { CanvasView } from "./view.js";
 
 /** @typedef {import("../run/recording.js").Recording} Recording */
 
+/**
+ * @typedef {object} Tell
+ * @property {(body: Record<string, any>) => void} goOn
+ * @property {(text: string) => Promise<{tokens: number[], pieces: string[]}>} tokenize
+ * @property {(recording: Recording, index: number) => void} [drawn] told of the frame that is shown
+ */
+
 /** The canvas of one answer with all that belongs to it: figures, scrubber, history, and what is held. */
 export class CanvasPanel {
   /**
-   * @param {{goOn: (body: Record<string, any>) => void, tokenize: (text: string) => Promise<{tokens: number[], pieces: string[]}>}} tell
+   * @param {Tell | null} tell null where nothing can be held or gone on with
+   * @param {{prefix?: string, compact?: string, beside?: HTMLElement | null}} [look] `prefix` of the ids of cells, where
+   *   a page has several canvases; `compact` leaves the legend out, and tells which of several canvases it is; `beside`
+   *   stands beside the canvas
    */
-  constructor(tell) {
+  constructor(tell, { prefix = "cell", compact = "", beside = null } = {}) {
     this.tell = tell;
     /** @type {Recording | null} */
     this.recording = null;
@@ -25,13 +35,13 @@ export class CanvasPanel {
     this.held = new Map();
     /** @type {number | null} */
     this.pointed = null;
-    this.view = new CanvasView({ look: (position) => this.#look(position), hold: (position) => this.#hold(position) });
+    this.view = new CanvasView({ look: (position) => this.#look(position), hold: (position) => this.#hold(position) }, prefix);
     this.player = new Player((index) => this.#show(index));
-    this.history = new HistoryView();
-    this.figures = h("dl", { class: "figures" });
+    this.history = new HistoryView(tell !== null, compact);
+    this.figures = new Figures();
     this.holding = h("div", { class: "holding", hidden: true });
     this.note = h("p", { class: "dim" }, "Ask something: the canvas appears here while it resolves.");
-    this.element = h("div", { class: "canvas-panel" }, this.figures, this.note, this.view.element, this.player.element, this.holding, this.history.element, legend());
+    this.element = h("div", { class: "canvas-panel" }, this.figures.element, this.note, h("div", { class: "beside" }, this.view.element, beside), this.player.element, this.holding, this.history.element, compact ? null : legend());
     this.draw = oncePerPicture(() => this.#draw());
     this.player.update([], true);
   }
@@ -47,7 +57,15 @@ export class CanvasPanel {
     this.running = running;
     if (fresh) this.#letGo();
     if (fresh) this.index = 0;
-    this.player.update(recording.frames.map((frame) => frame.seconds), fresh);
+    this.player.update(recording.frames, fresh);
+    this.draw();
+  }
+
+  /** Shows no answer. */
+  clear() {
+    this.recording = null;
+    this.#letGo();
+    this.player.update([], true);
     this.draw();
   }
 
@@ -64,21 +82,18 @@ export class CanvasPanel {
     const frame = recording?.frames[index];
     this.note.hidden = Boolean(frame);
     this.view.draw(recording, index, this.held);
+    this.figures.show(recording, index);
     if (!recording || !frame) {
-      fill(this.figures);
       this.history.empty();
-      if (recording) this.note.textContent = emptyNote(recording, this.running);
+      if (recording) {
+        this.note.textContent = emptyNote(recording, this.running);
+        this.tell?.drawn?.(recording, index);
+      }
       return;
     }
-    const now = figuresAt(recording, index);
-    const facts = [
-      ["Canvas", `${now.canvas}`], ["Step", `${now.step} of ${now.steps}`], ["Temperature", now.temperature.toFixed(3)],
-      ["Mean entropy", `${now.entropy.toFixed(3)} nats`], ["Accepted", `${now.accepted} of ${now.width}`],
-      ["Tokens/s", now.rate.toFixed(0)], ["Passes", `${now.passes} (${saved(now.saved)})`],
-    ];
-    fill(this.figures, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
     if (this.pointed !== null && this.pointed < frame.tokens.length) this.history.show(recording, index, this.pointed);
     this.#drawHolding();
+    this.tell?.drawn?.(recording, index);
   }
 
   /** @param {number | null} position */
@@ -91,7 +106,7 @@ export class CanvasPanel {
   /** @param {number} position */
   #hold(position) {
     const frame = this.recording?.frames[this.index];
-    if (!frame) return;
+    if (!frame || !this.tell) return;
     if (this.held.delete(position)) announce(`position ${position + 1} is free again`);
     else {
       this.held.set(position, { token: frame.tokens[position], piece: frame.pieces[position] });
@@ -141,7 +156,7 @@ export class CanvasPanel {
    */
   async #replace(position, text) {
     const { recording, index } = this;
-    if (!recording || !text) return;
+    if (!recording || !text || !this.tell) return;
     const { tokens, pieces } = await this.tell.tokenize(text);
     const width = recording.frames[index].tokens.length;
     tokens.forEach((token, place) => {
@@ -155,7 +170,7 @@ export class CanvasPanel {
     const seed = recording?.result?.seed;
     if (!recording || seed === undefined) return;
     const tokens = new Map([...held].map(([position, { token }]) => [position, token]));
-    this.tell.goOn(continuation(recording, index, tokens, seed));
+    this.tell?.goOn(continuation(recording, index, tokens, seed));
   }
 }
 

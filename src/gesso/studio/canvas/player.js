@@ -4,6 +4,8 @@ import { button, h } from "../ui/dom.js";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 /** Milliseconds that a step is shown at most: the wait for a prompt to be read is not played. */
 const LONGEST = 1000;
+/** The same of steps whose times are not known. */
+const UNTIMED = 250;
 
 /** Moves over the frames of an answer: a slider, play and pause, a speed. It follows what comes until it is moved. */
 export class Player {
@@ -12,8 +14,8 @@ export class Player {
     this.show = show;
     this.index = 0;
     this.follows = true;
-    /** @type {number[]} Seconds of every frame. */
-    this.times = [];
+    /** @type {{seconds: number}[]} */
+    this.frames = [];
     /** @type {number | undefined} */
     this.timer = undefined;
     this.slider = h("input", {
@@ -32,32 +34,32 @@ export class Player {
 
   /**
    * Tells of the frames that there are now.
-   * @param {number[]} times
+   * @param {{seconds: number}[]} frames
    * @param {boolean} fresh whether they are those of another answer
    */
-  update(times, fresh) {
-    this.times = times;
+  update(frames, fresh) {
+    this.frames = frames;
     if (fresh) {
       this.#pause();
       this.follows = true;
     }
-    this.slider.max = String(Math.max(0, times.length - 1));
-    this.element.toggleAttribute("data-empty", times.length === 0);
-    if (this.follows && times.length) this.#go(times.length - 1);
+    this.slider.max = String(Math.max(0, frames.length - 1));
+    this.element.toggleAttribute("data-empty", frames.length === 0);
+    if (this.follows && frames.length) this.#go(frames.length - 1);
   }
 
   /** @param {number} index */
   #go(index) {
     this.index = index;
     this.slider.value = String(index);
-    this.slider.setAttribute("aria-valuetext", `${index + 1} of ${this.times.length}`);
+    this.slider.setAttribute("aria-valuetext", `${index + 1} of ${this.frames.length}`);
     this.show(index);
   }
 
   /** @param {number} index */
   #move(index) {
     this.#pause();
-    const last = this.times.length - 1;
+    const last = this.frames.length - 1;
     if (last < 0) return;
     this.#go(Math.max(0, Math.min(last, index)));
     this.follows = this.index === last;
@@ -68,15 +70,15 @@ export class Player {
       this.#pause();
       return;
     }
-    if (!this.times.length) return;
+    if (!this.frames.length) return;
     this.follows = false;
     this.toggle.textContent = "Pause";
-    if (this.index >= this.times.length - 1) this.#go(0);
+    if (this.index >= this.frames.length - 1) this.#go(0);
     this.#next();
   }
 
   #next() {
-    const wait = (this.times[this.index + 1] - this.times[this.index]) * 1000;
+    const wait = ((this.frames[this.index + 1]?.seconds ?? NaN) - this.frames[this.index].seconds) * 1000;
     if (!(wait >= 0)) {
       this.#pause();
       return;
@@ -84,7 +86,7 @@ export class Player {
     this.timer = window.setTimeout(() => {
       this.#go(this.index + 1);
       this.#next();
-    }, Math.min(LONGEST, Math.max(30, wait)) / Number(this.speed.value));
+    }, Math.min(LONGEST, wait === 0 ? UNTIMED : Math.max(30, wait)) / Number(this.speed.value));
   }
 
   #pause() {

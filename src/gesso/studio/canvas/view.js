@@ -1,23 +1,31 @@
 // @ts-check
 import { announce } from "../ui/announce.js";
-import { fill, h } from "../ui/dom.js";
+import { h } from "../ui/dom.js";
 import { frameBefore, marksOf } from "../run/recording.js";
 import { cellTexts } from "./cells.js";
 import { bandOf } from "./scale.js";
 
 /** @typedef {import("../run/recording.js").Recording} Recording */
 
+/** Cells below those in sight that are drawn with every picture, so that a short move of the wheel finds them drawn. */
+const MARGIN = 64;
+/** Milliseconds after which what is farther below is drawn too: nothing in sight depends on it. */
+const BELOW = 500;
+
 /**
  * Draws a canvas, one cell for each position. One cell at a time is the active one: the arrow keys move it, and what
- * is done with the keyboard is done to it.
+ * is done with the keyboard is done to it. What a cell shows is remembered, so that a picture touches only the cells
+ * that are different from the picture before; and only those down to the last one in sight, the rest twice a second.
  */
 export class CanvasView {
   /**
    * @param {{look: (position: number | null) => void, hold: (position: number) => void}} tell what to do when a
    *   position is looked at, by pointer or keyboard, and when it is to be held or let go
+   * @param {string} prefix of the ids of cells
    */
-  constructor(tell) {
+  constructor(tell, prefix) {
     this.tell = tell;
+    this.prefix = prefix;
     this.before = h("span", { class: "before", dir: "auto" });
     this.list = h("span", {
       class: "cells", role: "listbox", tabindex: "0", "aria-label": "Canvas, position by position",
@@ -26,7 +34,15 @@ export class CanvasView {
     this.element = h("div", { class: "canvas" }, this.before, this.list);
     /** @type {HTMLElement[]} */
     this.cells = [];
+    /** @type {{text: Text, style: string, held: boolean}[]} What the cells show. */
+    this.shown = [];
+    this.committed = "";
     this.active = 0;
+    /** @type {number | undefined} Draws what is below. */
+    this.below = undefined;
+    /** @type {() => void} */
+    this.drawAll = () => {};
+    this.element.addEventListener("scroll", () => this.below !== undefined && this.drawAll(), { passive: true });
     this.list.addEventListener("pointerover", (event) => this.tell.look(this.#place(event)));
     this.list.addEventListener("pointerleave", () => this.tell.look(null));
     this.list.addEventListener("click", (event) => {
@@ -42,47 +58,70 @@ export class CanvasView {
    * @param {Recording | null} recording
    * @param {number} index
    * @param {Map<number, {token: number, piece: string}>} held what the person holds
+   * @param {boolean} [whole] whether what is out of sight is drawn at once
    */
-  draw(recording, index, held) {
+  draw(recording, index, held, whole = false) {
     const frame = recording?.frames[index];
-    if (!recording || !frame) {
-      fill(this.before);
-      fill(this.list);
-      this.cells = [];
-      return;
-    }
-    const committed = recording.blocks.slice(0, frame.blocks).map((block) => block.reasoning + block.text).join("");
-    if (this.before.textContent !== committed) this.before.textContent = committed;
-    this.#resize(frame.tokens.length);
+    const committed = frame ? recording.blocks.slice(0, frame.blocks).map((block) => block.reasoning + block.text).join("") : "";
+    const width = frame?.tokens.length ?? 0;
+    const count = whole || width !== this.cells.length ? width : this.#inSight();
+    if (this.committed !== committed) this.before.textContent = this.committed = committed;
+    this.#resize(width);
+    this.drawAll = () => {
+      window.clearTimeout(this.below);
+      this.below = undefined;
+      this.draw(recording, index, held, true);
+    };
+    if (count === width) {
+      window.clearTimeout(this.below);
+      this.below = undefined;
+    } else this.below ??= window.setTimeout(() => this.drawAll(), BELOW);
+    if (!recording || !frame) return;
     const before = frameBefore(recording, index);
-    const special = frame.tokens.map((token, place) => !held.has(place) && recording.special.has(token));
-    const texts = cellTexts(frame.pieces.map((piece, place) => (special[place] ? null : held.get(place)?.piece ?? piece)));
-    this.cells.forEach((cell, place) => {
-      const { accepted, renoised, changed, pinned, forced } = marksOf(frame, before, place);
-      const names = ["cell", bandOf(frame.entropy[place]), renoised ? "renoised" : accepted ? "accepted" : "redrawn"];
-      if (changed) names.push("changed");
-      if (pinned || held.has(place)) names.push("pinned");
-      if (forced) names.push("forced");
-      if (special[place]) names.push("special");
-      if (texts[place] === "") names.push("joined");
-      const style = names.join(" ");
-      if (cell.className !== style) cell.className = style;
+    /** @type {(string | null)[]} */
+    const pieces = frame.pieces.map((piece, place) => held.get(place)?.piece ?? (recording.special.has(frame.tokens[place]) ? null : piece));
+    const texts = cellTexts(pieces);
+    for (let place = 0; place < count; place++) {
       const text = texts[place] ?? "\u00b7";
-      if (cell.textContent !== text) cell.textContent = text;
-      const selected = String(held.has(place));
-      if (cell.getAttribute("aria-selected") !== selected) cell.setAttribute("aria-selected", selected);
-    });
+      const kept = held.has(place);
+      const style = styleOf(frame, before, place, kept, pieces[place] === null, text === "");
+      const shown = this.shown[place];
+      if (shown.style !== style) this.cells[place].className = shown.style = style;
+      if (shown.text.data !== text) shown.text.data = text;
+      if (shown.held !== kept) this.cells[place].setAttribute("aria-selected", String((shown.held = kept)));
+    }
+  }
+
+  /** How many cells are to be drawn now. It is asked while the page is laid out, before anything is changed. */
+  #inSight() {
+    const { cells, element } = this;
+    if (element.scrollHeight <= element.clientHeight) return cells.length;
+    const { bottom } = element.getBoundingClientRect();
+    let [first, last] = [0, cells.length];
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (cells[middle].getBoundingClientRect().top > bottom) last = middle;
+      else first = middle + 1;
+    }
+    return Math.min(cells.length, first + MARGIN);
   }
 
   /** @param {number} width */
   #resize(width) {
-    while (this.cells.length > width) this.cells.pop()?.remove();
-    while (this.cells.length < width) {
-      const id = `cell-${this.cells.length}`;
-      const cell = h("span", { id, role: "option", "aria-selected": "false" });
-      this.cells.push(cell);
-      this.list.append(cell);
+    while (this.cells.length > width) {
+      this.cells.pop()?.remove();
+      this.shown.pop();
     }
+    if (this.cells.length === width) return;
+    const fresh = document.createDocumentFragment();
+    while (this.cells.length < width) {
+      const text = document.createTextNode("");
+      const cell = h("span", { id: `${this.prefix}-${this.cells.length}`, role: "option", "aria-selected": "false" }, text);
+      this.cells.push(cell);
+      this.shown.push({ text, style: "", held: false });
+      fresh.append(cell);
+    }
+    this.list.append(fresh);
   }
 
   /** @param {Event} event */
@@ -141,4 +180,24 @@ export class CanvasView {
     });
     return best;
   }
+}
+
+/**
+ * The classes of a cell.
+ * @param {import("../run/recording.js").Frame} frame
+ * @param {import("../run/recording.js").Frame | null} before
+ * @param {number} place
+ * @param {boolean} held
+ * @param {boolean} special
+ * @param {boolean} joined whether its text stands in the cell before
+ */
+function styleOf(frame, before, place, held, special, joined) {
+  const { accepted, renoised, changed, pinned, forced } = marksOf(frame, before, place);
+  let style = `cell ${bandOf(frame.entropy[place])} ${renoised ? "renoised" : accepted ? "accepted" : "redrawn"}`;
+  if (changed) style += " changed";
+  if (pinned || held) style += " pinned";
+  if (forced) style += " forced";
+  if (special) style += " special";
+  if (joined) style += " joined";
+  return style;
 }

@@ -5,11 +5,14 @@ import { announce } from "../ui/announce.js";
 import { download, oncePerPicture } from "../ui/dom.js";
 import { Recording } from "../run/recording.js";
 import { traceOf } from "../run/trace.js";
-import { Conversation } from "./conversation.js";
-import { run } from "./runner.js";
+import { Conversation, userMessage } from "./conversation.js";
+import { run } from "../run/runner.js";
+import { textOf } from "../run/single.js";
 import { ConversationView } from "./view.js";
 
 /** @typedef {import("./conversation.js").Variant} Variant */
+/** @typedef {import("./conversation.js").Picture} Picture */
+/** @typedef {import("./conversation.js").Start} Start */
 /** Positions of frames that are kept, over all answers: some hundred megabytes. */
 const MOST_POSITIONS = 2_000_000;
 
@@ -38,6 +41,7 @@ export class Chat {
       show: (variant) => page.show(variant.recording, variant.state === "running"),
       request: (variant) => page.request(variant.recording.body ?? {}),
       save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
+      giveResults: (results) => this.#guarded(() => this.#answer(this.conversation.giveResults(results))),
       choose: (turn, chosen) => this.#choose(turn, chosen),
     });
     /** @type {AbortController | null} */
@@ -51,16 +55,29 @@ export class Chat {
   /**
    * Says something.
    * @param {string} text
+   * @param {Picture[]} [pictures]
+   * @param {Start | null} [start] what the answer's canvases start from
    * @returns {boolean} whether it was sent
    */
-  ask(text) {
+  ask(text, pictures = [], start = null) {
     return this.#guarded(() => {
       // What the server cannot take is told before the message leaves its field.
-      const { model, system, settings } = this.page.choices();
-      const messages = [...this.conversation.before(this.conversation.turns.length, system), { role: "user", content: text }];
-      encoded(chatBody({ model, messages, settings }));
-      this.#answer(this.conversation.ask(text));
+      encoded(this.next(text, pictures, start), this.page.api.maxBody);
+      this.#answer(this.conversation.ask(text, pictures, start));
     });
+  }
+
+  /**
+   * The request that a message would be.
+   * @param {string} text
+   * @param {Picture[]} [pictures]
+   * @param {Start | null} [start]
+   * @returns {Record<string, any>}
+   */
+  next(text, pictures = [], start = null) {
+    const { model, system, settings } = this.page.choices();
+    const messages = [...this.conversation.before(this.conversation.turns.length, system), userMessage(text, pictures)];
+    return chatBody({ model, messages, settings: { ...settings, ...startOf(start) } });
   }
 
   stop() {
@@ -95,10 +112,16 @@ export class Chat {
     }
   }
 
-  /** @param {number} turn */
-  #answer(turn) {
+  /**
+   * @param {number} turn
+   * @param {Record<string, any>} [more] settings that go before the page's
+   */
+  #answer(turn, more = {}) {
     const { model, system, settings } = this.page.choices();
-    void this.#run(turn, chatBody({ model, messages: this.conversation.before(turn, system), settings }));
+    const answer = this.conversation.turns[turn];
+    const start = answer.role === "assistant" ? answer.start : null;
+    const body = chatBody({ model, messages: this.conversation.before(turn, system), settings: { ...settings, ...startOf(start), ...more } });
+    void this.#run(turn, body);
   }
 
   /**
@@ -107,12 +130,10 @@ export class Chat {
    */
   #retry(turn, sameSeed) {
     this.#guarded(() => {
-      const { model, system, settings } = this.page.choices();
       const answer = this.conversation.turns[turn];
       const last = answer.role === "assistant" ? answer.variants[answer.chosen]?.recording.result : null;
-      const { seed: _, ...others } = settings;
-      const seeded = sameSeed && last ? { ...others, seed: last.seed } : others;
-      void this.#run(turn, chatBody({ model, messages: this.conversation.before(turn, system), settings: seeded }));
+      // The page's own seed is not another one.
+      this.#answer(turn, { seed: sameSeed && last ? last.seed : undefined });
     });
   }
 
@@ -133,8 +154,7 @@ export class Chat {
    * @param {Record<string, any>} body
    */
   async #run(turn, body) {
-    const prompt = body.messages.at(-1)?.content ?? "";
-    const recording = new Recording({ model: body.model, prompt, special: this.page.special(), body });
+    const recording = new Recording({ model: body.model, prompt: textOf(body.messages.at(-1)?.content), special: this.page.special(), body });
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
     this.page.busy(true);
@@ -173,4 +193,13 @@ export class Chat {
     if (!(error instanceof ApiFailure)) throw error;
     this.page.failed(error, () => this.#guarded(() => void this.#run(turn, body)));
   }
+}
+
+/**
+ * Settings of an answer that starts from a text.
+ * @param {Start | null} start
+ * @returns {Record<string, any>}
+ */
+function startOf(start) {
+  return start ? { prediction: { type: "content", content: start.text }, "diffusion.strength": start.strength } : {};
 }

@@ -4,7 +4,13 @@
 /** @typedef {import("../run/recording.js").Recording} Recording */
 /** @typedef {"running" | "done" | "stopped" | "failed"} State */
 /** @typedef {{recording: Recording, state: State, error: string}} Variant */
-/** @typedef {{role: "user", text: string} | {role: "assistant", variants: Variant[], chosen: number}} Turn */
+/** @typedef {{name: string, url: string}} Picture `url` holds the picture itself */
+/** @typedef {{text: string, strength: number}} Start what canvases start from, and how much of it noise takes the place of */
+/** @typedef {{id: string, name: string, content: string}} ToolResult */
+/**
+ * @typedef {{role: "user", text: string, pictures: Picture[]} | {role: "tool", results: ToolResult[]} |
+ *   {role: "assistant", variants: Variant[], chosen: number, start: Start | null}} Turn
+ */
 /** @typedef {import("../api/body.js").Message} Message */
 
 export class Conversation {
@@ -16,11 +22,35 @@ export class Conversation {
   /**
    * Adds what the person says, with an answer to come.
    * @param {string} text
+   * @param {Picture[]} [pictures]
+   * @param {Start | null} [start]
    * @returns {number} of the answer's turn
    */
-  ask(text) {
-    this.turns.push({ role: "user", text }, { role: "assistant", variants: [], chosen: 0 });
+  ask(text, pictures = [], start = null) {
+    this.turns.push({ role: "user", text, pictures });
+    return this.#answer(start);
+  }
+
+  /**
+   * Adds what the tools returned that the last answer calls, with an answer to come.
+   * @param {ToolResult[]} results
+   * @returns {number} of the answer's turn
+   */
+  giveResults(results) {
+    this.turns.push({ role: "tool", results });
+    return this.#answer(null);
+  }
+
+  /** @param {Start | null} start */
+  #answer(start) {
+    this.turns.push({ role: "assistant", variants: [], chosen: 0, start });
     return this.turns.length - 1;
+  }
+
+  /** The last answer, of which a follow-up may start; empty where there is none. */
+  get lastText() {
+    const last = this.turns.at(-1);
+    return last?.role === "assistant" ? last.variants[last.chosen]?.recording.text ?? "" : "";
   }
 
   /**
@@ -30,8 +60,9 @@ export class Conversation {
    * @returns {number} of the answer's turn
    */
   edit(turn, text) {
+    const old = this.turns[turn];
     this.turns.length = turn;
-    return this.ask(text);
+    return this.ask(text, old?.role === "user" ? old.pictures : []);
   }
 
   /**
@@ -61,8 +92,9 @@ export class Conversation {
     /** @type {Message[]} */
     const messages = system ? [{ role: "system", content: system }] : [];
     for (const part of this.turns.slice(0, turn)) {
-      if (part.role === "user") messages.push({ role: "user", content: part.text });
-      else messages.push({ role: "assistant", content: part.variants[part.chosen]?.recording.text ?? "" });
+      if (part.role === "user") messages.push(userMessage(part.text, part.pictures));
+      else if (part.role === "tool") messages.push(...part.results.map(({ id, name, content }) => ({ role: "tool", tool_call_id: id, name, content })));
+      else messages.push(assistantMessage(part.variants[part.chosen]?.recording));
     }
     return messages;
   }
@@ -85,4 +117,28 @@ export class Conversation {
       if (recording.frames.length) recording.forget();
     }
   }
+}
+
+/**
+ * A message of the person as the API takes it.
+ * @param {string} text
+ * @param {Picture[]} pictures stand before the text
+ * @returns {Message}
+ */
+export function userMessage(text, pictures) {
+  if (!pictures.length) return { role: "user", content: text };
+  const parts = pictures.map(({ url }) => /** @type {const} */ ({ type: "image_url", image_url: { url } }));
+  return { role: "user", content: [...parts, { type: "text", text }] };
+}
+
+/**
+ * @param {Recording | undefined} recording
+ * @returns {Message}
+ */
+function assistantMessage(recording) {
+  const calls = (recording?.result?.calls ?? []).filter((call) => call.id);
+  const content = recording?.text ?? "";
+  if (!calls.length) return { role: "assistant", content };
+  const told = calls.map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } }));
+  return { role: "assistant", content: content || null, tool_calls: told };
 }

@@ -1,6 +1,7 @@
 // @ts-check
 import { button, fill, h } from "../ui/dom.js";
 import { count, summaryOf } from "../run/figures.js";
+import { callsOf, resultsOf } from "./calls.js";
 import { markdown } from "./markdown.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
@@ -15,6 +16,7 @@ import { markdown } from "./markdown.js";
  * @property {(variant: Variant) => void} request shows it as curl and Python
  * @property {(variant: Variant) => void} save its trace
  * @property {(turn: number, chosen: number) => void} choose another answer
+ * @property {(results: import("./conversation.js").ToolResult[]) => void} giveResults of the tools that the last answer calls
  */
 
 /** Characters of a message that are shown; all of it is sent. */
@@ -52,22 +54,24 @@ export class ConversationView {
   /** @param {number} number */
   #turn(number) {
     const turn = this.conversation.turns[number];
-    if (turn.role === "user") return this.editing === number ? this.#editor(number, turn.text) : this.#said(number, turn.text);
+    if (turn.role === "tool") return resultsOf(turn.results);
+    if (turn.role === "user") return this.editing === number ? this.#editor(number, turn.text) : this.#said(number, turn.text, turn.pictures);
     return this.#answer(number, turn.variants, turn.chosen);
   }
 
   /**
    * @param {number} number
    * @param {string} text
+   * @param {import("./conversation.js").Picture[]} pictures
    */
-  #said(number, text) {
+  #said(number, text, pictures) {
     const edit = button("Edit", () => {
       this.editing = number;
       this.redraw(number);
       this.element.children[number].querySelector("textarea")?.focus();
     });
     const more = text.length > SHOWN ? h("p", { class: "dim" }, `and ${count(text.length - SHOWN, "more character")}`) : null;
-    return h("li", { class: "turn user" }, h("h2", {}, "You"), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
+    return h("li", { class: "turn user" }, h("h2", {}, "You"), pictures.map(({ name, url }) => h("img", { class: "picture", src: url, alt: name })), h("p", { class: "said", dir: "auto" }, text.slice(0, SHOWN)), more, h("div", { class: "actions" }, edit));
   }
 
   /**
@@ -113,7 +117,7 @@ export class ConversationView {
       h("h2", { dir: "auto" }, title, state === "running" ? h("span", { class: "dim" }, " is writing") : null),
       recording.reasoning ? h("details", { class: "reasoning" }, h("summary", {}, "Thoughts"), h("p", { class: "said", dir: "auto" }, recording.reasoning)) : null,
       h("div", { class: "answer" }, markdown(recording.text)),
-      (recording.result?.calls ?? []).map((call) => h("pre", { class: "call", tabindex: "0" }, `${call.name}(${call.arguments})`)),
+      callsOf(recording.result?.calls ?? [], number === this.conversation.turns.length - 1 && state === "done" ? this.actions.giveResults : null),
       (recording.result?.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
       state === "stopped" ? h("p", { class: "warning" }, "Stopped: the answer ends here, unfinished.") : null,
       state === "failed" ? h("p", { class: "warning", role: "alert" }, error) : null,

@@ -35,6 +35,23 @@ export function figuresAt(recording, index) {
 }
 
 /**
+ * Mean entropy and the share of accepted positions, step by step over all canvases.
+ * @param {Recording} recording
+ * @returns {{entropy: number[], accepted: number[]}}
+ */
+export function byStep(recording) {
+  return {
+    entropy: recording.frames.map((frame) => mean(frame.entropy)),
+    accepted: recording.frames.map((frame) => mean(frame.accepted)),
+  };
+}
+
+/** @param {Recording} recording */
+export function passesOf(recording) {
+  return (recording.result?.denoising_steps ?? []).reduce((sum, steps) => sum + steps, 0);
+}
+
+/**
  * How a finished answer came about, in a few words each.
  * @param {Recording} recording
  * @returns {string[]}
@@ -42,7 +59,7 @@ export function figuresAt(recording, index) {
 export function summaryOf(recording) {
   const { result } = recording;
   if (!result) return [];
-  const passes = result.denoising_steps.reduce((sum, steps) => sum + steps, 0);
+  const passes = passesOf(recording);
   const rate = result.seconds > 0 ? result.completion_tokens / result.seconds : 0;
   return [
     count(result.completion_tokens, "token"),

@@ -20,7 +20,7 @@
  */
 /** @typedef {{seconds: number, canvas: number, tokens: number[], text: string, reasoning: string,
  *   denoising_steps: number, converged: boolean}} Block */
-/** @typedef {{name: string, arguments: string}} Call */
+/** @typedef {{id?: string, name: string, arguments: string}} Call `id` is empty where a trace holds it */
 /** @typedef {{finish_reason: string, seed: number, prompt_tokens: number, completion_tokens: number,
  *   denoising_steps: number[], converged: boolean[], tokens_per_forward: number, seconds: number,
  *   cached_tokens: number, reasoning_tokens: number, warnings: string[], calls: Call[],

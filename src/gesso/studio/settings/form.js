@@ -15,17 +15,21 @@ const PRESETS = /** @type {Record<string, Record<string, any>>} */ ({
 
 /** A form made of the table of options. What is left empty is left to the server. */
 export class SettingsForm {
-  /** @param {() => void} changed */
-  constructor(changed) {
+  /**
+   * @param {() => void} changed
+   * @param {string} [prefix] of the ids of its fields, where a page has several forms
+   */
+  constructor(changed, prefix = "") {
     this.changed = changed;
+    this.prefix = prefix;
     /** @type {Map<string, {row: OptionRow, input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement, error: HTMLElement}>} */
     this.fields = new Map();
     this.presets = h(
-      "select", { id: "preset", onchange: () => this.#preset() },
+      "select", { id: `${prefix}preset`, onchange: () => this.#preset() },
       h("option", { value: "" }, "Choose\u2026"), Object.keys(PRESETS).map((name) => h("option", { value: name }, name)),
     );
     this.groups = h("div", { class: "groups" });
-    this.element = h("div", { class: "settings" }, h("p", { class: "row" }, h("label", { for: "preset" }, "Preset"), this.presets), this.groups);
+    this.element = h("div", { class: "settings" }, h("p", { class: "row" }, h("label", { for: `${prefix}preset` }, "Preset"), this.presets), this.groups);
   }
 
   /**
@@ -44,7 +48,7 @@ export class SettingsForm {
 
   /** @param {OptionRow} row */
   #field(row) {
-    const id = `option-${row.name}`;
+    const id = `${this.prefix}option-${row.name}`;
     const facts = [shownBounds(row), row.owner && `of the ${row.owner}`].filter(Boolean).join("; ");
     const common = { id, "aria-describedby": `${id}-help ${id}-error`, oninput: () => this.#check(row.field) };
     const input = control(row, common);
@@ -132,14 +136,22 @@ export class SettingsForm {
   }
 
   #preset() {
-    const chosen = PRESETS[this.presets.value];
+    this.preset(this.presets.value);
+    this.presets.value = "";
+  }
+
+  /**
+   * Sets what goes together under a name, and empties the rest.
+   * @param {string} name
+   */
+  preset(name) {
+    const chosen = PRESETS[name];
     if (!chosen) return;
     const texts = Object.entries(chosen).flatMap(([path, value]) => {
       const field = this.fields.get(path);
       return field ? [[path, textOf(field.row, value)]] : [];
     });
     this.restore(Object.fromEntries(texts));
-    this.presets.value = "";
   }
 }
 

@@ -21,5 +21,6 @@ export function takeLongTexts(field) {
       return;
     }
     field.setRangeText(text, field.selectionStart, field.selectionEnd, "end");
+    field.dispatchEvent(new Event("input", { bubbles: true }));
   });
 }

@@ -3,7 +3,7 @@ import { ApiFailure } from "../api/http.js";
 import { streamed } from "../api/body.js";
 
 /** @typedef {import("../api/http.js").Api} Api */
-/** @typedef {import("../run/recording.js").Recording} Recording */
+/** @typedef {import("./recording.js").Recording} Recording */
 
 /**
  * Runs a request and records its answer.
@@ -19,7 +19,7 @@ export async function run(api, recording, signal, changed) {
   let ending = {};
   /** @type {Record<string, any>} */
   let usage = {};
-  /** @type {import("../run/recording.js").Call[]} */
+  /** @type {import("./recording.js").Call[]} */
   const calls = [];
   await api.stream("v1/chat/completions", streamed(recording.body ?? {}), signal, (event, data) => {
     if (event === "diffusion.draft") {
@@ -32,7 +32,7 @@ export async function run(api, recording, signal, changed) {
       if (data.usage) usage = data.usage;
       const choice = data.choices[0];
       if (choice?.finish_reason) ending = choice;
-      for (const call of choice?.delta.tool_calls ?? []) calls.push(call.function);
+      for (const call of choice?.delta.tool_calls ?? []) calls.push({ id: call.id, ...call.function });
     }
   });
   const report = ending.diffusion;

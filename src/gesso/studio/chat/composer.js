@@ -1,0 +1,69 @@
+// @ts-check
+import { byId } from "../ui/dom.js";
+import { takeLongTexts } from "../ui/paste.js";
+import { Pictures } from "./pictures.js";
+
+/** @typedef {import("./conversation.js").Picture} Picture */
+/** @typedef {import("./conversation.js").Start} Start */
+
+/** The field in which a message is written, its images, and whether its answer starts from the last one. */
+export class Composer {
+  /**
+   * @param {import("./chat.js").Chat} chat
+   * @param {() => {model: string, sees: boolean, most: number}} server what it takes
+   */
+  constructor(chat, server) {
+    this.chat = chat;
+    /** @type {HTMLTextAreaElement} */
+    this.prompt = byId("prompt");
+    /** @type {HTMLInputElement} */
+    this.follow = byId("follow");
+    /** @type {HTMLInputElement} */
+    this.strength = byId("strength");
+    this.pictures = new Pictures({ list: byId("pictures"), file: byId("picture-file"), field: byId("composer") }, server);
+    byId("composer").addEventListener("submit", (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.send();
+    });
+    this.prompt.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.send();
+    });
+    takeLongTexts(this.prompt);
+    byId("stop").addEventListener("click", () => chat.stop());
+    byId("add-picture").addEventListener("click", () => this.pictures.choose());
+    this.follow.addEventListener("change", () => { this.strength.disabled = !this.follow.checked; });
+    this.strength.addEventListener("input", () => {
+      byId("strength-shown").textContent = `${Math.round(Number(this.strength.value) * 100)} %`;
+    });
+  }
+
+  /** @param {boolean} running whether an answer is being written */
+  busy(running) {
+    byId("stop").hidden = !running;
+    byId("send").hidden = running;
+    byId("follow-place").hidden = running || !this.chat.conversation.lastText;
+  }
+
+  /** What the canvases of the next answer start from. @returns {Start | null} */
+  get start() {
+    const text = this.chat.conversation.lastText;
+    return this.follow.checked && text ? { text, strength: Number(this.strength.value) } : null;
+  }
+
+  send() {
+    const text = this.prompt.value;
+    const { chosen } = this.pictures;
+    if (!text.trim() && !chosen.length) return;
+    if (!this.chat.ask(text, chosen, this.start)) return;
+    this.pictures.take();
+    this.prompt.value = "";
+    this.prompt.focus();
+  }
+
+  /** The request that the message would be. */
+  request() {
+    return this.chat.next(this.prompt.value, this.pictures.chosen, this.start);
+  }
+}

@@ -1,0 +1,54 @@
+// @ts-check
+import { CanvasPanel } from "../canvas/panel.js";
+import { markdown } from "../chat/markdown.js";
+import { summaryOf } from "../run/figures.js";
+import { SettingsForm } from "../settings/form.js";
+import { fill, h } from "../ui/dom.js";
+
+/** @typedef {import("../run/recording.js").Recording} Recording */
+
+/** One side of a comparison: a model, settings, and the answer that they give. */
+export class Column {
+  /** @param {"Left" | "Right"} name */
+  constructor(name) {
+    const prefix = name.toLowerCase();
+    this.name = name;
+    /** @type {Recording | null} */
+    this.recording = null;
+    this.model = h("select", { id: `${prefix}-model` });
+    this.form = new SettingsForm(() => {}, `${prefix}-`);
+    this.panel = new CanvasPanel(null, { prefix: `${prefix}-cell`, compact: prefix });
+    this.answer = h("div", { class: "answer" });
+    this.summary = h("p", { class: "dim" });
+    this.note = h("p", { class: "dim", hidden: true }, "Token by token there is no canvas: each token is written once, from left to right.");
+    this.settings = h("details", {}, h("summary", {}, "Settings of this side"), h("p", { class: "dim" }, "They go before the settings of the page."), this.form.element);
+    this.element = h(
+      "div", { class: "column", role: "group", "aria-label": name },
+      h("h2", {}, name), h("div", { class: "row" }, h("label", { for: `${prefix}-model` }, "Model"), this.model), this.settings,
+      this.note, this.panel.element, this.answer, this.summary,
+    );
+  }
+
+  /**
+   * @param {Recording} recording
+   * @param {boolean} running
+   */
+  show(recording, running) {
+    this.recording = recording;
+    const blind = recording.frames.length === 0 && (recording.blocks.length > 0 || recording.body?.diffusion?.mode === "ar");
+    this.note.hidden = !blind;
+    this.panel.element.hidden = blind;
+    this.panel.update(recording, running);
+    fill(this.answer, markdown(recording.text));
+    this.summary.textContent = recording.result ? summaryOf(recording).join(" \u00b7 ") : "";
+  }
+
+  clear() {
+    this.recording = null;
+    fill(this.answer);
+    this.summary.textContent = "";
+    this.note.hidden = true;
+    this.panel.element.hidden = false;
+    this.panel.clear();
+  }
+}

@@ -1,0 +1,152 @@
+"""What a message may carry: images, tools and their results, the last answer as a start; and previews of pages."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine.seeing import png
+from server.conftest import running
+from server.fake import FakeService, block, result
+
+from gesso.api import load
+from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.events import Finished
+from gesso.text.output import ToolCall
+from studio.conftest import OpenPage, ask, ready
+from studio.harm import EVIL
+
+
+@pytest.fixture(scope="module")
+def seeing_url(seeing_folder: Path) -> Iterator[str]:
+    with running(AsyncEngine(load(seeing_folder, "cpu"), Limits(prefill_chunk=32)), max_images=2) as url:
+        yield url
+
+
+def image(name: str = "a.png", kind: str = "image/png") -> Any:
+    return {"name": name, "mimeType": kind, "buffer": png(1)}
+
+
+def test_images_go_to_a_model_that_sees(open_page: OpenPage, seeing_url: str) -> None:
+    page = ready(open_page(f"{seeing_url}/#set.max_tokens=8&set.seed=1&set.mm_processor_kwargs.max_soft_tokens=70"))
+    page.locator("#picture-file").set_input_files([image(EVIL), image("b.png")])
+    assert page.locator("#pictures img").count() == 2
+    page.get_by_role("button", name=f"Take {EVIL} away").click()
+    page.locator("#picture-file").set_input_files([image("c.png"), image("d.png")])
+    page.locator("#alert", has_text="A message may have 2 images.").wait_for()
+    page.get_by_role("button", name="Request as code").click()
+    assert "data:image/png;base64" in page.locator("#request-dialog").inner_text()
+    page.get_by_role("button", name="Close").last.click()
+    ask(page, "what?")
+    assert page.locator(".turn.user img").evaluate_all("all => all.map(one => one.alt)") == ["b.png", "c.png"]
+    assert page.locator("#pictures").is_hidden()
+    page.locator("#picture-file").set_input_files([image("x.txt", "text/plain")])
+    page.locator("#alert", has_text="x.txt is no image.").wait_for()
+    body = "document.querySelector('.turn.user .said').textContent"
+    assert page.evaluate(body) == "what?"
+
+
+def test_a_model_without_eyes_refuses_images_in_one_line(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(fake_url))
+    page.get_by_role("button", name="Add an image").click()
+    page.locator("#alert", has_text="mini takes no images: its checkpoint has no vision tower.").wait_for()
+    page.get_by_role("button", name="Close").click()
+    drop = """() => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File(["x"], "x.png", { type: "image/png" }));
+        const drop = new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true });
+        document.getElementById("prompt").dispatchEvent(drop);
+    }"""
+    page.evaluate(drop)
+    page.locator("#alert", has_text="takes no images").wait_for()
+    assert page.locator("#pictures img").count() == 0
+    assert service.requests == []
+
+
+def test_a_follow_up_starts_from_the_last_answer(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    assert page.get_by_label("Start from the last answer").is_hidden()
+    ask(page, "one")
+    page.get_by_label("Start from the last answer").check()
+    page.locator("#strength").fill("0.55")
+    page.locator("#strength-shown", has_text="55 %").wait_for()
+    ask(page, "two")
+    options = service.requests[-1].options
+    assert (options["prediction"], options["strength"]) == ("Hello there", 0.55)
+    page.get_by_role("button", name="Retry, same seed").last.click()
+    page.get_by_text("2 of 2").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    assert service.requests[-1].options == {**options, "seed": 9}
+    page.get_by_label("Start from the last answer").uncheck()
+    ask(page, "three")
+    assert service.requests[-1].options == {}
+
+
+TOOL = {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+
+
+def test_tools_are_called_and_their_results_given(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    calls = (ToolCall("weather", json.dumps({"city": EVIL})), ToolCall("weather", '{"city": "Oslo"}'))
+    service.events = [block("", "", calls), Finished(result(text="", tool_calls=calls))]
+    page = ready(open_page(fake_url))
+    page.locator("#settings > summary").click()
+    tools = page.get_by_label("Tools of the chat")
+    tools.fill('{"name": 1}')
+    page.get_by_label("Your message").fill("kept")
+    page.locator("#send").click()
+    page.locator("#alert", has_text="The tools must be a JSON list").wait_for()
+    tools.fill(json.dumps([TOOL]))
+    answer = ask(page, "weather?")
+    assert service.requests[-1].options["tools"] == [{"type": "function", "function": TOOL}]
+    assert EVIL in json.loads(answer.locator(".call code").first.inner_text())["city"]
+    for number, told in ((1, "rain"), (2, EVIL)):
+        answer.get_by_label(f"Result of weather, call {number}").fill(told)
+    service.events = [block("It rains."), Finished(result())]
+    answer.get_by_role("button", name="Give the results").click()
+    page.get_by_text("It rains.").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    *_, made, first, second = service.requests[-1].prompt
+    assert [call["function"]["name"] for call in made["tool_calls"]] == ["weather", "weather"]
+    assert [(message["role"], message["content"]) for message in (first, second)] == [("tool", "rain"), ("tool", EVIL)]
+    assert page.get_by_role("button", name="Give the results").count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+PAGE = """Here it is:
+
+```html
+<style>p { color: rgb(1, 2, 3) }</style>
+<p id="shown">rendered</p>
+<script>
+document.getElementById("shown").title = "ran";
+try { parent.document.title = "taken"; } catch { document.body.dataset.parent = "closed"; }
+fetch("/v1/models").catch(() => { document.body.dataset.network = "closed"; });
+</script>
+```
+"""
+
+
+def test_a_page_is_shown_in_a_frame_that_reaches_nothing(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    service.events = [block(PAGE), Finished(result())]
+    page = ready(open_page(fake_url, expected=("violates the following Content Security Policy", "Fetch API cannot")))
+    ask(page, "a page, please")
+    assert page.locator("iframe").count() == 0
+    page.get_by_text("Preview of the page that stands in the canvas").click()
+    frame = page.frame_locator("iframe")
+    shown = frame.locator("#shown")
+    shown.wait_for()
+    frame.locator('body[data-network="closed"]').wait_for()
+    assert shown.get_attribute("title") == "ran"
+    assert shown.evaluate("part => getComputedStyle(part).color") == "rgb(1, 2, 3)"
+    assert frame.locator("body").get_attribute("data-parent") == "closed"
+    assert page.title() == "gesso studio"
+    assert page.locator("iframe").get_attribute("sandbox") == "allow-scripts"
+    assert "<script>" in page.locator(".answer code").inner_text()
+    service.events = [block("no page"), Finished(result())]
+    ask(page, "again")
+    page.locator("iframe").wait_for(state="hidden")

@@ -1,0 +1,89 @@
+"""Structure: what the page says of a constraint and of a text while they are typed, and the answer as a tree."""
+
+import json
+from typing import Any
+
+from server.fake import FakeService, block, result
+
+from gesso.engine.events import Finished
+from studio.conftest import OpenPage, ready
+from studio.harm import EVIL, harmless
+from studio.test_canvas import canvas_of
+
+SCHEMA = {"type": "object", "properties": {"price": {"type": "integer"}}, "required": ["price"]}
+
+
+def structure(page: Any) -> Any:
+    ready(page)
+    page.get_by_role("button", name="Structure").click()
+    page.locator("#constraint-verdict", has_text="Can be used").wait_for()
+    return page
+
+
+def verdict(page: Any, of: str, text: str, look: str) -> None:
+    page.locator(f'#{of}-verdict[data-verdict="{look}"]', has_text=text).wait_for()
+
+
+def test_verdicts_follow_what_is_typed(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url))
+    constraint, text = page.get_by_label("Constraint", exact=True), page.get_by_label("Answer, or any text")
+    constraint.fill(json.dumps(SCHEMA))
+    text.fill('{"price": "36"}')
+    verdict(page, "text", "Not valid. character 10", "bad")
+    text.fill('{"price": 36}')
+    verdict(page, "text", "Valid.", "good")
+    constraint.fill('{"type": ')
+    verdict(page, "constraint", "The schema is no JSON", "bad")
+    verdict(page, "text", "", "unknown")
+    constraint.fill('{"type": "nothing"}')
+    verdict(page, "constraint", "type", "bad")
+    constraint.fill('{"type": "integer", "colour": 1}')
+    verdict(page, "constraint", "Not held to, because not known: #/colour", "good")
+    for kind, given, good in (
+        ("regex", "[0-9]+", "36"),
+        ("grammar", 'root ::= "a" "b"', "ab"),
+        ("choice", "x\ny", "y"),
+    ):
+        page.get_by_label("The answer is held to a").select_option(kind)
+        constraint.fill(given)
+        text.fill(good)
+        verdict(page, "text", "Valid.", "good")
+        text.fill(f"{good}!")
+        verdict(page, "text", "Not valid.", "bad")
+
+
+def test_an_answer_is_asked_for_judged_and_shown_as_a_tree(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    value = {EVIL: [1, True, None, EVIL, {}], "price": 36}
+    written = json.dumps(value)
+    flags = {"forced": (True, False)}
+    service.events = [
+        canvas_of([(30, EVIL, 0.1, True), (31, "b", 0.2, True)], **flags), block(written), Finished(result()),
+    ]  # fmt: skip
+    page = structure(open_page(fake_url))
+    page.get_by_label("Constraint", exact=True).fill(json.dumps(SCHEMA))
+    page.get_by_role("button", name="Ask").click()
+    verdict(page, "text", "Not valid.", "bad")
+    assert service.requests[0].options["json_schema"] == SCHEMA
+    assert page.locator("#structure-text").input_value() == written
+    tree = page.locator(".tree")
+    assert tree.locator(".tree-name").all_inner_texts() == [f"{EVIL}: ", "0: ", "1: ", "2: ", "3: ", "4: ", "price: "]
+    assert json.loads(tree.locator(".tree-string").inner_text()) == EVIL
+    tree.locator("summary").first.click()
+    assert not tree.get_by_text("price").is_visible()
+    assert "forced" in page.locator("#structure-cell-0").get_attribute("class")
+    page.get_by_role("button", name="Request as code").click()
+    assert "structured_outputs" in page.locator("#request-dialog").inner_text()
+    harmless(page)
+
+
+def test_a_server_that_cannot_judge_says_so(open_page: OpenPage, fake_url: str) -> None:
+    page = structure(open_page(fake_url, expected=("Failed to load resource",)))
+    told = '{"error": {"message": "64 constraints are being compiled already", "code": "queue_full"}}'
+    page.route("**/v1/explain", lambda route: route.fulfill(status=429, body=told, content_type="application/json"))
+    page.get_by_label("Answer, or any text").fill("1")
+    verdict(page, "constraint", "64 constraints are being compiled already", "unknown")
+    page.unroute("**/v1/explain")
+    page.get_by_label("Answer, or any text").fill("2")
+    verdict(page, "constraint", "Can be used", "good")
