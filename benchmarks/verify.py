@@ -13,7 +13,6 @@ import argparse
 import json
 import sys
 from itertools import product
-from math import comb
 from typing import Any
 
 import torch
@@ -22,17 +21,11 @@ from rich.table import Table
 
 from gesso.api import load
 from gesso.engine.engine import Engine
+from gesso.lab.statistics import mcnemar
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 from gesso.train.evaluate import TaskScore, evaluate_task
 
 SEED = 0
-
-
-def mcnemar(fixed: int, broken: int) -> float:
-    """Probability of a split as uneven as this, or more, if both were as likely (McNemar 1947, exact)."""
-    total = fixed + broken
-    tail = sum(comb(total, i) for i in range(min(fixed, broken) + 1)) / 2.0**total
-    return min(1.0, 2 * tail)
 
 
 def measure(engine: Engine, task: str, count: int, options: dict[str, Any]) -> tuple[TaskScore, set[str]]:

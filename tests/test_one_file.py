@@ -163,7 +163,7 @@ ABSENT = """gesso: quota is no option of the sampler entropy_bound; it belongs t
 """
 STABILITY = (
     "stability_threshold is no option of the stopping rule after; "
-    "it belongs to stopping rule stable_and_confident, deadline"
+    "it belongs to stopping rule stable_and_confident, answer_region, deadline"
 )
 
 

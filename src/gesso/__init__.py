@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from gesso.control.edit import edit
     from gesso.control.fill import fill
     from gesso.control.job import run_job
+    from gesso.control.search import search
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
+    from gesso.engine.particles import particles
     from gesso.engine.result import GenerationResult
     from gesso.engine.trace import Replay, replay
     from gesso.errors import GessoError, UserError
@@ -43,6 +45,8 @@ _HOMES = {
     "edit": "gesso.control.edit",
     "fill": "gesso.control.fill",
     "run_job": "gesso.control.job",
+    "search": "gesso.control.search",
+    "particles": "gesso.engine.particles",
     "Engine": "gesso.engine.engine",
     "Request": "gesso.engine.engine",
     "Stream": "gesso.engine.engine",
@@ -80,9 +84,11 @@ __all__ = [
     "fill",
     "load",
     "load_model",
+    "particles",
     "replay",
     "run_job",
     "save_model",
+    "search",
 ]
 
 

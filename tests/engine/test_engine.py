@@ -276,6 +276,9 @@ IMPOSSIBLE: dict[str, list[Any]] = {
     "grammar": [5, "start: ("],
     "eos_token_ids": [1, [-1], "1", ["<eos>"], [1.0]],
     "pad_token_id": [-1, "0", 0.0, [0]],
+    "guidance_scale": [-0.1, 100.1, NAN, INFINITE, "2", True],
+    "guidance_start": [0.0, 1.1, NAN, "1", True],
+    "guidance_end": [-0.1, 1.0, NAN, "0", False],
 }
 
 

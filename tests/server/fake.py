@@ -141,6 +141,8 @@ class FakeService:
         self.hung, self.busy_seconds = False, 0.0
         self.error: Exception | None = None
         self.events: list[Event] = [block("Hello"), block(" there"), Finished(RESULT)]
+        self.scripts: list[list[Event]] = []
+        """Events of the next requests, one by one, in the place of `events`."""
         self.requests: list[Request] = []
         self.tickets: list[FakeTicket] = []
         self.prepared: list[FakePrepared] = []
@@ -167,7 +169,7 @@ class FakeService:
         ticket = FakeTicket(self, listener)
         self.requests.append(request)
         self.tickets.append(ticket)
-        for event in self.events:
+        for event in self.scripts.pop(0) if self.scripts else self.events:
             ticket.send(event)
         self.submitted.set()
         return ticket

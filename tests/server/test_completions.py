@@ -1,5 +1,6 @@
 """Completions of raw text and tokens."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -63,7 +64,11 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
     ("fields", "param"),
     [
         ({"echo": True, "stream": True}, "echo"),
-        ({"best_of": 2}, "best_of"),
+        ({"best_of": 9}, "best_of"),
+        ({"best_of": 0}, "best_of"),
+        ({"best_of": 2, "n": 3}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"best_of": 2, "suffix": "x"}, "best_of"),
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a", 5]}, "prompt[1]"),
         ({"prompt": [[]]}, "prompt[0]"),
@@ -171,3 +176,28 @@ def test_the_likelihood_of_a_text(mini_url: str) -> None:
         assert all(value <= 0 for value in told["token_logprobs"][1:])
     longer, shorter = (choice["logprobs"]["token_logprobs"] for choice in answer["choices"])
     assert longer[1:3] == pytest.approx(shorter[1:3], abs=1e-5)
+
+
+def test_best_of_sends_the_likeliest(client: TestClient, service: FakeService) -> None:
+    def of(logprobs: tuple[float, ...], seed: int) -> list[Any]:
+        tokens = tuple(replace(logprob(), logprob=value) for value in logprobs)
+        return [Finished(result(logprobs=tokens, seed=seed, text=f"answer {seed}"))]
+
+    service.scripts = [of((-1.0, -3.0), 0), of((-1.0,), 1), of((-9.0,), 2)] * 2
+    answer = complete(client, ["a", "b"], best_of=3, n=2, seed=0)
+    assert [request.options["logprobs"] for request in service.requests] == [0] * 6
+    assert [(choice["index"], choice["text"], choice["logprobs"]) for choice in answer["choices"]] == [
+        (0, "answer 1", None), (1, "answer 0", None), (2, "answer 1", None), (3, "answer 0", None)
+    ]  # fmt: skip
+    first, _ = answer["search"]
+    assert [candidate["mean_logprob"] for candidate in first["candidates"]] == [-2.0, -1.0, -9.0]
+    assert (first["denoising_passes"], first["scoring_passes"]) == (18, 3)
+    assert answer["usage"]["prompt_tokens"] == 22, "each prompt once"
+    assert answer["usage"]["completion_tokens"] == 18, "those that are not sent too"
+
+
+def test_as_many_as_are_sent_is_no_search(client: TestClient, service: FakeService) -> None:
+    answer = complete(client, best_of=2, n=2, stream=False)
+    assert len(answer["choices"]) == len(service.requests) == 2
+    assert "search" not in answer
+    assert "logprobs" not in service.requests[0].options

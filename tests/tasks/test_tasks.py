@@ -5,6 +5,7 @@ from itertools import islice, pairwise
 
 import pytest
 
+from gesso.errors import DataError
 from gesso.tasks import (
     MINI_SKILLS,
     MINI_WEIGHTS,
@@ -187,3 +188,30 @@ def test_code_is_tried_at_its_boundaries(right: str, wrong: str) -> None:
 def test_unsafe_code_is_refused(source: str) -> None:
     with pytest.raises(UnsafeCodeError):
         load_function(source, "f")
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "ordering", "counting", "sudoku"])
+def test_what_tells_a_right_answer_by_the_prompt_agrees_with_the_grader(name: str) -> None:
+    task, examples = TASKS[name], samples(name, 12)
+    for example, other in pairwise(examples):
+        assert task.score(example.prompt, example.answer) == 1
+        assert task.score(example.prompt, f" {example.answer}\n") == 1
+        assert (task.score(example.prompt, other.answer) == 1) == task.grade(example, other.answer)
+        assert task.score(example.prompt, "nothing") < 1
+    with pytest.raises(DataError):
+        task.score("What is this?", examples[0].answer)
+
+
+@pytest.mark.parametrize("name", ["code", "json", "editing"])
+def test_the_others_say_that_they_cannot_tell(name: str) -> None:
+    with pytest.raises(DataError, match=f"task {name} cannot tell"):
+        TASKS[name].score("anything", "anything")
+
+
+def test_a_grid_is_scored_by_its_units_and_clues() -> None:
+    example = samples("sudoku", 1)[0]
+    clue = next(place for place, digit in enumerate(example.prompt) if digit in "123456789")
+    changed = "1" if example.answer[clue] != "1" else "2"
+    spoilt = example.answer[:clue] + changed + example.answer[clue + 1 :]
+    clues = sum(digit in "123456789" for digit in example.prompt)
+    assert TASKS["sudoku"].score(example.prompt, spoilt) == pytest.approx(24 / 27 * (clues - 1) / clues)

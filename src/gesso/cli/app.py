@@ -20,6 +20,7 @@ from gesso.cli.fill import fill
 from gesso.cli.finetune import finetune
 from gesso.cli.generate import generate
 from gesso.cli.help import Command, Group
+from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.quantize import quantize
@@ -55,6 +56,7 @@ app.command(cls=Command)(merge)
 app.command(cls=Command)(quantize)
 app.command(name="eval", cls=Command)(evaluate)
 app.command(cls=Command)(bench)
+app.command(cls=Command)(lab)
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 

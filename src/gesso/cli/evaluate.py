@@ -1,10 +1,13 @@
 """Implements `gesso eval`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gesso.cli import options as opt
+from gesso.cli import search
+from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import print_json
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
 
@@ -21,8 +24,13 @@ _DENOISING = (
     "stop_at_end",
     "verify",
     "verify_threshold",
+    "guidance_scale",
+    "guidance_start",
+    "guidance_end",
+    "negative_prompt",
     "image_budget",
 )
+EXAMPLES = 200
 _MEASURING = {"rich_help_panel": "Measuring"}
 
 
@@ -38,8 +46,15 @@ def evaluate(
         typer.Option(metavar="NAME", help="This task, not the model's own. May be repeated.", **_MEASURING),
     ] = None,
     examples: Annotated[
-        int, typer.Option("--examples", "-n", metavar="N", help="Held-out prompts of each task.", **_MEASURING)
-    ] = 200,
+        int | None,
+        typer.Option(
+            "--examples",
+            "-n",
+            metavar="N",
+            help=f"Held-out prompts of each task, or answers of a file. [default: {EXAMPLES}; all of a file]",
+            **_MEASURING,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the prompts and of the sampling.", **_MEASURING)] = 0,
     other_pictures: Annotated[
         bool,
@@ -52,6 +67,28 @@ def evaluate(
         int,
         typer.Option(metavar="N", help="Show so many wrong answers of each task.", rich_help_panel=opt.OUTPUT),
     ] = 0,
+    likelihood: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure how likely the answers of a file of training data are instead: exactly by the causal pass, "
+            "and bounded by the denoiser.",
+            **_MEASURING,
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Noisy copies of each canvas for that bound; 0 leaves it out. [default: 32]", **_MEASURING
+        ),
+    ] = None,
+    best_of: search.BestOf = None,
+    check: search.EvaluationCheck = None,
+    select: search.Select = None,
+    at_once: search.AtOnce = 1,
+    particles: search.Particles = None,
+    resample_every: search.ResampleEvery = None,
+    reward_scale: search.RewardScale = None,
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
@@ -62,20 +99,31 @@ def evaluate(
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS, default_tasks
 
+    if likelihood is not None or samples is not None:
+        others = {"task": task, "best_of": best_of, "particles": particles, "failures": failures or None, **options}
+        others |= {"other_pictures": other_pictures or None}
+        model_load = dataclasses.replace(load, model=model)
+        return measure_likelihood(model_load, likelihood, samples, seed, examples, as_json, others)
     names = task or default_tasks(model)
     for name in names:
         if name not in TASKS:
             raise OptionError(f"no task {name!r}; known: {', '.join(TASKS)}", option="task")
+    examples = EXAMPLES if examples is None else examples
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
-    from gesso.train.evaluate import evaluate_task
+    from gesso.train.evaluate import answer_once, evaluate_task
+    from gesso.train.search_options import SearchOptions, solver
 
+    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale)
+    solve = solver(asked) if asked.wanted else answer_once
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):
-            scores.append(evaluate_task(engine, TASKS[name], examples, seed, options, other_pictures=other_pictures))
+            scores.append(
+                evaluate_task(engine, TASKS[name], examples, seed, options, solve, other_pictures=other_pictures)
+            )
     if as_json:
         print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})
         return 0

@@ -15,9 +15,10 @@ NARROW = 70
 NARROW_NAME = 4
 """Columns that a name may have there before the description goes to the next line."""
 GROUPS = (
-    *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Canvases and tokens"),
+    *("Answer", "Constraints (one at most)", "Sampling", "Denoising", "Guidance", "Search"),
+    "Canvases and tokens",
     "Of one sampler, schedule or stopping rule",
-    *("Measuring", "Server", "Limits", "Defaults of requests", "Output", "Model"),
+    *("Comparing", "Measuring", "Server", "Limits", "Defaults of requests", "Output", "Model"),
 )
 """Headings in their order; others stand before them, and options without one at the end."""
 OTHER = "Options"

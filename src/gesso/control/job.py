@@ -4,7 +4,7 @@ A job is a generator: it yields lists of requests, is sent their results in the 
 So it knows nothing of how requests are run: `run_job` runs them on an engine, the server among everybody else's.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from gesso.engine.engine import Engine, Request
@@ -31,3 +31,28 @@ def run_job(engine: Engine, job: Job[T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def run_jobs(engine: Engine, jobs: Sequence[Job[T]]) -> list[T]:
+    """Runs several jobs to their ends, rounds of all of them together, so that their requests share batches.
+
+    Raises:
+        UserError: what a job or one of its requests is refused for.
+    """
+    results: dict[int, T] = {}
+    waiting: dict[int, list[Request]] = {}
+
+    def advance(number: int, found: list[GenerationResult] | None) -> None:
+        try:
+            waiting[number] = next(jobs[number]) if found is None else jobs[number].send(found)
+        except StopIteration as done:
+            results[number] = done.value
+
+    for number in range(len(jobs)):
+        advance(number, None)
+    while waiting:
+        asked, waiting = waiting, {}
+        found = iter(engine.generate_batch([request for requests in asked.values() for request in requests]))
+        for number, requests in asked.items():
+            advance(number, [next(found) for _ in requests])
+    return [results[number] for number in range(len(jobs))]

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from gesso.diffusion.guidance import Guidance, guided_scores
 from gesso.diffusion.logits_processing import (
     ROWS,
     CanvasConstraint,
@@ -56,6 +57,7 @@ class DenoisingRules:
     sampler: Sampler = field(default_factory=lambda: SAMPLERS.make(SAMPLERS.default, None, {}))
     stopping: StoppingRule = field(default_factory=lambda: STOPPING_RULES.make(STOPPING_RULES.default, None, {}))
     logits_processing: LogitsProcessing = field(default_factory=LogitsProcessing)
+    guidance: Guidance = field(default_factory=Guidance)
     total_steps: int | None = None
     """Steps of the schedule, of which only the last ones are taken; None is `max_denoising_steps`."""
     end_tokens: tuple[int, ...] = ()
@@ -153,6 +155,8 @@ class CanvasState:
         self.entropy_C = torch.full((width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
+        self.guided_steps = 0
+        """Of them, those that took a second pass."""
         self.converged = False
         self._uniform_C: Tensor | None = None
 
@@ -169,6 +173,16 @@ class CanvasState:
         """Returns the temperature of the next step."""
         return self.rules.temperature(self.steps + 1)
 
+    @property
+    def time(self) -> float:
+        """Returns the noise level of the next step."""
+        return StepInfo(self.info, self.steps + 1, self.temperature).time
+
+    @property
+    def guided(self) -> bool:
+        """Says whether the next step takes a second pass, behind another prompt."""
+        return self.rules.guidance.doubles(self.time)
+
     def _pin(self, tokens_C: Tensor) -> Tensor:
         return tokens_C if self.pins is None else torch.where(self.pins.held_C, self.pins.tokens_C, tokens_C)
 
@@ -176,6 +190,8 @@ class CanvasState:
     def needs_logits(self) -> bool:
         """Says whether a step needs the logits of the whole canvas."""
         if self.constraint is not None or self.rules.logits_processing.needs_logits or self.rules.reads_log_probs:
+            return True
+        if self.guided or self.rules.guidance.steers(self.time):
             return True
         return self.pins is not None and bool(self.pins.never_C.any())
 
@@ -185,6 +201,14 @@ class CanvasState:
             self._uniform_C = torch.rand(self.width, generator=self.generator)
         return self._uniform_C
 
+    def copy_from(self, other: "CanvasState") -> None:
+        """Goes on from where another canvas of the same width and rules is, with random numbers of its own."""
+        self.canvas_C, self.argmax_C, self.accepted_C = other.canvas_C, other.argmax_C, other.accepted_C
+        self.entropy_C, self.self_conditioning_CD = other.entropy_C, other.self_conditioning_CD
+        self._sampler_state, self._stopping_state = other._sampler_state, other._stopping_state
+        self.steps, self.guided_steps, self.converged = other.steps, other.guided_steps, other.converged
+        self._uniform_C = None
+
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
         """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
         is the last.
@@ -193,6 +217,7 @@ class CanvasState:
             self_conditioning_CD: conditions the next step.
         """
         info = StepInfo(self.info, self.steps + 1, self.temperature)
+        self.guided_steps += self.guided
         self.steps += 1
         self._uniform_C = None
         if self.pins is not None:
@@ -219,24 +244,34 @@ class CanvasState:
 
 
 def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:
-    """Takes one step of every state, in one pass; the rows of `cache` belong to `states` in order. None may be
-    finished."""
+    """Takes one step of every state, in one pass. None may be finished.
+
+    The rows of `cache` belong to `states` in order, and behind these to the second prompts of those that are `guided`.
+    """
     assert not any(state.finished for state in states)
-    widths = [state.width for state in states]
-    canvas_N = torch.cat([state.canvas_C for state in states]).to(denoiser.device)
-    hidden = denoiser.denoise_flat(canvas_N, widths, cache, _self_conditioning(states)).split(widths)
+    rows = [*states, *(state for state in states if state.guided)]
+    widths = [state.width for state in rows]
+    canvas_N = torch.cat([state.canvas_C for state in rows]).to(denoiser.device)
+    found = denoiser.denoise_flat(canvas_N, widths, cache, _self_conditioning(rows)).split(widths)
+    others = iter(found[len(states) :])
+    hidden = found[: len(states)]
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.probe is not None and state.steps == 0:
             state.probe.read(denoiser.vocabulary, hidden_CD)
+    if len(rows) > len(states):
+        pairs = zip(states, hidden, strict=True)
+        hidden = tuple(torch.cat((own, next(others)), dim=-1) if state.guided else own for state, own in pairs)
     take_step(denoiser.vocabulary, states, hidden)
 
 
 def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:
-    """Takes the next step of every state from its hidden states [C, D]."""
-    if fused := [i for i, state in enumerate(states) if not state.needs_logits]:
+    """Takes the next step of every state from its hidden states [C, D]; of a guided one [C, 2 D]."""
+    # Whether a state needs its logits is another matter once it has taken its step.
+    whole = [state.needs_logits for state in states]
+    if fused := [i for i, needed in enumerate(whole) if not needed]:
         _step_fused(vocabulary, [states[i] for i in fused], [hidden[i] for i in fused])
-    for state, hidden_CD in zip(states, hidden, strict=True):
-        if state.needs_logits:
+    for state, hidden_CD, needed in zip(states, hidden, whole, strict=True):
+        if needed:
             _step_processed(vocabulary, state, hidden_CD)
 
 
@@ -282,10 +317,11 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     temperature_C = torch.full((state.width,), state.temperature, device=hidden_CD.device)
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, processing = state.draw_uniform(), state.rules.logits_processing
-    outcome = processed_pass(vocabulary, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint)
+    scores, hidden_CD = guided_scores(state.rules.guidance, state.time, vocabulary, hidden_CD)
+    outcome = processed_pass(scores, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint)
     log_probs, confidence_C, reads_confidence = None, None, state.rules.sampler.reads_confidence
     if state.rules.reads_log_probs or reads_confidence:
-        log_probs = processed_log_probs(vocabulary, hidden_CD, temperature_C, processing, ban, state.constraint)
+        log_probs = processed_log_probs(scores, hidden_CD, temperature_C, processing, ban, state.constraint)
     if log_probs is not None and reads_confidence:
         confidence_C = _confidence(log_probs, outcome.sample_N)
     sample_C, argmax_C, entropy_C = outcome.sample_N.cpu(), outcome.argmax_N.cpu(), outcome.entropy_N.cpu()

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso.diffusion.guidance import Scores
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
 ROWS = 64
@@ -86,7 +87,7 @@ class CanvasConstraint(Protocol):
 
 @torch.no_grad()
 def processed_pass(
-    vocabulary: Vocabulary,
+    vocabulary: Scores,
     hidden_ND: Tensor,
     temperature_N: Tensor,
     uniform_N: Tensor,
@@ -98,7 +99,7 @@ def processed_pass(
     neutral.
 
     Args:
-        vocabulary: the table; every biased token is in it.
+        vocabulary: the table, or what guides by it; every biased token is in it.
         hidden_ND: normed hidden states.
         temperature_N: the schedule's, above zero, one per position, fp32.
         uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
@@ -107,7 +108,9 @@ def processed_pass(
         constraint: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the
             logits of all of them are held for it.
     """
-    if constraint is not None and ban is None and not processing.needs_logits:
+    plain = ban is None and not processing.needs_logits and isinstance(vocabulary, Vocabulary)
+    if constraint is not None and plain:
+        assert isinstance(vocabulary, Vocabulary)
         found = constraint.predict(vocabulary, hidden_ND, temperature_N, uniform_N)
         return found if processing.temperature else dataclasses.replace(found, sample_N=found.argmax_N)
     never_N, banned = ban if ban is not None else (torch.zeros_like(uniform_N, dtype=torch.bool), ())
@@ -138,7 +141,7 @@ def processed_pass(
 
 @torch.no_grad()
 def processed_log_probs(
-    vocabulary: Vocabulary,
+    vocabulary: Scores,
     hidden_ND: Tensor,
     temperature_N: Tensor,
     processing: LogitsProcessing,
@@ -171,7 +174,7 @@ def processed_log_probs(
 
 
 def _scores(
-    vocabulary: Vocabulary,
+    vocabulary: Scores,
     hidden_ND: Tensor,
     temperature_N: Tensor,
     never_N: Tensor,
@@ -190,7 +193,7 @@ def _scores(
 
 
 def _outcome(
-    vocabulary: Vocabulary,
+    vocabulary: Scores,
     z_NV: Tensor,
     uniform_N: Tensor,
     processing: LogitsProcessing,

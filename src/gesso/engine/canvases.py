@@ -1,20 +1,24 @@
 """Makes the canvases of one request, one after the other: their widths, starting tokens and pins."""
 
 import dataclasses
+from collections.abc import Callable
 from math import ceil
 
 import torch
+from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
+from gesso.diffusion.stopping.accepting import AcceptingRule
 from gesso.engine.constraint import CanvasConstraintState, OutputConstraint
 from gesso.engine.events import DenoisingFrame
 from gesso.generation import NARROWEST, GenerationConfig
 from gesso.text.tokenizer import Tokenizer
 
 
-def denoising_rules(config: GenerationConfig) -> DenoisingRules:
-    """Returns the sampler, schedule and stopping rule of a request, with its number of steps."""
+def denoising_rules(config: GenerationConfig, classifier: Classifier | None = None) -> DenoisingRules:
+    """Returns the sampler, schedule, stopping rule and guidance of a request, with its number of steps."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
     return DenoisingRules(
@@ -27,6 +31,7 @@ def denoising_rules(config: GenerationConfig) -> DenoisingRules:
         logits_processing=LogitsProcessing(
             config.temperature, config.top_p, config.top_k, tuple(sorted(config.logit_bias.items()))
         ),
+        guidance=Guidance(config.guidance_scale, config.guidance_start, config.guidance_end, classifier),
     )
 
 
@@ -40,8 +45,17 @@ class Canvases:
         canvas_length: int,
         seed: int,
         constraint: OutputConstraint | None,
+        classifier: Classifier | None = None,
+        accepts: Callable[[Tensor], bool] | None = None,
     ) -> None:
-        self.rules = denoising_rules(config)
+        """
+        Args:
+            classifier: guides the canvases.
+            accepts: ends a canvas whose likeliest tokens it accepts.
+        """
+        self.rules = denoising_rules(config, classifier)
+        if accepts is not None:
+            self.rules = dataclasses.replace(self.rules, stopping=AcceptingRule(self.rules.stopping, accepts))
         self.probe = Probe(config.probe) if config.probe else None
         """Read by the first canvas's first step."""
         self.last_pin = max((i for i, part in enumerate(config.canvas or ()) if part is not None), default=-1)

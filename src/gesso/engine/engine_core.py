@@ -93,6 +93,8 @@ class EngineCore:
         need = self.runner.cache_bytes(request.max_seq_len, request.max_write_len)
         if request.config.verify:  # a candidate that is rolled back
             need += self.runner.cache_bytes(request.canvas_length, request.max_write_len)
+        if request.second_lengths is not None:
+            need += self.runner.cache_bytes(*request.second_lengths)
         return need
 
     @torch.inference_mode()
@@ -129,6 +131,9 @@ class EngineCore:
         if request.cache is not None:
             self.runner.release(request.cache)
             request.cache = None
+        if request.second_cache is not None:
+            self.runner.release(request.second_cache)
+            request.second_cache = None
         if request in self.scheduler.running or request in self.scheduler.waiting:
             self.scheduler.remove(request)
         self._note_held()
@@ -157,6 +162,8 @@ class EngineCore:
         request.output.start_clock()
         try:
             request.cache = self.runner.new_cache(request.max_seq_len, request.max_write_len)
+            if request.second_lengths is not None:
+                request.second_cache = self.runner.new_cache(*request.second_lengths)
             restored = self._restore_prefix(request)
         except Exception as error:
             self._fail(request, error, "a request got no cache", outputs)
@@ -245,9 +252,9 @@ class EngineCore:
             raise EngineDeadError(f"the device is lost: {type(error).__name__}") from error
 
     def _encode(self, group: list[RequestState]) -> Callbacks:
-        items = [request.prefill_item() for request in group]
-        self.runner.prefill(PrefillBatch(group[0].adapter, tuple(items)))
-        return [(r, partial(self._after_prefill, r, item)) for r, item in zip(group, items, strict=True)]
+        items = [request.prefill_items() for request in group]
+        self.runner.prefill(PrefillBatch(group[0].adapter, tuple(item for own in items for item in own)))
+        return [(r, partial(self._after_prefill, r, own[0])) for r, own in zip(group, items, strict=True)]
 
     def _after_prefill(self, request: RequestState, item: PrefillItem) -> list[Event]:
         if request.reads_prompt:
@@ -258,8 +265,9 @@ class EngineCore:
         # A pass that failed half-way is done again: whoever took the step already takes no second one.
         todo = [request for request in group if request.canvas.steps == steps[request.number]]
         if todo:
-            items = [CanvasItem(r.number, r.cache, r.canvas) for r in todo if r.cache is not None]
+            items = [CanvasItem(r.number, r.cache, r.canvas, r.second_cache) for r in todo if r.cache is not None]
+            guided = sum(r.canvas.guided for r in todo)
             self.runner.denoise(CanvasBatch(group[0].adapter, tuple(items)))
             self.counters.steps += 1
-            self.counters.canvas_steps += len(todo)
+            self.counters.canvas_steps += len(todo) + guided
         return [(request, partial(after_step, request, self.runner)) for request in group]

@@ -36,6 +36,7 @@ class OutputAssembler:
             constraint: what the output has to satisfy.
         """
         self._config = config
+        self._tokenizer = tokenizer
         self._special: Mapping[str, int] = tokenizer.special
         self._parser = OutputParser(tokenizer, config.stop)
         self._response_prefix = tuple(response_prefix)
@@ -72,6 +73,15 @@ class OutputAssembler:
         """Cuts the next block where the reasoning exceeds its budget."""
         prefix = () if self.canvases else self._response_prefix
         return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)
+
+    def text_with(self, block: Sequence[int]) -> str:
+        """Returns what the answer's text would be with one more block, which is not added."""
+        trial = OutputAssembler(self._config, self._tokenizer, (), self._last_pin, self._constraint)
+        for token in (*(self.tokens or self._response_prefix), *block):
+            if not trial.finished:
+                trial._take(token)
+        trial.finish("cancelled")
+        return trial._parser.text
 
     def add(self, block: Sequence[int]) -> tuple[Delta, int]:
         """Appends a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
@@ -142,6 +152,7 @@ class OutputAssembler:
         prompt_logprobs: Sequence[TokenLogprob],
         probe: Probe | None,
         verifier: Verifier,
+        guidance_passes: int = 0,
     ) -> GenerationResult:
         """Returns the result of a finished request."""
         assert self.finish_reason is not None
@@ -169,4 +180,5 @@ class OutputAssembler:
             reasoning_tokens=self._parser.reasoning_tokens,
             verify_rounds=verifier.reported_rounds,
             disputed_tokens=verifier.rejected_tokens,
+            guidance_passes=guidance_passes,
         )

@@ -122,6 +122,7 @@ def _show(request: RequestState, block: Sequence[int], logprobs: Sequence[TokenL
 def _close_canvas(
     request: RequestState, delta: Delta, tokens: Sequence[int], logprobs: Sequence[TokenLogprob], passes: int
 ) -> Event:
+    request.guidance_passes += request.canvas.guided_steps
     event = request.output.close_canvas(delta, tokens, logprobs, passes, request.canvas.converged)
     request.verifier.close()
     return event

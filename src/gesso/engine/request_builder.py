@@ -134,17 +134,24 @@ class RequestBuilder:
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
+        second = self._second(prompt, asked, config, context)
         job = self._constrain(config, calls, asked)
 
         def build() -> RequestState:
             constraint = None if job is None else job.finish(config, self._runner)
-            settled, decision = _choose_mode(config, width, constraint, costs, measure=measure)
+            needs_canvas = asked.classifier is not None or asked.accept is not None
+            settled, decision = _choose_mode(config, width, constraint, costs, measure=measure, canvas=needs_canvas)
             if whole + answer_positions(settled, width) > context.limit:
                 raise OptionError(
                     f"{len(inputs)} prompt tokens and max_new_tokens {settled.max_new_tokens} (in canvases of {width}) "
                     f"are past {context.holder} {context.limit}",
                     option="max_new_tokens",
                 )
+            if needs_canvas and settled.mode == "ar":
+                name = "classifier" if asked.classifier is not None else "accept"
+                raise OptionError(f"mode ar has no canvas: leave {name} out", option=name)
+            if second is not None and len(second) + len(prefix) + answer_positions(settled, width) > context.limit:
+                raise OptionError("negative_prompt and the answer are too long together", option="negative_prompt")
             return new_request(
                 inputs,
                 settled,
@@ -162,6 +169,9 @@ class RequestBuilder:
                 decision=decision,
                 costs=costs,
                 image_cost=self._runner.vision.token_cost if self._runner.vision is not None else 0.0,
+                second=second,
+                classifier=asked.classifier,
+                accept=asked.accept,
             )
 
         return PreparedRequest(None if job is None else job.compilation, build)
@@ -207,6 +217,23 @@ class RequestBuilder:
             media=media_of(asked),
             max_tokens=context.limit,
         )
+
+    def _second(
+        self, prompt: Prompt, asked: RequestOptions, config: GenerationConfig, context: Context
+    ) -> PromptInput | None:
+        """The prompt that guidance leads away from; None where there is no such guidance."""
+        if config.guidance_scale == 1:
+            if asked.negative_prompt is not None:
+                raise OptionError("negative_prompt needs a guidance_scale other than 1", option="negative_prompt")
+            return None
+        text = asked.negative_prompt or ""
+        as_it_is = asked.raw or (not isinstance(prompt, str) and not isinstance(prompt[0], Mapping))
+        if as_it_is:
+            # Nothing at all cannot be encoded, and every text begins with bos.
+            ids = self._encode("negative_prompt", text, context) if text else []
+            return PromptInput(tuple(ids) or (self._runner.config.bos_token_id,))
+        message = {"role": "user", "content": text}
+        return self._reader.read([message], thinking=asked.thinking, max_tokens=context.limit)
 
     def _constrain(
         self, config: GenerationConfig, calls: Language | None, asked: RequestOptions
@@ -279,12 +306,19 @@ def _with_length(config: GenerationConfig, width: int, space: int, *, given: boo
 
 
 def _choose_mode(
-    config: GenerationConfig, width: int, constraint: OutputConstraint | None, costs: CostModel, *, measure: bool
+    config: GenerationConfig,
+    width: int,
+    constraint: OutputConstraint | None,
+    costs: CostModel,
+    *,
+    measure: bool,
+    canvas: bool,
 ) -> tuple[GenerationConfig, str]:
-    """Settles `mode: auto`; returns the settings and the reason."""
+    """Settles `mode: auto`; returns the settings and the reason. `canvas`: what the request brings needs one."""
     if config.mode != "auto":
         return config, ""
-    if config.canvas or config.start_canvas or config.probe or config.verify not in (0, "auto"):
+    asks = (canvas, config.canvas, config.start_canvas, config.probe, config.guidance_scale != 1)
+    if any(asks) or config.verify not in (0, "auto"):
         return config.override(mode="canvas"), "what it asks for needs a canvas"
     longest = None if constraint is None else constraint.automaton.longest
     most = config.max_new_tokens if longest is None else min(config.max_new_tokens, longest)

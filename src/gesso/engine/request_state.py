@@ -4,11 +4,14 @@ It is plain data; the rules of how it moves on are in `gesso.engine.progress`.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from torch import Tensor
+
 from gesso.diffusion.denoise import CanvasState
+from gesso.diffusion.guidance import Classifier
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.cost import CostModel
@@ -47,6 +50,8 @@ class RequestState:
     canvas: CanvasState
     """The canvas at work."""
     constraint: OutputConstraint | None = None
+    second: PromptInput | None = None
+    """The prompt that guidance leads away from, and the response prefix; None without guidance."""
     adapter: str | None = None
     frames: bool = False
     """Whether the events tell of every denoising step."""
@@ -66,6 +71,10 @@ class RequestState:
     number: int = field(default_factory=lambda: next(_numbers))
     cache: CacheHandle | None = None
     """Set while the request runs."""
+    second_cache: CacheHandle | None = None
+    """Of the second prompt; set while a guided request runs."""
+    guidance_passes: int = 0
+    """Passes of closed canvases behind the second prompt."""
     reserved: int = 0
     """Bytes that are accounted for its cache."""
     length: int = 0
@@ -110,8 +119,10 @@ class RequestState:
         """Returns what that costs, in tokens of text: the vision tower's work on its images comes on top."""
         if not self.reads_prompt:
             return self.chunk
-        soft = sum(span.length for span in self.chunks[self.next_chunk].key.spans)
-        return self.chunk + round(self.image_cost * soft)
+        chunk = self.chunks[self.next_chunk]
+        soft = sum(span.length for span in chunk.key.spans)
+        second = len(self.second or ()) if chunk.end == len(self.prompt) else 0
+        return self.chunk + round(self.image_cost * soft) + second
 
     @property
     def max_write_len(self) -> int:
@@ -136,6 +147,28 @@ class RequestState:
             keep = len(chunk.key.ids)
         return PrefillItem(self.number, self.cache, chunk.key.ids, chunk.key.spans, keep)
 
+    def prefill_items(self) -> list[PrefillItem]:
+        """Returns what one pass encodes: the next tokens, and for the second prompt what stands before the same canvas.
+
+        It is encoded whole with the last chunk of the prompt; it is short as a rule.
+        """
+        items = [self.prefill_item()]
+        if self.second is not None:
+            assert self.second_cache is not None
+            if not self.reads_prompt:
+                items.append(PrefillItem(self.number, self.second_cache, self.block))
+            elif self.chunks[self.next_chunk].end == len(self.prompt):
+                items.append(PrefillItem(self.number, self.second_cache, self.second.ids, self.second.spans))
+        return items
+
+    @property
+    def second_lengths(self) -> tuple[int, int] | None:
+        """Returns the lengths of the second cache, in all and written at once; None without guidance."""
+        if self.second is None:
+            return None
+        behind = self.max_seq_len - len(self.prompt)
+        return len(self.second) + behind, max(self.canvas_length, len(self.second))
+
     def next_canvas(self) -> CanvasState:
         """Returns a new canvas, the one after those that are closed."""
         written = self.output.written
@@ -152,6 +185,7 @@ class RequestState:
             prompt_logprobs=self.prompt_scores,
             probe=self.canvases.probe,
             verifier=self.verifier,
+            guidance_passes=self.guidance_passes,
         )
 
 
@@ -173,6 +207,9 @@ def new_request(
     decision: str = "",
     costs: CostModel | None = None,
     image_cost: float = 0.0,
+    second: PromptInput | None = None,
+    classifier: Classifier | None = None,
+    accept: Callable[[str], bool] | None = None,
 ) -> RequestState:
     """Builds the state of a request that was checked.
 
@@ -181,11 +218,23 @@ def new_request(
         response_prefix: tokens that the answer is made to begin with; they are encoded with the prompt.
         prefill_chunk: the prompt is cut at multiples of it.
         image_cost: what the vision tower computes for a soft token, in tokens of text.
+        second: the prompt that guidance leads away from.
+        classifier: guides the canvases.
+        accept: ends a canvas that makes the answer a text that it accepts.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
     whole = prompt.followed_by(tuple(response_prefix))
-    canvases = Canvases(config, vocab_size, canvas_length, seed, constraint)
-    output = OutputAssembler(config, tokenizer, response_prefix, canvases.last_pin, constraint)
+    pins = config.canvas or ()
+    last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)
+    output = OutputAssembler(config, tokenizer, response_prefix, last_pin, constraint)
+
+    def accepts(argmax_C: Tensor) -> bool:
+        assert accept is not None
+        return bool(accept(output.text_with(argmax_C.tolist())))
+
+    canvases = Canvases(
+        config, vocab_size, canvas_length, seed, constraint, classifier, None if accept is None else accepts
+    )
     return RequestState(
         prompt=whole,
         prompt_tokens=len(prompt),
@@ -201,6 +250,7 @@ def new_request(
         output=output,
         canvas=canvases.make(0, output.written, limit - len(whole)),
         constraint=constraint,
+        second=None if second is None else second.followed_by(tuple(response_prefix)),
         ignored=ignored,
         prompt_logprobs=prompt_logprobs,
         adapter=adapter,

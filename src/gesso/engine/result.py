@@ -65,6 +65,9 @@ class GenerationResult:
     """How often each canvas was denoised again, where the request asked for verification."""
     disputed_tokens: int = 0
     """Tokens that were re-noised for it, summed over rounds."""
+    guidance_passes: int = 0
+    """Passes of the canvases behind a second prompt, for classifier-free guidance; beside those in
+    `denoising_steps`."""
 
     @property
     def canvases(self) -> int:
@@ -72,9 +75,14 @@ class GenerationResult:
         return len(self.denoising_steps)
 
     @property
+    def passes(self) -> int:
+        """Returns all passes of its canvases through the model: denoising steps, those of verification and guidance."""
+        return sum(self.denoising_steps) + self.guidance_passes
+
+    @property
     def tokens_per_forward(self) -> float:
-        """Returns the tokens generated per pass in `denoising_steps`."""
-        return self.completion_tokens / max(1, sum(self.denoising_steps))
+        """Returns the tokens generated per pass."""
+        return self.completion_tokens / max(1, self.passes)
 
     @property
     def tokens_per_second(self) -> float:

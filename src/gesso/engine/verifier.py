@@ -68,7 +68,7 @@ class Verifier:
         self._config = config
         self._threshold = VERIFY_THRESHOLD if config.verify_threshold is None else config.verify_threshold
         self._ends = () if config.ignore_eos else config.eos_token_ids
-        given = config.canvas or config.start_canvas or config.probe
+        given = config.canvas or config.start_canvas or config.probe or config.guidance_scale != 1
         self._auto = config.verify == "auto"
         self._max_rounds = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
         """Bound on the rounds of each canvas."""

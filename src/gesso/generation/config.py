@@ -45,7 +45,8 @@ LARGEST_BIAS = 1e6
 VERIFY_THRESHOLD = 3.0
 """Nats; see `GenerationConfig.verify_threshold`."""
 
-ANSWER, DENOISING, SAMPLING = "Answer", "Denoising", "Sampling"
+MOST_GUIDANCE = 100.0
+ANSWER, DENOISING, SAMPLING, GUIDANCE = "Answer", "Denoising", "Sampling", "Guidance"
 CONSTRAINT, TOKENS = "Constraints (one at most)", "Canvases and tokens"
 
 
@@ -119,6 +120,20 @@ class GenerationConfig:
         minimum=0,
         unset=f"{VERIFY_THRESHOLD:g}",
         group=DENOISING,
+    )
+    guidance_scale: float = option(
+        1.0,
+        "Classifier-free guidance: logits are those behind negative_prompt, plus so many times what the prompt adds to "
+        "them. 1 is none; others take a second pass a step.",
+        minimum=0,
+        maximum=MOST_GUIDANCE,
+        group=GUIDANCE,
+    )
+    guidance_start: float = option(
+        1.0, "Noise level, from 1 down to 0, from which guidance holds.", above=0, maximum=1, group=GUIDANCE
+    )
+    guidance_end: float = option(
+        0.0, "Noise level from which on it does not hold any more.", minimum=0, below=1, group=GUIDANCE
     )
     mode: Mode = option("canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", group=DENOISING)
     temperature: float = option(

@@ -24,6 +24,12 @@ def refuse_contradictions(config: Any) -> None:
     if config.verify_threshold is not None and config.verify == 0:
         message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
         raise OptionError(message, option="verify_threshold")
+    if config.guidance_scale != 1 and (ar or config.verify not in (0, "auto")):
+        other = "with mode ar" if ar else "beside verify"
+        raise OptionError(f"guidance_scale {refused} {other}, got {config.guidance_scale:g}", option="guidance_scale")
+    if config.guidance_start <= config.guidance_end:
+        message = f"guidance_start must be above guidance_end, {config.guidance_end:g}, got {config.guidance_start:g}"
+        raise OptionError(message, option="guidance_start")
     if config.strength is not None and config.start_canvas is None:
         raise OptionError(f"strength {refused} without start_canvas, got {config.strength!r}", option="strength")
     if config.start_step is not None:

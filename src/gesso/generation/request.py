@@ -1,13 +1,26 @@
 """Declares what belongs to one request alone, beside its `GenerationConfig`, and tells a request's keywords apart."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.generation.config import ANSWER, MOST_LOGPROBS, generation_options
+from gesso.diffusion.guidance import Classifier
+from gesso.generation.config import ANSWER, GUIDANCE, MOST_LOGPROBS, generation_options
 from gesso.generation.strategies import HOLDERS
-from gesso.options import Files, Mappings, OneOf, Option, WordOrMapping, checked, option, options_of, unknown_option
+from gesso.options import (
+    Files,
+    Function,
+    Instance,
+    Mappings,
+    OneOf,
+    Option,
+    WordOrMapping,
+    checked,
+    option,
+    options_of,
+    unknown_option,
+)
 
 MEDIA = "Images and clips"
 IMAGE_BUDGETS = (70, 140, 280, 560, 1120)
@@ -55,6 +68,32 @@ class RequestOptions:
         False,
         "Refuse keywords and formats of json_schema that are not known, which are ignored else.",
         field="response_format.json_schema.strict",
+        group=ANSWER,
+    )
+    negative_prompt: str | None = option(
+        None,
+        "What guidance leads away from, in the place of the conversation.",
+        unset="an empty message",
+        group=GUIDANCE,
+    )
+    classifier: Classifier | None = option(
+        None,
+        "Guides every step by a score of canvases: gesso.diffusion.guidance.Differentiable, BlackBox, or any object "
+        "with gains(logits_CV).",
+        kind=Instance("Classifier", Classifier),
+        unset="no score",
+        field=None,
+        flag=None,
+        group=GUIDANCE,
+    )
+    accept: Callable[[str], bool] | None = option(
+        None,
+        "Takes the answer as it would be after a step, and ends the canvas where it returns true. It is called in the "
+        "thread that runs the model.",
+        kind=Function(),
+        unset="the stopping rule decides",
+        field=None,
+        flag=None,
         group=ANSWER,
     )
     tools: tuple[Mapping[str, Any], ...] = option(

@@ -19,7 +19,7 @@ from gesso.options.compound_kinds import (
     TokenSequences,
     WordOrMapping,
 )
-from gesso.options.kinds import Choice, Integer, IntegerOrWord, Kind, Number, OneOf, Switch, Text
+from gesso.options.kinds import Choice, Function, Instance, Integer, IntegerOrWord, Kind, Number, OneOf, Switch, Text
 from gesso.options.registry import Registry, Strategy, StrategyName
 from gesso.options.table import Option, checked, declare, keyword, option, options_of, unknown_option
 
@@ -27,6 +27,8 @@ __all__ = [
     "BiasMap",
     "Choice",
     "Files",
+    "Function",
+    "Instance",
     "Integer",
     "IntegerOrWord",
     "JsonSchema",

@@ -201,3 +201,28 @@ class IntegerOrWord:
 def _power(value: float) -> str:
     exponent = int(value).bit_length() - 1
     return f"2**{exponent}" if value == 2**exponent and exponent > 16 else f"{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Takes an object that has the methods of a protocol; only Python can give one."""
+
+    label: str
+    protocol: type
+    bounds = ""
+
+    def check(self, name: str, value: Any) -> Any:
+        if isinstance(value, type) or not isinstance(value, self.protocol):
+            refuse(name, f"a {self.label}", value)
+        return value
+
+
+class Function(Plain):
+    """Takes what can be called; only Python can give it."""
+
+    label = "function"
+
+    def check(self, name: str, value: Any) -> Any:
+        if not callable(value):
+            refuse(name, "a function", value)
+        return value

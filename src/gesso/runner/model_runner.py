@@ -168,7 +168,9 @@ class ModelRunner:
     def denoise(self, batch: CanvasBatch) -> None:
         with self._lock:
             self._activate(batch.adapter)
-            cache = KVCache([self._row(item.cache).cache for item in batch.items])
+            guided = [item.second_cache for item in batch.items if item.canvas.guided]
+            handles = [*(item.cache for item in batch.items), *(handle for handle in guided if handle is not None)]
+            cache = KVCache([self._row(handle).cache for handle in handles])
             denoise_step(self.graphs or self.model, [item.canvas for item in batch.items], cache)
 
     @torch.inference_mode()

@@ -72,6 +72,8 @@ class CanvasItem:
     request: int
     cache: CacheHandle
     canvas: CanvasState
+    second_cache: CacheHandle | None = None
+    """Stands before the canvas too, where its next step is guided."""
 
 
 @dataclass(frozen=True, slots=True)

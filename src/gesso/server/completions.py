@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from gesso.control.search import choose_candidate
 from gesso.engine.engine import Request
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
@@ -20,7 +21,7 @@ from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import block, diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest
-from gesso.server.responses import TextChoice, TextCompletion, TextLogprobs
+from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
 from gesso.text.tokenizer import Tokenizer
 
@@ -49,6 +50,8 @@ def completion_routes(context: Context) -> APIRouter:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts))
         results = await choices.wait(http.receive)
+        counted = usage(results, body.best_of or number)
+        results, search = _chosen(body, results)
         if body.echo:
             tokenizer, prompts = context.service.engine.tokenizer, _prompts(body)
             echoes = [await to_thread.run_sync(read_prompt, tokenizer, prompt) for prompt in prompts]
@@ -58,7 +61,7 @@ def completion_routes(context: Context) -> APIRouter:
             ]
         else:
             texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
-        answer = TextCompletion(**head, choices=texts, usage=usage(results, number))
+        answer = TextCompletion(**head, choices=texts, usage=counted, **search)
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
     return router
@@ -79,15 +82,31 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
         options["logprobs"] = body.logprobs
         if body.echo:
             options["prompt_logprobs"] = body.logprobs
+    elif body.searches:
+        options["logprobs"] = 0
     if body.echo and body.max_tokens == 1 and body.diffusion is None:
         options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [
         Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
         for prompt in _prompts(body)
-        for choice in range(body.n or 1)
+        for choice in range(body.best_of or body.n or 1)
     ]
     return await context.submit(requests, http)
+
+
+def _chosen(body: CompletionRequest, results: list[GenerationResult]) -> tuple[list[GenerationResult], dict[str, Any]]:
+    """The answers that are sent, and how they were chosen: nothing where all that were made are."""
+    if not body.searches:
+        return results, {}
+    made = body.best_of or 1
+    chosen: list[GenerationResult] = []
+    reports = []
+    for start in range(0, len(results), made):
+        found = choose_candidate(results[start : start + made], "likelihood", likelihood_passes=body.logprobs is None)
+        chosen += [candidate.result for candidate in found.ranked()[: body.n or 1]]
+        reports.append(SearchReport.model_validate(found.to_dict()))
+    return chosen, {"search": reports}
 
 
 def _prompts(body: CompletionRequest) -> list[str | list[int]]:

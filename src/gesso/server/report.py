@@ -75,6 +75,8 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
         fields["ignored"] = list(result.ignored)
     if result.verify_rounds:
         fields |= {"verify_rounds": list(result.verify_rounds), "disputed_tokens": result.disputed_tokens}
+    if result.guidance_passes:
+        fields["guidance_passes"] = result.guidance_passes
     return DiffusionReport(
         **fields,
         seed=result.seed,

@@ -236,7 +236,24 @@ class CompletionRequest(Sampling):
     echo: bool | None = None
     """Whether the prompt is part of the text, and of what `logprobs` are told for: the likelihood of a text is the sum
     of its tokens', by the causal pass."""
-    best_of: Annotated[int | None, only(1, because="only 1 is supported; use n")] = None
+    best_of: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    """Answers that are made to each prompt, of which the `n` likeliest a token by the causal pass are sent."""
+
+    @property
+    def searches(self) -> bool:
+        """Says whether more answers are made than are sent."""
+        return (self.best_of or 1) > (self.n or 1)
+
+    @model_validator(mode="after")
+    def _check_best_of(self) -> "CompletionRequest":
+        if self.best_of is None:
+            return self
+        if self.best_of < (self.n or 1):
+            raise contradiction("best_of", f"must be at least n, {self.n}")
+        for name in ("stream", "suffix"):
+            if self.searches and getattr(self, name):
+                raise contradiction("best_of", f"does not go with {name}")
+        return self
 
     @model_validator(mode="after")
     def _check_suffix(self) -> "CompletionRequest":

@@ -41,6 +41,8 @@ class DiffusionReport(BaseModel):
     verify_rounds: list[int] | None = None
     disputed_tokens: int | None = None
     """Of verification, where it was asked for."""
+    guidance_passes: int | None = None
+    """Passes behind the second prompt of classifier-free guidance, where it was asked for."""
 
 
 class TopLogprob(BaseModel):
@@ -177,6 +179,22 @@ class TextChoice(BaseModel):
     warnings: list[str] = []
 
 
+class SearchCandidate(BaseModel):
+    seed: int
+    mean_logprob: float
+    """Nats a token, by the causal pass."""
+    denoising_steps: list[int]
+
+
+class SearchReport(BaseModel):
+    """Reports how the answers to one prompt were chosen, and what all candidates took."""
+
+    candidates: list[SearchCandidate]
+    denoising_passes: int
+    scoring_passes: int
+    """Causal passes over finished candidates that only the choice needed."""
+
+
 class TextCompletion(BaseModel):
     """Answers a text completion, whole or as a chunk of its stream."""
 
@@ -187,6 +205,8 @@ class TextCompletion(BaseModel):
     system_fingerprint: str
     choices: list[TextChoice]
     usage: Usage | None = None
+    search: list[SearchReport] = []
+    """Of each prompt, where `best_of` makes more answers than are sent."""
     draft: Draft | None = None
     block: Block | None = None
 

@@ -1,13 +1,16 @@
 """Asks for sums and differences of numbers of up to three digits."""
 
 import random
+import re
 
+from gesso.errors import DataError
 from gesso.tasks.base import Example, Task
 
 _RANGES = ((0, 9), (10, 99), (100, 999))
 _RANGE_WEIGHTS = (0.12, 0.23, 0.65)
 _QUESTION_SHARE = 0.85
 _TRAINING_PLUS_SHARE = 0.35
+_TERM = re.compile(r"(?:What is )?(\d+) ([+-]) (\d+)(?: =)? ?\?")
 
 
 class Arithmetic(Task):
@@ -29,6 +32,14 @@ class Arithmetic(Task):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the number itself, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def score(self, prompt: str, text: str) -> float:
+        """Computes the term of the prompt; 1 for its value, else 0."""
+        found = _TERM.fullmatch(prompt.strip())
+        if found is None:
+            raise DataError(f"no arithmetic prompt: {prompt!r}")
+        left, right = int(found[1]), int(found[3])
+        return float(text.strip() == str(left + right if found[2] == "+" else left - right))
 
     def _draw(self, rng: random.Random, plus_share: float) -> Example:
         left, right = (rng.randint(*bounds) for bounds in rng.choices(_RANGES, _RANGE_WEIGHTS, k=2))

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gesso.errors import DataError
+
 HELD_OUT_SHARE = 8
 """One prompt in this many is held out."""
 
@@ -49,6 +51,14 @@ class Task(Protocol):
     @abstractmethod
     def grade(self, example: Example, text: str) -> bool:
         """Says whether `text` is a correct answer to `example.prompt`."""
+
+    def score(self, prompt: str, text: str) -> float:  # noqa: ARG002
+        """Returns how good an answer is, by its prompt alone: 1 where it is right, less where it is not.
+
+        Raises:
+            DataError: the task cannot tell without the reference answer, or the prompt is none of its.
+        """
+        raise DataError(f"task {self.name} cannot tell a right answer without its reference")
 
     def sample_evaluation(self, rng: random.Random, index: int) -> Example:  # noqa: ARG002
         """Draws one example for place `index` (from 0) of an evaluation set.

@@ -1,7 +1,9 @@
 """Asks to count in full from one number to another: the task whose answers are longer than one canvas."""
 
 import random
+import re
 
+from gesso.errors import DataError
 from gesso.tasks.base import Example, Task
 
 _MAX_START = 30
@@ -11,6 +13,8 @@ _SHORT_COUNT = (2, 14)
 _FROM_ONE_SHARE = 0.5
 _EVALUATION_TOKENS = 45
 """Evaluation answers have at least this many tokens, so more than one canvas of 32."""
+
+_PROMPT = re.compile(r"Count from (\d{1,4}) to (\d{1,4}) separated by commas\.")
 
 
 class Counting(Task):
@@ -42,6 +46,13 @@ class Counting(Task):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the reference list only, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def score(self, prompt: str, text: str) -> float:
+        """Counts as the prompt asks; 1 for the whole count, else 0."""
+        found = _PROMPT.fullmatch(prompt.strip())
+        if found is None:
+            raise DataError(f"no prompt to count by: {prompt!r}")
+        return float(self.grade(self._example(int(found[1]), int(found[2])), text))
 
     def _example(self, start: int, end: int) -> Example:
         answer = ", ".join(str(number) for number in range(start, end + 1))

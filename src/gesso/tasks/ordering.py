@@ -2,6 +2,7 @@
 
 import random
 
+from gesso.errors import DataError
 from gesso.tasks.base import Example, Task
 from gesso.tasks.words import POOL
 
@@ -30,3 +31,12 @@ class Ordering(Task):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the reference list only, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def score(self, prompt: str, text: str) -> float:
+        """Sorts what the prompt lists; 1 for the sorted list, else 0."""
+        head, colon, listed = prompt.strip().partition(": ")
+        if head != "Sort" or not colon:
+            raise DataError(f"no prompt to sort by: {prompt!r}")
+        items = listed.split(", ")
+        numbers = all(item.isdecimal() for item in items)
+        return float(text.strip() == ", ".join(sorted(items, key=int) if numbers else sorted(items)))

@@ -32,6 +32,16 @@ SPARSE: Mapping[int, float] = {
 }
 """Weights of numbers of clues for a model that knows the game: mostly the puzzles it cannot solve yet."""
 _DIGITS = "123456789"
+UNITS: tuple[tuple[int, ...], ...] = (
+    *(tuple(range(9 * row, 9 * row + 9)) for row in range(9)),
+    *(tuple(range(column, 81, 9)) for column in range(9)),
+    *(
+        tuple(27 * band + 3 * stack + 9 * row + column for row in range(3) for column in range(3))
+        for band in range(3)
+        for stack in range(3)
+    ),
+)
+"""Cells of every row, column and box."""
 
 
 class Sudoku(Task):
@@ -82,6 +92,21 @@ class Sudoku(Task):
     def grade(self, example: Example, text: str) -> bool:
         """Accepts the solution only, surrounding white space aside."""
         return text.strip() == example.answer
+
+    def score(self, prompt: str, text: str) -> float:
+        """Checks the rules: 1 for a grid that keeps the clues and has every digit once in each row, column and box.
+
+        Else the share of these 27 units that are right, times the share of clues that are kept, which is below 1; 0
+        where `text` is no grid.
+        """
+        puzzle = parse_grid(prompt)
+        try:
+            given = parse_grid(text)
+        except DataError:
+            return 0.0
+        whole = sum(len({given[cell] for cell in unit} - {0}) == 9 for unit in UNITS)
+        clues = [found == clue for clue, found in zip(puzzle, given, strict=True) if clue]
+        return whole / len(UNITS) * (sum(clues) / len(clues) if clues else 1.0)
 
     def group(self, example: Example) -> str:
         """Returns the band of the puzzle."""

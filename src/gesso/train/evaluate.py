@@ -6,12 +6,13 @@ import json
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from gesso.control.search import graded_text
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
@@ -73,11 +74,43 @@ class TaskScore(GroupScore):
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """Holds the answer to one example, and what it took to get it."""
+
+    result: GenerationResult
+    """The answer that is graded."""
+    tried: tuple[GenerationResult, ...] = ()
+    """All candidates of a search, the answer included; empty where it is the only one."""
+    passes: int | None = None
+    """All passes behind the prompts; None where they are the denoising steps of the answers that were tried."""
+
+    @property
+    def all_results(self) -> tuple[GenerationResult, ...]:
+        """Returns all answers that were made."""
+        return self.tried or (self.result,)
+
+    @property
+    def all_passes(self) -> int:
+        """Returns all passes that they took."""
+        made = sum(result.passes for result in self.all_results)
+        return made if self.passes is None else self.passes
+
+
+Solver = Callable[[Engine, Sequence[Example], Sequence[Request]], list[Attempt]]
+"""Answers examples, each by the request that stands in its place."""
+
+
+def answer_once(engine: Engine, _cases: Sequence[Example], requests: Sequence[Request]) -> list[Attempt]:
+    """Answers each example once."""
+    return [Attempt(result) for result in engine.generate_batch(requests)]
+
+
+@dataclass(frozen=True, slots=True)
 class _Answer:
     """One example with what the model made of it."""
 
     case: Example
-    result: GenerationResult
+    attempt: Attempt
     text: str
     right: bool
     counts: Mapping[str, tuple[int, int]]
@@ -113,12 +146,14 @@ def evaluate_task(
     examples: int,
     seed: int,
     options: Mapping[str, Any],
+    solve: Solver = answer_once,
     *,
     other_pictures: bool = False,
 ) -> TaskScore:
     """Answers `examples` held-out prompts and scores them; prompt i is sampled with seed `seed + i`.
 
     Args:
+        solve: how an example is answered; what it takes for that counts.
         other_pictures: ask each prompt again of a picture whose answer is another, and count how often the answer
             changes with it (`changes`) and is right there, too (`right of another`). Their steps and seconds are not
             counted.
@@ -132,22 +167,25 @@ def evaluate_task(
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    requests = [_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)]
+    requests = [
+        example_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)
+    ]
     started = time.monotonic()
-    results = engine.generate_batch(requests)
+    attempts = solve(engine, cases, requests)
     seconds = time.monotonic() - started
     answers = []
-    for case, result in zip(cases, results, strict=True):
-        text = _text(result)
-        answers.append(_Answer(case, result, text, task.grade(case, text), task.counts(case, text)))
+    for case, attempt in zip(cases, attempts, strict=True):
+        text = graded_text(attempt.result)
+        answers.append(_Answer(case, attempt, text, task.grade(case, text), task.counts(case, text)))
     if other_pictures and isinstance(task, PictureTask):
         answers = _asked_of_others(engine, task, answers, [dict(request.options) for request in requests], seed)
     names = dict.fromkeys(name for case in cases if (name := task.group(case)))
-    flags = [flag for result in results for flag in result.converged]
+    flags = [flag for attempt in attempts for result in attempt.all_results for flag in result.converged]
+    tokens = sum(attempt.result.completion_tokens for attempt in attempts)
     return TaskScore(
         **_figures(answers),
         task=task.name,
-        tokens_per_forward=sum(r.completion_tokens for r in results) / sum(sum(r.denoising_steps) for r in results),
+        tokens_per_forward=tokens / sum(attempt.all_passes for attempt in attempts),
         converged=sum(flags) / len(flags),
         seconds=seconds,
         groups={name: GroupScore(**_figures([a for a in answers if task.group(a.case) == name])) for name in names},
@@ -163,18 +201,22 @@ def _asked_of_others(
     others = [task.other_picture(answer.case, rng) for answer in answers]
     media = ("images", "videos", "tools")
     bare = [{name: value for name, value in one.items() if name not in media} for one in options]
-    results = engine.generate_batch([_request(*pair) for pair in zip(others, bare, strict=True)])
+    results = engine.generate_batch([example_request(*pair) for pair in zip(others, bare, strict=True)])
     counted = []
     for answer, other, result in zip(answers, others, results, strict=True):
-        text = _text(result)
+        text = graded_text(result)
         changes, right = text.strip() != answer.text.strip(), task.grade(other, text)
         seen = {"changes": (int(changes), 1), "right of another": (int(right), 1)}
         counted.append(dataclasses.replace(answer, counts={**answer.counts, **seen}))
     return counted
 
 
-def _request(case: Example, options: dict[str, Any]) -> Request:
-    """The example's prompt, its images before it, after what was said before, with the functions that it declares."""
+def example_request(case: Example, options: dict[str, Any]) -> Request:
+    """Returns the request of an example: its images and prompt behind what was said before, and its functions.
+
+    Args:
+        options: of the request, to which the example adds its own.
+    """
     if case.tools:
         options["tools"] = [json.loads(tool) for tool in case.tools]
     turns = [*case.history, case.prompt]
@@ -191,20 +233,13 @@ def _request(case: Example, options: dict[str, Any]) -> Request:
     return Request(messages, options)
 
 
-def _text(result: GenerationResult) -> str:
-    """The answer as a task grades it: a call of a function, where that is all there is, as a JSON object."""
-    if len(result.tool_calls) != 1 or result.text.strip():
-        return result.text
-    (call,) = result.tool_calls
-    return json.dumps({"name": call.name, "arguments": json.loads(call.arguments)})
-
-
 def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
     """The fields of `GroupScore`."""
     right = sum(answer.right for answer in answers)
-    steps = [sum(answer.result.denoising_steps) for answer in answers]
-    canvases = [answer.result.canvases for answer in answers]
-    seconds = [answer.result.seconds for answer in answers]
+    steps = [answer.attempt.all_passes for answer in answers]
+    made = [answer.attempt.all_results for answer in answers]
+    canvases = [sum(result.canvases for result in results) for results in made]
+    seconds = [sum(result.seconds for result in results) for results in made]
     each = [1.0] * len(answers)
     return {
         "examples": len(answers),
@@ -212,7 +247,7 @@ def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
         "interval": wilson_interval(right, len(answers)),
         "mean_steps": sum(steps) / sum(canvases),
         "mean_steps_interval": ratio_interval(steps, canvases),
-        "p95_steps": _percentile_95([s for answer in answers for s in answer.result.denoising_steps]),
+        "p95_steps": _percentile_95([s for results in made for result in results for s in result.denoising_steps]),
         "mean_example_steps": sum(steps) / len(answers),
         "mean_example_steps_interval": ratio_interval(steps, each),
         "p95_example_steps": _percentile_95(steps),

@@ -36,7 +36,7 @@ class StableAndConfident(StoppingRule):
         self, info: "StepInfo", prediction: "Prediction", state: "tuple[Tensor, ...]"
     ) -> "tuple[bool, tuple[Tensor, ...]]":
         argmax_C = prediction.argmax_C
-        counted = slice(0, _settling(argmax_C, info.canvas.end_tokens))
+        counted = slice(0, settling(argmax_C, info.canvas.end_tokens))
         stable = len(state) == self.stability_threshold
         stable = stable and all(argmax_C[counted].equal(earlier_C[counted]) for earlier_C in state)
         doubt = prediction.entropy_C[counted].sum().item() / len(argmax_C)
@@ -52,7 +52,7 @@ class StableAndConfident(StoppingRule):
         return {"confidence_threshold": 0.0}
 
 
-def _settling(argmax_C: "Tensor", end_tokens: tuple[int, ...]) -> int:
+def settling(argmax_C: "Tensor", end_tokens: tuple[int, ...]) -> int:
     """Returns how many positions have to settle."""
     if end_tokens:
         import torch

@@ -1,0 +1,106 @@
+"""Finds graders of answers by name: a task's own, or a Python function's.
+
+A grader takes a prompt and an answer and returns how good the answer is: 1 (or True) where it is right, less where it
+is not, such as the share of it that is. So one function serves as a check, as a score to choose by, and as the
+potential of particles.
+"""
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gesso.engine.engine import Engine
+from gesso.engine.prompt import Prompt
+from gesso.errors import OptionError, UserError
+from gesso.tasks.base import Example
+from gesso.tasks.registry import TASKS
+
+Grader = Callable[[str, str], float | bool]
+"""Takes a prompt and an answer; 1 is right."""
+
+
+def find_grader(name: str, reference: str | None = None) -> Grader:
+    """Returns the grader that a name means: a task, or `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
+
+    Args:
+        reference: the right answer, for tasks that cannot tell a right answer by its prompt.
+
+    Raises:
+        OptionError: there is no such task, file or function; a reference for a function, which gets none.
+    """
+    if name in TASKS:
+        task = TASKS[name]
+        if reference is not None:
+            return lambda prompt, text: task.grade(Example(task.name, prompt, reference), text)
+        return task.score
+    place, colon, function = name.rpartition(":")
+    if not colon:
+        message = f"no task {name!r} to check by; known: {', '.join(TASKS)}, or FILE.py:FUNCTION"
+        raise OptionError(message, option="check")
+    if reference is not None:
+        raise OptionError("a reference goes with a task; a function is given prompt and answer", option="reference")
+    found = getattr(_module(place), function, None)
+    if not callable(found):
+        raise OptionError(f"{place} has no function {function!r}", option="check")
+    grader: Grader = found
+    return grader
+
+
+def _module(place: str) -> ModuleType:
+    """Imports a file or a module; it is the user's own code."""
+    try:
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        path = Path(place)
+        if not path.is_file():
+            raise OptionError(f"there is no file {place}", option="check")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except OptionError:
+        raise
+    except Exception as error:
+        raise OptionError(f"{place} cannot be imported: {type(error).__name__}: {error}", option="check") from error
+    return module
+
+
+def grade(grader: Grader, prompt: str, text: str) -> float:
+    """Returns what a grader says of an answer, as a number.
+
+    Raises:
+        OptionError: it fails, or returns no number.
+        DataError: it is a task's, which cannot tell, or the prompt is none of the task's.
+    """
+    try:
+        found: Any = grader(prompt, text)
+    except UserError:
+        raise
+    except Exception as error:
+        raise OptionError(f"the check failed: {type(error).__name__}: {error}", option="check") from error
+    if not isinstance(found, int | float) or math.isnan(found):
+        raise OptionError(f"a check returns a number or a boolean, got {found!r}", option="check")
+    return float(found)
+
+
+def passes(score: float) -> bool:
+    """Says whether a grader's number means that the answer is right."""
+    return score >= 1
+
+
+def prompt_text(engine: Engine, prompt: Prompt) -> str:
+    """Returns the text that a grader gets as the prompt: the last message's, where it is a conversation."""
+    if isinstance(prompt, str):
+        return prompt
+    if prompt and isinstance(prompt[0], int):
+        return engine.tokenizer.decode([token for token in prompt if isinstance(token, int)])
+    last: Any = prompt[-1] if prompt else {}
+    content = last.get("content", "") if isinstance(last, dict) else ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content if part.get("type") == "text")

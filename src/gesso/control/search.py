@@ -1,0 +1,193 @@
+"""Searches for a better answer: several candidates from fresh seeds, and a choice among them.
+
+A candidate is a whole answer, made by a request of its own; candidate i has the seed of the first one plus i. With a
+grader, candidates are made until one is right. Whatever the grader leaves open is decided by `select`: the candidate
+that the causal pass finds likeliest a token, or the answer that most candidates agree on (self-consistency, arXiv
+2203.11171). A canvas settles on wrong answers as surely as on right ones, so its own confidence decides nothing.
+"""
+
+import json
+import secrets
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gesso.control.grading import Grader, grade, passes, prompt_text
+from gesso.control.job import Job
+from gesso.engine.engine import Engine, Request
+from gesso.engine.prompt import Prompt
+from gesso.engine.result import GenerationResult
+from gesso.errors import OptionError
+
+Select = Literal["likelihood", "consistency"]
+SELECT: tuple[Select, ...] = ("likelihood", "consistency")
+MOST_CANDIDATES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Holds one answer of a search, with what was found of it."""
+
+    result: GenerationResult
+    score: float | None
+    """What the grader says, 1 where it is right; None without a grader."""
+    mean_logprob: float | None
+    """Nats a token by the causal pass; None where nobody asked for it."""
+    votes: int
+    """Candidates that answer the same, itself included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Holds the outcome of a search. Candidates stand in the order of their seeds."""
+
+    candidates: tuple[Candidate, ...]
+    best: Candidate
+    select: Select
+    passed: bool | None
+    """Whether the grader finds the best one right; None without a grader."""
+    denoising_passes: int
+    """Denoising steps of all candidates, passes of verification included."""
+    scoring_passes: int
+    """Causal passes over finished candidates that only their likelihood needed."""
+
+    @property
+    def passes(self) -> int:
+        """Returns all passes behind the prompts, commits of canvases not."""
+        return self.denoising_passes + self.scoring_passes
+
+    def ranked(self) -> list[Candidate]:
+        """Returns the candidates, the best first."""
+        return sorted(self.candidates, key=lambda candidate: _rank(candidate, self.select), reverse=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a JSON-ready account of the search, without the answers."""
+        return {
+            "candidates": [
+                {
+                    "seed": candidate.result.seed,
+                    "score": candidate.score,
+                    "mean_logprob": candidate.mean_logprob,
+                    "votes": candidate.votes,
+                    "denoising_steps": list(candidate.result.denoising_steps),
+                }
+                for candidate in self.candidates
+            ],
+            "select": self.select,
+            "passed": self.passed,
+            "denoising_passes": self.denoising_passes,
+            "scoring_passes": self.scoring_passes,
+        }
+
+
+def search(
+    engine: Engine,
+    prompt: Prompt,
+    *,
+    best_of: int = 8,
+    select: Select | None = None,
+    grader: Grader | None = None,
+    at_once: int = 1,
+    every_step: bool = True,
+    adapter: str | None = None,
+    **options: Any,
+) -> Job[SearchResult]:
+    """Makes up to `best_of` candidates and chooses one.
+
+    Args:
+        select: how candidates are chosen among that the grader finds equal; None is `likelihood`, and beside a grader
+            `consistency`, which needs no pass.
+        grader: ends the search at the first candidate that it finds right.
+        at_once: candidates of a round where there is a grader: more finish sooner, and may be made for nothing.
+        every_step: ask the grader of every step's canvas too: a candidate that is right is done, sure or not.
+        options: see `Request`.
+
+    Raises:
+        OptionError: an impossible value, or a grader that fails.
+    """
+    chosen: Select = select or ("likelihood" if grader is None else "consistency")
+    _check(best_of, chosen, at_once)
+    first = options.pop("seed", None)
+    seed = secrets.randbits(31) if first is None else first
+    scored = chosen == "likelihood"
+    asked = options.get("logprobs") is not None
+    if scored and not asked:
+        options["logprobs"] = 0
+    results: list[GenerationResult] = []
+    scores: list[float] = []
+    text = "" if grader is None else prompt_text(engine, prompt)
+    if grader is not None and every_step and options.get("mode") != "ar":
+        options["accept"] = lambda answer: passes(grade(grader, text, answer))
+    while len(results) < best_of and not any(map(passes, scores)):
+        count = best_of - len(results) if grader is None else min(at_once, best_of - len(results))
+        seeds = range(seed + len(results), seed + len(results) + count)
+        fresh = yield [Request(prompt, {**options, "seed": number}, adapter) for number in seeds]
+        results += fresh
+        if grader is not None:
+            scores += [grade(grader, text, graded_text(result)) for result in fresh]
+    return choose_candidate(results, chosen, scores if grader is not None else None, likelihood_passes=not asked)
+
+
+def choose_candidate(
+    results: list[GenerationResult],
+    select: Select,
+    scores: list[float] | None = None,
+    *,
+    likelihood_passes: bool = True,
+) -> SearchResult:
+    """Chooses among finished answers to one prompt.
+
+    Args:
+        scores: what a grader says of each.
+        likelihood_passes: whether their log-probabilities were read for the choice alone, so that they count.
+    """
+    votes = Counter(graded_text(result).strip() for result in results)
+    candidates = tuple(
+        Candidate(
+            result,
+            None if scores is None else scores[place],
+            _mean_logprob(result) if select == "likelihood" else None,
+            votes[graded_text(result).strip()],
+        )
+        for place, result in enumerate(results)
+    )
+    best = max(candidates, key=lambda candidate: _rank(candidate, select))
+    # All canvases but the last are encoded anyway, and token by token all are.
+    read = select == "likelihood" and likelihood_passes
+    return SearchResult(
+        candidates=candidates,
+        best=best,
+        select=select,
+        passed=None if best.score is None else passes(best.score),
+        denoising_passes=sum(result.passes for result in results),
+        scoring_passes=sum(result.mode == "canvas" for result in results) if read else 0,
+    )
+
+
+def graded_text(result: GenerationResult) -> str:
+    """Returns an answer as a grader gets it: a call of a function, where that is all there is, as a JSON object."""
+    if len(result.tool_calls) != 1 or result.text.strip():
+        return result.text
+    (call,) = result.tool_calls
+    return json.dumps({"name": call.name, "arguments": json.loads(call.arguments)})
+
+
+def _rank(candidate: Candidate, select: Select) -> tuple[float, float]:
+    """What is greatest of the best one; of equals the first is taken."""
+    chosen = candidate.mean_logprob if select == "likelihood" else candidate.votes
+    assert chosen is not None
+    return (0.0 if candidate.score is None else candidate.score), chosen
+
+
+def _mean_logprob(result: GenerationResult) -> float:
+    """The mean, not the sum, which would prefer short answers; that of no tokens is no worse than any."""
+    return sum(token.logprob for token in result.logprobs) / len(result.logprobs) if result.logprobs else 0.0
+
+
+def _check(best_of: int, select: str, at_once: int) -> None:
+    if not 1 <= best_of <= MOST_CANDIDATES:
+        raise OptionError(f"best_of must be from 1 to {MOST_CANDIDATES}, got {best_of}", option="best_of")
+    if select not in SELECT:
+        raise OptionError(f"select must be one of {', '.join(SELECT)}, got {select!r}", option="select")
+    if at_once < 1:
+        raise OptionError(f"at_once must be at least 1, got {at_once}", option="at_once")

@@ -1,0 +1,160 @@
+"""Guides a canvas: away from what another prompt would say, and towards what a score prefers.
+
+*Classifier-free* (D-CFG, arXiv 2412.10193; arXiv 2207.12598): the canvas goes through the model behind a second prompt
+too, a negative or an empty one, in the same flat pass, and the logits are those of the second plus `scale` times the
+difference. Scale 1 is no guidance, and takes no second pass; 0 is the second prompt alone.
+
+*By a classifier* (D-CBG, same paper): `Classifier.gains` says by how much the log-probability of what is wanted would
+change if a position held another token, and is added to the logits. `Differentiable` takes it from one gradient at the
+canvas's prediction (first order), `BlackBox` from trying the likeliest tokens one by one.
+
+Both hold between two noise levels only, where an interval is given (arXiv 2404.07724). What they change is logits:
+pins, constraints, samplers and stopping rules see a prediction like any other.
+
+    C canvas length   V vocabulary   D hidden
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Scores(Protocol):
+    """Gives all that logits processing knows of a vocabulary."""
+
+    def logits(self, hidden_ND: "Tensor", /) -> "Tensor":
+        """Returns scores of hidden states, [N, V] fp32, which the caller may change in place."""
+
+    def mix(self, scores_NV: "Tensor", /) -> "Tensor":
+        """Returns the self-conditioning of distributions, [N, D]."""
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """Prefers some canvases to others."""
+
+    def gains(self, logits_CV: "Tensor") -> "Tensor":
+        """Returns what each token at each position would add to the score, nats, [C, V]; it changes nothing.
+
+        Args:
+            logits_CV: what the model predicts, untempered.
+        """
+
+
+@dataclass(frozen=True)
+class Differentiable:
+    """Guides by the gradient of a score of token probabilities."""
+
+    score: "Callable[[Tensor], Tensor]"
+    """Takes probabilities [C, V] and returns one number; differentiable."""
+    scale: float = 1.0
+
+    def gains(self, logits_CV: "Tensor") -> "Tensor":
+        import torch
+
+        with torch.inference_mode(False), torch.enable_grad():
+            shares_CV = logits_CV.clone().softmax(dim=-1).detach().requires_grad_()
+            value = self.score(shares_CV)
+            (gradient_CV,) = torch.autograd.grad(value, shares_CV)
+        return self.scale * gradient_CV
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """Guides by a score of whole canvases, tried with another token at one position at a time.
+
+    A step costs the score `top` - 1 calls for each position whose likeliest token has a probability below `sure`.
+    """
+
+    score: Callable[[Sequence[int]], float]
+    """Takes the token ids of a canvas."""
+    scale: float = 1.0
+    top: int = 4
+    """Tokens that are tried at a position; the others gain what the least of them does."""
+    sure: float = 0.99
+
+    def gains(self, logits_CV: "Tensor") -> "Tensor":
+        import torch
+
+        likeliest, ids_CT = logits_CV.softmax(dim=-1).topk(min(self.top, logits_CV.shape[1]), dim=-1)
+        said = ids_CT[:, 0].tolist()
+        base = self.score(said)
+        gains_CV = torch.zeros_like(logits_CV)
+        for place in (likeliest[:, 0] < self.sure).nonzero()[:, 0].tolist():
+            before, after = said[:place], said[place + 1 :]
+            others = (self.score([*before, token, *after]) - base for token in ids_CT[place, 1:].tolist())
+            tried = [0.0, *others]
+            gains_CV[place] = min(tried)
+            gains_CV[place, ids_CT[place]] = torch.tensor(tried, dtype=gains_CV.dtype, device=gains_CV.device)
+        return self.scale * gains_CV
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    """Holds how a request guides its canvases."""
+
+    scale: float = 1.0
+    """1 takes the prompt's prediction as it is."""
+    start: float = 1.0
+    end: float = 0.0
+    """Noise levels between which it holds: the first step is at 1, and after the last comes 0."""
+    classifier: Classifier | None = None
+
+    def holds(self, time: float) -> bool:
+        """Says whether a step at a noise level is guided at all."""
+        return self.end < time <= self.start
+
+    def doubles(self, time: float) -> bool:
+        """Says whether a step at a noise level takes a second pass."""
+        return self.scale != 1 and self.holds(time)
+
+    def steers(self, time: float) -> bool:
+        """Says whether a classifier guides a step at a noise level."""
+        return self.classifier is not None and self.holds(time)
+
+
+class GuidedScores:
+    """Scores pairs of hidden states, [N, 2 D]: those behind the prompt beside those behind the second one."""
+
+    def __init__(self, vocabulary: Scores, scale: float) -> None:
+        self._vocabulary = vocabulary
+        self._scale = scale
+
+    def logits(self, hidden_ND: "Tensor") -> "Tensor":
+        own, other = (self._vocabulary.logits(part.contiguous()) for part in hidden_ND.chunk(2, dim=-1))
+        return other + self._scale * (own - other)
+
+    def mix(self, scores_NV: "Tensor") -> "Tensor":
+        return self._vocabulary.mix(scores_NV)
+
+
+class GivenScores:
+    """Scores positions whose logits were made before: they stand in the place of hidden states."""
+
+    def __init__(self, vocabulary: Scores) -> None:
+        self._vocabulary = vocabulary
+
+    def logits(self, logits_NV: "Tensor") -> "Tensor":
+        return logits_NV.clone()
+
+    def mix(self, scores_NV: "Tensor") -> "Tensor":
+        return self._vocabulary.mix(scores_NV)
+
+
+def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD: "Tensor") -> "tuple[Scores, Tensor]":
+    """Returns what scores a guided canvas, and what stands in the place of its hidden states.
+
+    Args:
+        hidden_CD: where the step takes a second pass, of both side by side, [C, 2 D].
+    """
+    scores: Scores = vocabulary
+    if guidance.doubles(time):
+        scores = GuidedScores(vocabulary, guidance.scale)
+    if guidance.steers(time):
+        assert guidance.classifier is not None
+        logits_CV = scores.logits(hidden_CD)
+        return GivenScores(vocabulary), logits_CV + guidance.classifier.gains(logits_CV).to(logits_CV)
+    return scores, hidden_CD

@@ -1,0 +1,258 @@
+"""Denoises several canvases of one prompt as particles, of which the promising ones are copied over the others.
+
+Life cycle: P requests for the same prompt, each with a seed of its own, take their steps in one batch. After every
+`resample_every` of them each particle's predicted text is scored; its weight is multiplied by exp(reward_scale *
+(score - its score before)). Where the weights have become too uneven (the effective number of particles is below half
+of those that run), particles are drawn anew in proportion to them (systematic resampling): whoever is not drawn goes on
+from a copy of another's canvas, with random numbers of its own (sequential Monte Carlo; Feynman-Kac steering, arXiv
+2501.06848). A canvas that is finished leaves with its answer.
+
+Only canvases are copied, not what is committed: an answer has one canvas.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gesso.engine.engine import Engine, Request
+from gesso.engine.engine_core import EngineCore
+from gesso.engine.prompt import Prompt
+from gesso.engine.request_state import RequestState
+from gesso.engine.result import GenerationResult
+from gesso.errors import OptionError
+
+MOST_PARTICLES = 256
+
+Score = Callable[[str], float]
+"""Takes a predicted text; higher is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParticlesResult:
+    """Holds the answers of all particles that finished, in the order in which they did."""
+
+    results: tuple[GenerationResult, ...]
+    scores: tuple[float, ...]
+    """Of the same answers."""
+    denoising_passes: int
+    """Denoising steps that were taken, of all particles; the results' own `denoising_steps` are those of their whole
+    ancestry, which particles share."""
+    batches: int
+    """Passes of the model, each over all particles that ran."""
+    resamplings: int
+    copies: int
+    """Canvases that were replaced by another's."""
+    enough: float | None = None
+    """The score that would have ended the run."""
+
+    @property
+    def passed(self) -> bool | None:
+        """Says whether the best answer reached that score; None where there was none."""
+        return None if self.enough is None else max(self.scores) >= self.enough
+
+    @property
+    def best(self) -> GenerationResult:
+        """Returns the answer of the highest score, the first one of equals."""
+        return self.results[max(range(len(self.results)), key=lambda place: self.scores[place])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a JSON-ready account of the run, without the answers."""
+        return {
+            "particles": [
+                {"seed": result.seed, "score": score, "ancestry_steps": sum(result.denoising_steps)}
+                for result, score in zip(self.results, self.scores, strict=True)
+            ],
+            "passed": self.passed,
+            "denoising_passes": self.denoising_passes,
+            "batches": self.batches,
+            "resamplings": self.resamplings,
+            "copies": self.copies,
+        }
+
+
+@dataclass(eq=False, slots=True)
+class _Particle:
+    state: RequestState
+    score: float | None = None
+    log_weight: float = 0.0
+
+
+def particles(
+    engine: Engine,
+    prompt: Prompt,
+    *,
+    number: int = 8,
+    resample_every: int = 4,
+    reward_scale: float = 10.0,
+    score: Score | None = None,
+    enough: float | None = None,
+    **options: Any,
+) -> ParticlesResult:
+    """Runs particles to their end.
+
+    Args:
+        number: of particles.
+        resample_every: steps between two resamplings.
+        reward_scale: how much more a better score weighs; 0 never resamples.
+        score: of a predicted text; without one it is the canvas's own certainty: minus its mean entropy, in nats.
+        enough: ends the run with the first finished answer of this score; what the others would say is given up.
+        options: see `Request`.
+
+    Raises:
+        OptionError: an impossible value, or an option that needs more than one canvas.
+    """
+    _check(number, resample_every, reward_scale)
+    first = options.pop("seed", None)
+    seed = secrets.randbits(31) if first is None else first
+    options.setdefault("max_new_tokens", engine.config.canvas_length)
+    states = [engine.start(Request(prompt, {**options, "seed": seed + place})) for place in range(number)]
+    _check_canvas(states[0])
+    run = _Run(engine, [_Particle(state) for state in states], reward_scale, score, enough, seed)
+    try:
+        while not run.core.idle:
+            run.step(resample_every)
+            if run.found_enough:
+                break
+        return run.result()
+    finally:
+        run.core.close()
+
+
+class _Run:
+    """One run of particles."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        population: list[_Particle],
+        reward_scale: float,
+        score: Score | None,
+        enough: float | None,
+        seed: int,
+    ) -> None:
+        self._engine = engine
+        self._population = population
+        self._reward_scale = reward_scale
+        self._score = score
+        self._enough = enough
+        self._generator = torch.Generator().manual_seed(seed)
+        self._results: list[GenerationResult] = []
+        self.scores: list[float] = []
+        self._since = self._resamplings = self._copies = 0
+        self.core = EngineCore(engine.runner, max_running=len(population), chunk=engine.chunk)
+        for particle in population:
+            self.core.scheduler.add(particle.state)
+
+    @property
+    def found_enough(self) -> bool:
+        """Says whether a finished answer has the score that ends the run."""
+        return self._enough is not None and any(score >= self._enough for score in self.scores)
+
+    def step(self, resample_every: int) -> None:
+        """Takes one iteration; resamples where it is time to."""
+        self.core.step()
+        for particle in [particle for particle in self._population if particle.state.finished]:
+            self._population.remove(particle)
+            self._results.append(particle.state.result())
+            certainty = -particle.state.canvas.entropy_C.mean().item()
+            self.scores.append(certainty if self._score is None else self._score(self._results[-1].text))
+        running = [
+            particle for particle in self._population if particle.state.canvas.steps and not particle.state.pending
+        ]
+        if len(running) < max(2, len(self._population)):
+            return
+        self._since += 1
+        if self._since >= resample_every and self._reward_scale > 0:
+            self._since = 0
+            self._weigh(running)
+            self._resample(running)
+
+    def _weigh(self, running: Sequence[_Particle]) -> None:
+        for particle in running:
+            found = self._score_of(particle)
+            particle.log_weight += self._reward_scale * (found - (particle.score or 0.0))
+            particle.score = found
+
+    def _score_of(self, particle: _Particle) -> float:
+        canvas = particle.state.canvas
+        if self._score is None:
+            return -canvas.entropy_C.mean().item()
+        tokens, ends = canvas.argmax_C.tolist(), particle.state.config.eos_token_ids
+        end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+        return self._score(self._engine.tokenizer.decode(tokens[:end]))
+
+    def _resample(self, running: Sequence[_Particle]) -> None:
+        """Draws the particles anew where half of them or fewer carry the weight."""
+        highest = max(particle.log_weight for particle in running)
+        weights = [math.exp(particle.log_weight - highest) for particle in running]
+        total = sum(weights)
+        if total**2 / sum(weight**2 for weight in weights) >= len(running) / 2:
+            return
+        drawn = systematic([weight / total for weight in weights], torch.rand((), generator=self._generator).item())
+        self._resamplings += 1
+        lost = [particle for particle, count in zip(running, drawn, strict=True) if count == 0]
+        spare = [particle for particle, count in zip(running, drawn, strict=True) for _ in range(count - 1)]
+        for target, source in zip(lost, spare, strict=True):
+            target.state.canvas.copy_from(source.state.canvas)
+            target.score = source.score
+            self._copies += 1
+        for particle in running:
+            particle.log_weight = 0.0
+
+    def result(self) -> ParticlesResult:
+        """Returns what was found so far."""
+        counters = self.core.counters
+        return ParticlesResult(
+            tuple(self._results),
+            tuple(self.scores),
+            counters.canvas_steps,
+            counters.steps,
+            self._resamplings,
+            self._copies,
+            self._enough,
+        )
+
+
+def systematic(weights: Sequence[float], uniform: float) -> list[int]:
+    """Returns how often each is drawn, len(weights) times in all: n * weight, rounded up or down.
+
+    Args:
+        weights: not negative; they sum to 1, but for rounding.
+        uniform: in [0, 1); decides which are rounded up.
+    """
+    number = len(weights)
+    last = max(place for place, weight in enumerate(weights) if weight > 0)
+    counts, passed, reached = [], 0, 0.0
+    for place, weight in enumerate(weights):
+        reached += weight * number
+        # Points stand at uniform, uniform + 1, and so on; sums are rounded, and the last weight takes what is left.
+        below = number if place >= last else min(number, max(passed, math.ceil(reached - uniform)))
+        counts.append(below - passed)
+        passed = below
+    return counts
+
+
+def _check(number: int, resample_every: int, reward_scale: float) -> None:
+    if not 2 <= number <= MOST_PARTICLES:
+        raise OptionError(f"particles must be from 2 to {MOST_PARTICLES}, got {number}", option="particles")
+    if resample_every < 1:
+        raise OptionError(f"resample_every must be at least 1, got {resample_every}", option="resample_every")
+    if not 0 <= reward_scale < math.inf:
+        raise OptionError(f"reward_scale must be a number of at least 0, got {reward_scale}", option="reward_scale")
+
+
+def _check_canvas(state: RequestState) -> None:
+    config = state.config
+    if config.mode == "ar":
+        raise OptionError("particles need canvases: leave mode ar out", option="mode")
+    if config.verify not in (0, "auto"):
+        raise OptionError("particles do not go with verify: leave it out", option="verify")
+    if config.max_new_tokens > state.canvas.width:
+        message = (
+            f"particles have one canvas, of {state.canvas.width} tokens: max_new_tokens is {config.max_new_tokens}"
+        )
+        raise OptionError(message, option="max_new_tokens")

@@ -1,0 +1,115 @@
+"""Runs a grid: every setting answers the same examples with the same seeds, part by part, and what is known is kept."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gesso.control.search import graded_text
+from gesso.engine.engine import Engine
+from gesso.errors import OptionError
+from gesso.lab.grid import Grid, Setting
+from gesso.lab.statistics import Answer, Row, compare
+from gesso.lab.store import Place, Store, digest, weights_digest
+from gesso.models.hub import resolve
+from gesso.tasks.base import Example, evaluation_set
+from gesso.tasks.registry import TASKS
+from gesso.train.evaluate import answer_once, example_request
+from gesso.train.search_options import solver
+
+AT_ONCE = 8
+"""Examples that are answered at once, and kept together."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LabResult:
+    """Holds the comparison of a grid, with what the run added to the file."""
+
+    rows: tuple[Row, ...]
+    examples: int
+    """Of each task, that were asked for."""
+    seed: int
+    made: int
+    """Answers made now; the others were in the file."""
+    missing: int
+    """Answers that time did not suffice for."""
+
+
+def run_grid(
+    grid: Grid,
+    load: Callable[[str], Engine],
+    store: Store,
+    *,
+    examples: int,
+    seed: int = 0,
+    max_seconds: float | None = None,
+    offline: bool = False,
+    progress: Progress = lambda _: None,
+) -> LabResult:
+    """Answers what the file does not hold yet, and compares all.
+
+    All settings answer the first few examples, then all the next few: a run that is cut short has compared all of them.
+
+    Args:
+        load: makes the engine of a model, which is dropped before the next one's is made.
+        max_seconds: after this no further part is begun.
+
+    Raises:
+        OptionError: a task without so many held-out prompts, or a setting that a model refuses.
+    """
+    end = None if max_seconds is None else time.monotonic() + max_seconds
+    rows: list[Row] = []
+    made = missing = 0
+    for model in grid.models:
+        engine = load(model)
+        weights = weights_digest(resolve(model, offline=offline))
+        for task in grid.tasks_of(model):
+            cases = _cases(task, examples, seed)
+            prompts = [digest(case.prompt) for case in cases]
+            places = [Place(weights, task, setting.key, seed) for setting in grid.settings]
+            known = [store.answers(place, prompts) for place in places]
+            for start in range(0, examples, AT_ONCE):
+                # Whole parts only, so that all settings have answered the same examples.
+                late = end is not None and time.monotonic() >= end
+                for setting, place, answers in zip(grid.settings, places, known, strict=True):
+                    todo = [n for n in range(start, min(start + AT_ONCE, examples)) if n not in answers]
+                    if late:
+                        missing += len(todo)
+                    elif todo:
+                        progress(f"{model} {task} {todo[0] + 1}/{examples}: {setting}")
+                        fresh = _answer(engine, cases, todo, setting, seed)
+                        store.add(place, model, [(answer, prompts[answer.number], text) for answer, text in fresh])
+                        answers |= {answer.number: answer for answer, _ in fresh}
+                        made += len(todo)
+            told = [(setting.options, answers) for setting, answers in zip(grid.settings, known, strict=True)]
+            rows += compare(model, task, told)
+    return LabResult(tuple(rows), examples, seed, made, missing)
+
+
+def _cases(task: str, examples: int, seed: int) -> list[Example]:
+    try:
+        return evaluation_set(TASKS[task], examples, seed)
+    except ValueError as error:
+        raise OptionError(str(error), option="examples") from None
+
+
+def _answer(
+    engine: Engine, cases: list[Example], numbers: list[int], setting: Setting, seed: int
+) -> list[tuple[Answer, str]]:
+    """Answers of one setting to some examples, with their texts."""
+    asked = setting.search
+    solve = solver(asked) if asked.wanted else answer_once
+    chosen = [cases[number] for number in numbers]
+    requests = [
+        example_request(case, {"max_new_tokens": 512, **setting.request, "seed": seed + number})
+        for case, number in zip(chosen, numbers, strict=True)
+    ]
+    found = []
+    for case, number, attempt in zip(chosen, numbers, solve(engine, chosen, requests), strict=True):
+        text = graded_text(attempt.result)
+        right = TASKS[case.task].grade(case, text)
+        seconds = sum(result.seconds for result in attempt.all_results)
+        tokens = attempt.result.completion_tokens
+        found.append((Answer(number, right, attempt.all_passes, tokens, seconds), text))
+    return found

@@ -1,0 +1,133 @@
+"""Keeps answers in a small SQLite file, so that a run goes on where the last one ended and adds to it.
+
+An answer is known by the model's weights, the task, the setting, the seed, and the example's place and prompt: where a
+model or a task has changed, its old answers stay in the file and are not used.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from gesso import __version__
+from gesso.errors import DataError
+from gesso.lab.statistics import Answer
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS answers (
+    weights TEXT NOT NULL,     -- digest of the checkpoint
+    task TEXT NOT NULL,
+    setting TEXT NOT NULL,     -- its options as JSON, in alphabetical order
+    seed INTEGER NOT NULL,     -- of the set of examples; example n is sampled with seed + n
+    number INTEGER NOT NULL,   -- place of the example, from 0
+    prompt TEXT NOT NULL,      -- digest of its prompt
+    model TEXT NOT NULL,       -- what the run called the checkpoint
+    is_right INTEGER NOT NULL,
+    passes INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    answer TEXT NOT NULL,
+    version TEXT NOT NULL,     -- of gesso
+    PRIMARY KEY (weights, task, setting, seed, number, prompt)
+)
+"""
+APPLICATION = 0x67736C62
+"""Marks the file as one of these."""
+ENDS = 2**20
+"""Bytes of a weight file, from its beginning and its end, that its digest reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Names the answers of one setting to one set of examples."""
+
+    weights: str
+    task: str
+    setting: str
+    seed: int
+
+
+def digest(text: str) -> str:
+    """Returns a short digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def weights_digest(folder: Path) -> str:
+    """Returns a digest of a checkpoint: its files' names and sizes, its settings, and the ends of its weights."""
+    found = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        size = path.stat().st_size
+        found.update(f"{path.name} {size}\n".encode())
+        with path.open("rb") as file:
+            found.update(file.read(ENDS))
+            if size > ENDS:
+                file.seek(max(ENDS, size - ENDS))
+                found.update(file.read())
+    return found.hexdigest()[:16]
+
+
+class Store:
+    """Reads and writes answers. It is a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the file, or makes it.
+
+        Raises:
+            DataError: it cannot be opened, or is something else.
+        """
+        try:
+            self._base = sqlite3.connect(path, timeout=30)
+            with closing(self._base.execute("PRAGMA application_id")) as found:
+                mark = found.fetchone()[0]
+            with closing(self._base.execute("SELECT count(*) FROM sqlite_master")) as found:
+                empty = found.fetchone()[0] == 0
+            if mark != APPLICATION and not empty:
+                raise DataError(f"{path} holds another program's data")
+            with self._base:
+                self._base.execute(f"PRAGMA application_id = {APPLICATION}")
+                self._base.execute(SCHEMA)
+        except sqlite3.Error as error:
+            raise DataError(f"{path} cannot be used: {error}") from None
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._base.close()
+
+    def answers(self, place: Place, prompts: list[str]) -> dict[int, Answer]:
+        """Returns the answers that are there, by number.
+
+        Args:
+            prompts: digests of the examples' prompts; an answer to another prompt is none.
+        """
+        query = (
+            "SELECT number, is_right, passes, tokens, seconds, prompt FROM answers "
+            "WHERE weights = ? AND task = ? AND setting = ? AND seed = ? AND number < ?"
+        )
+        values = (place.weights, place.task, place.setting, place.seed, len(prompts))
+        with closing(self._base.execute(query, values)) as found:
+            return {
+                number: Answer(number, bool(right), passes, tokens, seconds)
+                for number, right, passes, tokens, seconds, prompt in found
+                if prompt == prompts[number]
+            }
+
+    def add(self, place: Place, model: str, made: Iterable[tuple[Answer, str, str]]) -> None:
+        """Adds answers, all or none; one that is there already is replaced.
+
+        Args:
+            made: each with the digest of its prompt, and its text.
+        """
+        rows = [
+            (place.weights, place.task, place.setting, place.seed, answer.number, prompt, model, int(answer.right),
+             answer.passes, answer.tokens, answer.seconds, text, __version__)
+            for answer, prompt, text in made
+        ]  # fmt: skip
+        with self._base:
+            self._base.executemany(f"INSERT OR REPLACE INTO answers VALUES ({', '.join('?' * 13)})", rows)

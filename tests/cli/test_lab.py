@@ -1,0 +1,56 @@
+"""`gesso lab`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+
+BASE = ("--task", "arithmetic", "-n", 2, "--set", "max_new_tokens=8 max_denoising_steps=2")
+
+
+def test_one_json_line_and_a_file_that_is_added_to(gesso: Gesso, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "lab.sqlite", "--report", tmp_path / "report.html")
+    more = ("--set", "max_new_tokens=8 max-denoising-steps=2 sampler=remdm")
+    outcome = gesso("lab", *BASE, *more, *out, "--json")
+    assert (outcome.code, outcome.err, outcome.out.count("\n")) == (0, "", 1)
+    told = json.loads(outcome.out)
+    assert (told["made"], told["missing"], told["store"]) == (4, 0, str(tmp_path / "lab.sqlite"))
+    assert [row["options"] for row in told["rows"]] == [
+        {"max_new_tokens": 8, "max_denoising_steps": 2},
+        {"max_new_tokens": 8, "max_denoising_steps": 2, "sampler": "remdm"},
+    ]
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    shown = gesso("lab", *BASE, *more, *out)
+    assert "0 answers made" in shown.out
+    assert "sampler=remdm" in "".join(line.split("  ")[0] for line in shown.out.splitlines())
+
+
+def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
+    grid = tmp_path / "grid.json"
+    fields = {"tasks": ["ordering"], "product": {"max_new_tokens": [8], "max_denoising_steps": [1, 2]}}
+    grid.write_text(json.dumps(fields), encoding="utf-8")
+    out = ("--out", tmp_path / "lab.sqlite", "-n", 1, "--json")
+    told = json.loads(gesso("lab", grid, *out).out)
+    assert [(row["task"], row["passes"]) for row in told["rows"]] == [("ordering", 1.0), ("ordering", 2.0)]
+    assert json.loads(gesso("lab", grid, *out, "--task", "arithmetic").out)["rows"][0]["task"] == "arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-n", 0), "--examples must be at least 1"),
+        (("--max-minutes", 0), "--max-minutes must be above 0"),
+        (("--set", "sampler"), "--set takes NAME=VALUE, got 'sampler'"),
+        (("--set", "samplr=remdm"), "a setting has no 'samplr'; known: "),
+        (("--set", "sampler=no"), "sampler must be one of"),
+        (("--task", "chess"), "no task 'chess'; known: "),
+        (("nowhere.json",), "nowhere.json cannot be read"),
+        (("--set", "a='b"), "--set"),
+    ],
+)
+def test_mistakes_are_one_line(gesso: Gesso, tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
+    outcome = gesso("lab", "--out", tmp_path / "lab.sqlite", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"gesso: {message}")

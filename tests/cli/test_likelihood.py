@@ -1,0 +1,76 @@
+"""`gesso eval --likelihood`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Gesso
+from gesso.api import load
+from gesso.control.job import run_job
+from gesso.control.likelihood import causal_scores
+from gesso.engine.engine import Request
+
+
+def write(folder: Path, *lines: dict[str, Any]) -> Path:
+    path = folder / "data.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_pair_is_scored_as_the_chat_template_writes_it(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    path = write(tmp_path, {"prompt": "Sort: b, a", "completion": "a, b"}, {"text": "pear fig pear"})
+    told = json.loads(gesso("eval", "mini", "--likelihood", path, "--samples", 0, "--json").out)
+    engine = load(bundled / "mini", "cpu")
+    prompt = engine.start(Request("Sort: b, a")).prompt.ids
+    answer = [*engine.tokenizer.encode("a, b"), engine.end_of_turn]
+    text = [*engine.tokenizer.encode("pear fig pear"), engine.config.eos_token_id]
+    scores = run_job(engine, causal_scores(engine, [(prompt, answer), ([engine.config.bos_token_id], text)]))
+    assert told["causal_nats"] == pytest.approx(-sum(score.logprob for score in scores), abs=1e-3)
+    assert (told["examples"], told["tokens"]) == (2, len(answer) + len(text))
+    assert told["causal_nats_per_token"] == pytest.approx(told["causal_nats"] / told["tokens"])
+    assert (told["samples"], told["bound_nats"], told["passes"]) == (0, None, 0)
+
+
+def test_the_bound_is_told_with_its_error(gesso: Gesso, tmp_path: Path) -> None:
+    path = write(tmp_path, {"prompt": "Sort: b, a", "completion": "a, b"})
+    told = json.loads(gesso("eval", "mini", "--likelihood", path, "--samples", 4, "--json").out)
+    assert told["passes"] == 4 * -(-told["tokens"] // 8)
+    assert told["bound_nats"] > 0
+    shown = gesso("eval", "mini", "--likelihood", path, "--samples", 4).out
+    assert "denoiser" in shown
+    assert f"at most {told['bound_nats']:.1f} ±" in shown
+
+
+def test_fewer_answers_where_so_many_are_asked_for(gesso: Gesso, tmp_path: Path) -> None:
+    path = write(tmp_path, *({"text": "pear"} for _ in range(5)))
+    told = json.loads(gesso("eval", "mini", "--likelihood", path, "--samples", 0, "-n", 2, "--json").out)
+    assert told["examples"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--samples", 4), "--samples needs --likelihood"),
+        (("--likelihood", "x.jsonl", "--task", "code"), "--task does not go with --likelihood"),
+        (("--likelihood", "x.jsonl", "--best-of", 2), "--best-of does not go with --likelihood"),
+        (("--likelihood", "x.jsonl", "--max-denoising-steps", 2), "--max-denoising-steps does not go"),
+        (("--likelihood", "x.jsonl", "-n", 0), "--examples must be at least 1"),
+        (("--likelihood", "x.jsonl", "--samples", 1), "samples must be 0 or at least 2"),
+        (("--likelihood", "x.jsonl"), "x.jsonl cannot be read: No such file"),
+    ],
+)
+def test_mistakes_are_one_line(gesso: Gesso, arguments: tuple[object, ...], message: str) -> None:
+    outcome = gesso("eval", "mini", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"gesso: {message}")
+
+
+def test_a_bad_line_is_named(gesso: Gesso, tmp_path: Path) -> None:
+    outcome = gesso("eval", "mini", "--likelihood", write(tmp_path, {"text": "a"}, {"prompt": "b"}))
+    assert outcome.code == 2
+    assert "line 2: a line holds messages" in outcome.err
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n", encoding="utf-8")
+    assert "holds no example" in gesso("eval", "mini", "--likelihood", empty).err

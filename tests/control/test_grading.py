@@ -1,0 +1,56 @@
+"""Graders by name."""
+
+from pathlib import Path
+
+import pytest
+
+from gesso.control.grading import find_grader, grade, passes
+from gesso.errors import OptionError
+
+
+def test_a_tasks_own_grader() -> None:
+    sums = find_grader("arithmetic")
+    assert passes(grade(sums, "What is 2 + 3?", "5"))
+    assert not passes(grade(sums, "What is 2 + 3?", "6"))
+
+
+def test_a_tasks_grader_with_a_reference() -> None:
+    by_reference = find_grader("json", '{"a": 1, "b": 2}')
+    assert passes(grade(by_reference, "anything", '{"b":2,"a":1}'))
+    assert not passes(grade(by_reference, "anything", '{"b":2}'))
+
+
+def test_a_function_of_a_file_and_of_a_module(tmp_path: Path) -> None:
+    file = tmp_path / "checks.py"
+    file.write_text("def longer(prompt, text):\n    return len(text) > len(prompt)\n", encoding="utf-8")
+    longer = find_grader(f"{file}:longer")
+    assert [grade(longer, "ab", text) for text in ("a", "abc")] == [0.0, 1.0]
+    assert grade(find_grader("operator:eq"), "a", "a") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sudko", "no task 'sudko' to check by; known: .*sudoku.*FILE.py:FUNCTION"),
+        ("nowhere.py:check", "there is no file nowhere.py"),
+        ("gesso.nothing:check", "gesso.nothing cannot be imported: ModuleNotFoundError"),
+        ("operator:nothing", "operator has no function 'nothing'"),
+        ("math:pi", "math has no function 'pi'"),
+    ],
+)
+def test_names_that_mean_nothing(name: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message) as caught:
+        find_grader(name)
+    assert caught.value.option == "check"
+
+
+def test_a_file_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
+    with pytest.raises(OptionError, match=r"bad\.py cannot be imported: ZeroDivisionError"):
+        find_grader(f"{tmp_path / 'bad.py'}:check")
+
+
+def test_a_function_takes_no_reference() -> None:
+    with pytest.raises(OptionError, match="a reference goes with a task") as caught:
+        find_grader("operator:eq", "5")
+    assert caught.value.option == "reference"

@@ -1,0 +1,93 @@
+"""Guidance of logits: what it adds, where it holds, and what it must not touch."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from gesso.diffusion.guidance import BlackBox, Classifier, Differentiable, Guidance, GuidedScores, guided_scores
+from gesso.nn.vocabulary import Vocabulary
+
+WIDTH, VOCAB = 6, 11
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return make_vocabulary()
+
+
+def make_vocabulary() -> Vocabulary:
+    made = Vocabulary(VOCAB, 5, 30.0)
+    torch.nn.init.normal_(made.weight, generator=torch.Generator().manual_seed(0))
+    return made
+
+
+def hidden(seed: int) -> Tensor:
+    return torch.randn(WIDTH, 5, generator=torch.Generator().manual_seed(seed))
+
+
+@given(st.floats(0, 20, width=32))
+def test_logits_are_the_second_ones_and_so_many_times_the_difference(scale: float) -> None:
+    vocabulary = make_vocabulary()
+    own, other = hidden(1), hidden(2)
+    with torch.no_grad():
+        found = GuidedScores(vocabulary, scale).logits(torch.cat((own, other), dim=-1))
+        expected = vocabulary.logits(other) + scale * (vocabulary.logits(own) - vocabulary.logits(other))
+        alone = vocabulary.logits(other)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-3)
+    if scale == 0:
+        assert torch.equal(found, alone)
+
+
+@given(st.floats(0.01, 1), st.floats(0, 0.99), st.integers(1, 12), st.floats(0, 5))
+def test_it_holds_between_two_levels_only(start: float, end: float, steps: int, scale: float) -> None:
+    guidance = Guidance(scale, start, end)
+    for step in range(1, steps + 1):
+        time = (steps - step + 1) / steps
+        assert guidance.holds(time) == (end < time <= start)
+        assert guidance.doubles(time) == (scale != 1 and end < time <= start)
+        assert not guidance.steers(time)
+
+
+def test_outside_of_the_levels_nothing_is_made_of_hidden_states(vocabulary: Vocabulary) -> None:
+    states = hidden(1)
+    for guidance, time in ((Guidance(), 0.5), (Guidance(3.0, 0.4, 0.2), 0.5), (Guidance(3.0, 0.4, 0.2), 0.2)):
+        scores, found = guided_scores(guidance, time, vocabulary, states)
+        assert scores is vocabulary
+        assert found is states
+
+
+def test_the_gradient_of_a_score_is_added(vocabulary: Vocabulary) -> None:
+    weights_CV = torch.randn(WIDTH, VOCAB, generator=torch.Generator().manual_seed(5))
+    classifier = Differentiable(lambda shares_CV: (shares_CV * weights_CV).sum(), scale=2.0)
+    assert isinstance(classifier, Classifier)
+    with torch.inference_mode():
+        plain = vocabulary.logits(hidden(1))
+        scores, stood = guided_scores(Guidance(classifier=classifier), 1.0, vocabulary, hidden(1))
+        assert torch.allclose(scores.logits(stood), plain + 2.0 * weights_CV, atol=1e-5)
+        scores.logits(stood).fill_(0)
+        assert not torch.equal(scores.logits(stood), torch.zeros_like(plain)), "the caller may spoil what it gets"
+
+
+def test_a_black_box_is_tried_where_the_model_is_not_sure() -> None:
+    logits_CV = torch.zeros(3, 5)
+    logits_CV[0, 2] = 50.0  # sure
+    logits_CV[1, :3] = torch.tensor([3.0, 2.0, 1.0])
+    logits_CV[2, 2:] = torch.tensor([1.0, 2.0, 3.0])
+    calls: list[list[int]] = []
+
+    def score(tokens: Any) -> float:
+        calls.append(list(tokens))
+        return float(tokens[1] == 1) + 10 * float(tokens[2] == 2) - float(tokens[1] == 2)
+
+    gains = BlackBox(score, scale=3.0, top=3).gains(logits_CV)
+    assert calls[0] == [2, 0, 4]
+    assert sorted(calls[1:]) == [[2, 0, 2], [2, 0, 3], [2, 1, 4], [2, 2, 4]], (
+        "one position at a time, none that is sure"
+    )
+    assert gains[0].tolist() == [0.0] * 5
+    assert gains[1].tolist() == [0.0, 3.0, -3.0, -3.0, -3.0], "what is not tried gains what the worst does"
+    assert gains[2].tolist() == [0.0, 0.0, 30.0, 0.0, 0.0]

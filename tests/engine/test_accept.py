@@ -1,0 +1,38 @@
+"""A function of the request that ends a canvas."""
+
+from typing import Any
+
+import pytest
+
+from gesso.engine.engine import Engine
+from gesso.errors import OptionError
+
+PROMPT = "Sort: pear, fig"
+BASE: dict[str, Any] = {"seed": 3, "max_denoising_steps": 7, "confidence_threshold": 0.0}
+
+
+def test_it_is_asked_after_every_step_and_ends_the_canvas(tiny: Engine) -> None:
+    seen: list[str] = []
+    whole = tiny.generate(PROMPT, max_new_tokens=8, accept=lambda text: seen.append(text) or False, **BASE)  # type: ignore[func-returns-value]
+    assert whole.denoising_steps == (7,)
+    assert len(seen) == 7
+    assert seen[-1] == whole.text
+    wanted = seen[2]
+    first = seen.index(wanted) + 1
+    ended = tiny.generate(PROMPT, max_new_tokens=8, accept=lambda text: text == wanted, **BASE)
+    assert (ended.text, ended.denoising_steps, ended.converged) == (wanted, (first,), (True,))
+
+
+def test_it_sees_the_answer_from_its_beginning(tiny: Engine) -> None:
+    seen: list[str] = []
+    tiny.generate(PROMPT, begin="fig", max_new_tokens=20, accept=lambda text: seen.append(text) or False, **BASE)  # type: ignore[func-returns-value]
+    result = tiny.generate(PROMPT, begin="fig", max_new_tokens=20, **BASE)
+    assert all(text.startswith("fig") for text in seen)
+    assert seen[-1] == result.text
+
+
+@pytest.mark.parametrize(("options", "option"), [({"accept": 5}, "accept"), ({"mode": "ar"}, "accept")])
+def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        tiny.generate(PROMPT, **{"accept": lambda _: True, **options})
+    assert caught.value.option == option

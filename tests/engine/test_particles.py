@@ -1,0 +1,132 @@
+"""Particles: what is copied, what is counted, and what stays as it would be alone."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gesso.engine.engine import Engine
+from gesso.engine.particles import ParticlesResult, particles, systematic
+from gesso.errors import OptionError
+
+PROMPT = "Sort: pear, fig"
+EVERY_STEP = {"max_denoising_steps": 9, "confidence_threshold": 0.0, "stability_threshold": 40}
+
+
+def run(engine: Engine, **options: Any) -> ParticlesResult:
+    return particles(engine, PROMPT, **{"number": 4, "seed": 5, **EVERY_STEP, **options})
+
+
+def test_without_weights_each_is_the_answer_of_its_seed(tiny: Engine) -> None:
+    found = run(tiny, reward_scale=0)
+    alone = [tiny.generate(PROMPT, seed=seed, max_new_tokens=8, **EVERY_STEP).token_ids for seed in (5, 6, 7, 8)]
+    assert [result.token_ids for result in found.results] == alone
+    assert (found.denoising_passes, found.batches, found.resamplings, found.copies) == (36, 9, 0, 0)
+    assert found.passed is None
+
+
+def test_the_promising_one_takes_the_others_places(tiny: Engine) -> None:
+    wanted = tiny.tokenizer.decode(list(tiny.generate(PROMPT, seed=6, max_new_tokens=8, **EVERY_STEP).token_ids))
+    calls: list[str] = []
+
+    def score(text: str) -> float:
+        calls.append(text)
+        return float(len(calls) % 4 == 2)  # the second particle, each time
+
+    found = run(tiny, score=score, resample_every=3, reward_scale=100)
+    assert wanted is not None
+    assert found.resamplings >= 1
+    assert found.copies >= 3
+    assert (found.denoising_passes, found.batches) == (36, 9), "a copied canvas costs no pass"
+    assert all(result.denoising_steps == (9,) for result in found.results)
+
+
+def test_a_copy_goes_on_from_the_canvas_with_numbers_of_its_own(tiny: Engine) -> None:
+    from gesso.engine.engine import Request
+    from gesso.engine.engine_core import EngineCore
+
+    states = [tiny.start(Request(PROMPT, {"seed": seed, "max_new_tokens": 8, **EVERY_STEP})) for seed in (1, 2)]
+    core = EngineCore(tiny.runner, max_running=2, chunk=128)
+    for state in states:
+        core.scheduler.add(state)
+    core.step()
+    core.step()
+    first, second = (state.canvas for state in states)
+    assert not torch.equal(first.canvas_C, second.canvas_C)
+    second.copy_from(first)
+    assert torch.equal(first.canvas_C, second.canvas_C)
+    assert first.self_conditioning_CD is second.self_conditioning_CD
+    assert first.steps == second.steps
+    before = first.canvas_C.clone()
+    assert not torch.equal(first.draw_uniform(), second.draw_uniform())
+    core.step()
+    assert not torch.equal(first.canvas_C, second.canvas_C)
+    assert before.shape == first.canvas_C.shape
+    core.close()
+
+
+def test_a_run_is_reproduced_by_its_seed(tiny: Engine) -> None:
+    first, again = (run(tiny, resample_every=2) for _ in range(2))
+    assert first.scores == again.scores
+    assert [r.token_ids for r in first.results] == [r.token_ids for r in again.results]
+
+
+def test_an_answer_that_is_good_enough_ends_the_run(tiny: Engine) -> None:
+    found = run(tiny, score=lambda _: 1.0, enough=1.0, max_denoising_steps=6)
+    assert found.passed
+    assert found.best in found.results
+    assert run(tiny, score=lambda _: 0.5, enough=1.0, max_denoising_steps=3).passed is False
+
+
+def test_pins_hold_in_every_particle(tiny: Engine) -> None:
+    pinned = [None, 9, None, None, 17]
+    found = run(tiny, canvas=pinned, resample_every=1, reward_scale=50)
+    assert found.copies > 0
+    assert all((result.token_ids[1], result.token_ids[4]) == (9, 17) for result in found.results)
+
+
+def test_a_constraint_holds_in_every_particle(tiny: Engine) -> None:
+    found = run(tiny, regex="[ab]{2,4}", resample_every=1, reward_scale=50)
+    assert len(found.results) == 4
+    assert all(set(result.text) <= {"a", "b"} and 2 <= len(result.text) <= 4 for result in found.results)
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=12).filter(lambda w: sum(w) > 1e-3),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_systematic_draws_are_within_one_of_their_share(weights: list[float], uniform: float) -> None:
+    shares = [weight / sum(weights) for weight in weights]
+    counts = systematic(shares, uniform)
+    assert sum(counts) == len(shares)
+    for share, count in zip(shares, counts, strict=True):
+        expected = share * len(shares)
+        assert math.floor(expected - 1e-6) <= count <= math.ceil(expected + 1e-6)
+
+
+def test_systematic_draws_are_unbiased() -> None:
+    points = [(place + 0.5) / 1000 for place in range(1000)]
+    drawn = [systematic([0.5, 0.2, 0.3], point) for point in points]
+    assert [sum(part) / 3000 for part in zip(*drawn, strict=True)] == pytest.approx([0.5, 0.2, 0.3], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"number": 1}, "particles"),
+        ({"number": 257}, "particles"),
+        ({"resample_every": 0}, "resample_every"),
+        ({"reward_scale": -1.0}, "reward_scale"),
+        ({"reward_scale": math.inf}, "reward_scale"),
+        ({"max_new_tokens": 9}, "max_new_tokens"),
+        ({"mode": "ar"}, "mode"),
+        ({"verify": 1}, "verify"),
+    ],
+)
+def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        run(tiny, **options)
+    assert caught.value.option == option

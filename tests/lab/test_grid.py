@@ -1,0 +1,80 @@
+"""Grids, from files and refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso.errors import ConfigError, OptionError
+from gesso.lab.grid import Grid, Setting, read_grid
+
+
+def written(folder: Path, fields: Any) -> Path:
+    path = folder / "grid.json"
+    path.write_text(fields if isinstance(fields, str) else json.dumps(fields), encoding="utf-8")
+    return path
+
+
+def test_a_file_lists_settings_and_multiplies(tmp_path: Path) -> None:
+    grid = read_grid(
+        written(
+            tmp_path,
+            {
+                "models": ["sudoku"],
+                "settings": [{}],
+                "product": {"sampler": ["remdm", "planner"], "max_denoising_steps": [4, 8]},
+            },
+        )
+    )
+    assert grid.tasks_of("sudoku") == ("sudoku",)
+    assert [str(setting) for setting in grid.settings] == [
+        "as the model has it",
+        "sampler=remdm max_denoising_steps=4",
+        "sampler=remdm max_denoising_steps=8",
+        "sampler=planner max_denoising_steps=4",
+        "sampler=planner max_denoising_steps=8",
+    ]
+    assert read_grid(written(tmp_path, {})) == Grid()
+
+
+def test_a_settings_name_does_not_depend_on_the_order() -> None:
+    assert Setting({"a": 1, "b": 2}).key == Setting({"b": 2, "a": 1}).key
+    mixed = Setting({"best_of": 4, "top_k": 3, "check": "task"})
+    assert mixed.request == {"top_k": 3}
+    assert (mixed.search.best_of, mixed.search.check) == (4, "task")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"setings": []}, "unknown key 'setings'"),
+        ({"models": "mini"}, "models and tasks are lists of names"),
+        ({"settings": {}}, "settings is a list of objects"),
+        ({"product": {"sampler": []}}, "none of them empty"),
+        ({"product": []}, "product is an object of lists"),
+        ([], "holds no JSON object"),
+        ("{", "is no JSON"),
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, fields: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_grid(written(tmp_path, fields))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_grid(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "option"),
+    [
+        ({"tasks": ["chess"]}, "task"),
+        ({"settings": [{"samplr": "x"}]}, "samplr"),
+        ({"settings": [{"seed": 1}]}, "seed"),
+        ({"settings": [{}, {}]}, "settings"),
+        ({"settings": [{"check": "task"}]}, "check"),
+    ],
+)
+def test_grids_that_compare_nothing(tmp_path: Path, fields: Any, option: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read_grid(written(tmp_path, fields))
+    assert caught.value.option == option

@@ -1,0 +1,121 @@
+"""Runs of a grid: paired, kept, gone on with."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso.api import load
+from gesso.engine.engine import Engine
+from gesso.errors import DataError, OptionError
+from gesso.lab.grid import Grid, Setting
+from gesso.lab.report import write_report
+from gesso.lab.run import LabResult, run_grid
+from gesso.lab.store import Store, weights_digest
+from gesso.tasks.registry import TASKS
+from gesso.train.evaluate import evaluate_task
+
+SHORT = {"max_new_tokens": 8, "max_denoising_steps": 3}
+SETTINGS = (Setting(SHORT), Setting({**SHORT, "sampler": "remdm"}))
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_folder: Path) -> Engine:
+    return load(tiny_folder, "cpu")
+
+
+@pytest.fixture
+def lab(tiny_folder: Path, engine: Engine, tmp_path: Path) -> Callable[..., LabResult]:
+    def run(settings: Any = SETTINGS, examples: int = 3, model: Path = tiny_folder, **options: Any) -> LabResult:
+        grid = Grid((str(model),), ("arithmetic",), settings)
+        with Store(tmp_path / "lab.sqlite") as store:
+            return run_grid(grid, lambda _: engine, store, examples=examples, **options)
+
+    return run
+
+
+def test_answers_are_those_of_an_evaluation(lab: Callable[..., LabResult], engine: Engine) -> None:
+    result = lab()
+    assert (result.made, result.missing, len(result.rows)) == (6, 0, 2)
+    for row in result.rows:
+        score = evaluate_task(engine, TASKS["arithmetic"], 3, 0, row.options)
+        assert (row.right, row.passes) == (score.right, score.mean_example_steps)
+        assert row.tokens_per_forward == pytest.approx(score.tokens_per_forward)
+    assert all(row.paired == 3 for row in result.rows)
+
+
+def test_the_next_run_adds_to_the_file(lab: Callable[..., LabResult]) -> None:
+    first = lab()
+    again = lab()
+    assert again.made == 0
+    assert again.rows == first.rows
+    longer = lab(examples=9)
+    assert longer.made == 12, "three of nine were there, of both settings"
+    wider = lab(settings=(*SETTINGS, Setting({**SHORT, "best_of": 2, "check": "task"})), examples=2)
+    assert wider.made == 2
+    assert wider.rows[2].passes > wider.rows[0].passes, "all candidates count"
+    assert lab(seed=5).made == 6
+
+
+def test_what_time_does_not_suffice_for_is_left(lab: Callable[..., LabResult]) -> None:
+    cut = lab(examples=10, max_seconds=0.0)
+    assert (cut.made, cut.missing, cut.rows) == (0, 20, ())
+    assert lab(examples=10).made == 20
+
+
+def test_another_checkpoint_has_answers_of_its_own(
+    lab: Callable[..., LabResult], tiny_folder: Path, tmp_path: Path
+) -> None:
+    assert lab().made == 6
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_folder, copy)
+    assert weights_digest(copy) == weights_digest(tiny_folder)
+    assert lab(model=copy).made == 0, "the same model elsewhere"
+    weights = next(copy.glob("*.safetensors"))
+    spoilt = bytearray(weights.read_bytes())
+    spoilt[-1] ^= 1
+    weights.write_bytes(spoilt)
+    assert lab(model=copy).made == 6
+
+
+def test_a_task_that_changed_is_asked_anew(lab: Callable[..., LabResult], tmp_path: Path) -> None:
+    lab()
+    with sqlite3.connect(tmp_path / "lab.sqlite") as base:
+        base.execute("UPDATE answers SET prompt = 'other' WHERE number = 1")
+    base.close()
+    assert lab().made == 2
+
+
+def test_a_setting_that_the_engine_refuses(lab: Callable[..., LabResult]) -> None:
+    with pytest.raises(OptionError, match="max_denoising_steps"):
+        lab(settings=(Setting({"max_denoising_steps": 0}),))
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.sqlite") as base:
+        base.execute("CREATE TABLE mine (x)")
+    base.close()
+    with pytest.raises(DataError, match="another program's data"):
+        Store(tmp_path / "other.sqlite")
+    (tmp_path / "text.sqlite").write_text("no database at all, but a text", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be used"):
+        Store(tmp_path / "text.sqlite")
+    with pytest.raises(DataError, match="cannot be used"):
+        Store(tmp_path / "nowhere" / "lab.sqlite")
+
+
+def test_the_report_is_one_page_with_everything(lab: Callable[..., LabResult], tmp_path: Path) -> None:
+    result = lab(settings=(*SETTINGS, Setting({**SHORT, "stop": ["<b>&"]})))
+    write_report(result, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert page.count("<circle") == 3
+    assert page.count("<tr") == 4
+    assert "sampler=remdm" in page
+    assert "&lt;b&gt;&amp;" in page
+    assert "<b>&" not in page
+    assert "http" not in page
+    with pytest.raises(DataError, match="cannot be written"):
+        write_report(result, tmp_path / "nowhere" / "report.html")
