@@ -108,7 +108,7 @@ def _examples(engine: Engine, path: Path) -> Iterator[Conversation]:
                 if not line.strip():
                     continue
                 try:
-                    record = reader.read(line)
+                    record = reader.read(line, path.parent)
                     yield from (record.conversation(part) for part in record.parts)
                 except DataError as error:
                     raise DataError(f"{path}, line {number}: {error}") from None
