@@ -85,7 +85,7 @@ class Rehearsal:
     def speed(self, mode: str) -> Figures:
         """`gesso bench`: a step beside its floor."""
         sizes = ["--prompt", "32", "--output", str(TOKENS if mode == "ar" else 256), "--mode", mode]
-        steps = ["--steps", str(STEPS), "--repeats", "1", "--warmup", "1"]
+        steps = ["--repeats", "1", "--warmup", "1", *(["--steps", str(STEPS)] if mode == "canvas" else [])]
         found, printed = run([*self.gesso, "bench", str(self.model), *sizes, *steps, *self.threads, "--json"])
         line = json.loads(printed.splitlines()[-1])
         (cell,) = line["cells"]
