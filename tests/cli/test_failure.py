@@ -19,6 +19,7 @@ WITH_JSON = {
     "eval": ["--task", "nosuch"],
     "bench": ["--mode", "nosuch"],
     "doctor": ["--frobnicate"],
+    "lab": ["nosuch.json"],
     "models": ["--frobnicate"],
     "models show": ["nosuch"],
 }

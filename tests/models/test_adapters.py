@@ -132,6 +132,7 @@ def test_four_bit_weights_are_not_merged_into(tmp_path: Path) -> None:
     assert list(adapted_layers(model)), "nothing was merged halfway"
 
 
+@pytest.mark.usefixtures("dequantized")
 def test_an_adapter_works_the_same_over_four_bit_weights(tmp_path: Path) -> None:
     save_folder(random_model(WIDE), tmp_path)
     model = load_folder(tmp_path, "cpu", "float32", quantize="nf4")

@@ -177,6 +177,7 @@ def test_the_document_knows_every_path_and_error(client: TestClient) -> None:
         "/v1/explain",
         "/v1/fim/completions",
         "/v1/messages",
+        "/v1/messages/count_tokens",
         "/v1/responses",
         "/v1/responses/{identity}",
         "/api/chat",
