@@ -184,6 +184,36 @@ def test_layers_and_experts_use_it_where_no_gradient_is_asked_for(monkeypatch: p
     assert len(calls) == 3
 
 
+def test_rows_that_fill_a_pass_up_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    multiply = packed.matmul
+
+    def counted(x: torch.Tensor, *args: torch.Tensor) -> torch.Tensor:
+        seen.append(len(x))
+        return multiply(x, *args)
+
+    monkeypatch.setattr(packed, "matmul", counted)
+    linear, experts = QuantizedLinear(64, 32, form=Int8()), QuantizedExperts(64, 64, 4, Int4())
+    generator = torch.Generator().manual_seed(0)
+    for module in (linear, experts):
+        for part in module.buffers():
+            if part.is_floating_point():
+                part.fill_(0.01)
+            else:
+                part.random_(0, 100, generator=generator)
+    x = random(2, 64)
+    filled = torch.cat((x, x[-1:], x[-1:]))
+    weights, chosen = random(2, 2, seed=1), torch.tensor([[0, 1], [2, 1]])
+    with torch.no_grad():
+        assert torch.equal(linear(filled), linear(x)[[0, 1, 1, 1]])
+        assert seen == [2, 2]
+        found = experts(filled, weights[[0, 1, 1, 1]], chosen[[0, 1, 1, 1]])
+        assert torch.equal(found, experts(x, weights, chosen)[[0, 1, 1, 1]])
+        assert seen == [2, 2, 4, 4, 4, 4]
+        linear(random(17, 64)[:1].expand(17, 64).contiguous())
+        assert seen[-1] == 17  # more than fills anything up: nobody looks
+
+
 def test_shares_cover_everything_once_and_errors_come_through() -> None:
     seen: list[tuple[int, int]] = []
     lock = threading.Lock()

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from gesso.kernels import host, usable
 from gesso.nn.linear import linear
 from gesso.nn.quant import nf4
+from gesso.nn.row_alignment import ALIGNMENTS
 
 CPU_TILE = 1 << 19
 """Weights that are dequantized at a time on a CPU: 1 MiB of bfloat16, which stays in a core's cache."""
@@ -95,7 +96,24 @@ def multiply_on_host(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, .
     """Multiplies by packed weights as `kernels.host.packed.matmul` does, [M, D] -> [M, F]."""
     from gesso.kernels.host import packed
 
-    return packed.matmul(x_MD, form.kernel, parts, ends_E)
+    if ends_E is not None or (rows := leading_rows(x_MD)) == len(x_MD):
+        return packed.matmul(x_MD, form.kernel, parts, ends_E)
+    return repeat_last(packed.matmul(x_MD[:rows], form.kernel, parts), len(x_MD))
+
+
+def leading_rows(x_MD: Tensor) -> int:
+    """Counts the rows before those that repeat the last one, with which small passes are filled up."""
+    rows = len(x_MD)
+    if rows > ALIGNMENTS[-1]:
+        return rows
+    while rows > 1 and torch.equal(x_MD[rows - 1], x_MD[rows - 2]):
+        rows -= 1
+    return rows
+
+
+def repeat_last(x_MD: Tensor, rows: int) -> Tensor:
+    """Repeats the last row until there are `rows`."""
+    return torch.cat((x_MD, x_MD[-1:].expand(rows - len(x_MD), -1)))
 
 
 class _Matmul(torch.autograd.Function):

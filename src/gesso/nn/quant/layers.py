@@ -63,14 +63,14 @@ class QuantizedExperts(nn.Module):
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
         parts = [self.parts(name) for name in ("gate_up", "down")]
-        multiply = None
         if in_kernel(x_ND):
-            multiply = base.multiply_in_kernel
-        elif all(base.on_host(x_ND, part, self.form) for part in parts):
-            multiply = base.multiply_on_host
-        if multiply is not None:
-            gate_up, down = (partial(multiply, parts=part, form=self.form) for part in parts)
+            gate_up, down = (partial(base.multiply_in_kernel, parts=part, form=self.form) for part in parts)
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
+        if all(base.on_host(x_ND, part, self.form) for part in parts):
+            gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
+            rows = base.leading_rows(x_ND)
+            mixed = mix_sorted(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows], self.num_experts, gate_up, down)
+            return mixed if rows == len(x_ND) else base.repeat_last(mixed, len(x_ND))
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
 

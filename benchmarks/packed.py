@@ -1,0 +1,143 @@
+"""Times matmuls with packed weights on this CPU beside its other ways to do them, and beside the whole weights.
+
+    python benchmarks/packed.py [--rows 1,4,16,64,256] [--size 2816] [--matrices 8] [--repeats 7] [--threads 1]
+
+For int8, int4, NF4 and NVFP4: gesso's kernels, and dequantizing a tile at a time before each matmul (what is done where
+there is no kernel). For int4 also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx
+are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The ceiling is the same matmul with whole fp32
+weights; a way is timed on several matrices in turn, in rounds that go through all ways. Errors are those of a product
+of fp32 activations with what the bits stand for. The last line is JSON.
+"""
+
+import argparse
+import importlib.util
+import itertools
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from gesso.kernels.host import packed
+from gesso.kernels.host.library import best_dot
+from gesso.nn.linear import linear
+from gesso.nn.quant import base
+from gesso.nn.quant.base import Format, dequantize
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.nf4 import NF4
+from gesso.nn.quant.nvfp4 import NVFP4
+
+FORMS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "nf4": NF4(), "nvfp4": NVFP4()}
+GROUP = 64
+Way = Callable[[Tensor], Tensor]
+
+
+def ways(form: Format, weights: list[Tensor]) -> dict[str, list[Way]]:
+    """The ways to multiply by each matrix, by name."""
+    parts = [form.quantize(weight) for weight in weights]
+    found: dict[str, list[Way]] = {
+        "gesso": [lambda x, p=p: packed.matmul(x, form.kernel, p) for p in parts],  # type: ignore[misc]
+        "dequantized": [lambda x, p=p: base._project(x, p, form) for p in parts],  # type: ignore[misc]
+    }
+    if isinstance(form, Int4):
+        found["torch int4pack"] = [_int4pack(weight) for weight in weights]
+        if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
+            found["onnxruntime"] = [_onnxruntime(weight) for weight in weights]
+    return found
+
+
+def _int4pack(weight: Tensor) -> Way:
+    rows, features = weight.shape
+    codes = torch.randint(0, 16, (rows, features), dtype=torch.int32)
+    held = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    scales = torch.full((features // GROUP, rows, 2), 0.01, dtype=torch.bfloat16)
+    return lambda x: torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), held, GROUP, scales)
+
+
+def _onnxruntime(weight: Tensor) -> Way:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    rows, features = weight.shape
+    codes = np.random.default_rng(0).integers(0, 256, (rows, features // GROUP, GROUP // 2), dtype=np.uint8)
+    scales = np.full(rows * features // GROUP, 0.01, dtype=np.float32)
+    node = helper.make_node(
+        "MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft",
+        K=features, N=rows, bits=4, block_size=GROUP, accuracy_level=4,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "matmul",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["M", features])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["M", rows])],
+        [numpy_helper.from_array(codes, "codes"), numpy_helper.from_array(scales, "scales")],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    model: Any = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    assert onnx.__version__
+    return lambda x: torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+
+
+def best_ms(candidates: dict[str, list[Way]], x: Tensor, repeats: int) -> dict[str, float]:
+    """The best milliseconds of a matmul; ways take turns."""
+    best = dict.fromkeys(candidates, float("inf"))
+    for name, matrices in candidates.items():
+        matrices[0](x)  # compiles
+        del name
+    for _, (name, matrices) in itertools.product(range(repeats), candidates.items()):
+        begin = time.perf_counter()
+        for multiply in matrices:
+            multiply(x)
+        best[name] = min(best[name], (time.perf_counter() - begin) / len(matrices))
+    return {name: 1e3 * seconds for name, seconds in best.items()}
+
+
+def error(form: Format, weight: Tensor, x: Tensor) -> float:
+    """The relative error of a product by the kernel."""
+    parts = form.quantize(weight)
+    exact = x @ dequantize(parts, form, torch.float32).T
+    return ((packed.matmul(x, form.kernel, parts) - exact).norm() / exact.norm()).item()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="1,4,16,64,256")
+    parser.add_argument("--size", type=int, default=2816)
+    parser.add_argument("--matrices", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    weights = [0.02 * torch.randn(options.size, options.size) for _ in range(options.matrices)]
+    rows = [int(count) for count in options.rows.split(",")]
+    whole: dict[str, list[Way]] = {"whole fp32": [lambda x, w=w: linear(x, w) for w in weights]}  # type: ignore[misc]
+    found: dict[str, Any] = {"best_dot": best_dot(), "errors": {}, "ms": {}}
+    table = Table("format", "way", *(f"{count} rows" for count in rows))
+    with torch.inference_mode():
+        for label, form in FORMS.items():
+            found["errors"][label] = round(error(form, weights[0], torch.randn(64, options.size)), 5)
+            candidates = ways(form, weights) | whole
+            times = [best_ms(candidates, torch.randn(count, options.size), options.repeats) for count in rows]
+            for name in candidates:
+                found["ms"][f"{label} {name}"] = [round(time_[name], 3) for time_ in times]
+                shown = (
+                    f"{time_[name]:.2f} ms, {2e-6 * count * options.size**2 / time_[name]:.0f} GFLOP/s"
+                    for count, time_ in zip(rows, times, strict=True)
+                )
+                table.add_row(label, name, *shown)
+    Console(stderr=True, width=150).print(table)
+    print(json.dumps({"benchmark": "packed", "rows": rows, "size": options.size, "threads": options.threads, **found}))
+
+
+if __name__ == "__main__":
+    main()
