@@ -12,6 +12,7 @@ the packed checkpoint at once, where the disk has no room for both. The last lin
 import argparse
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -102,7 +103,7 @@ class Rehearsal:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         begin = time.perf_counter()
-        process = subprocess.Popen([*self.gesso, "serve", str(self.model), "--port", str(port)])
+        process = subprocess.Popen([*self.gesso, "serve", "--model", str(self.model), "--port", str(port)])
         url = f"http://127.0.0.1:{port}"
         try:
             _until_ready(f"{url}/ready", process)
@@ -117,9 +118,7 @@ class Rehearsal:
                 client.join()
             took = time.perf_counter() - asked
         finally:
-            process.terminate()
-            _, _, usage = os.wait4(process.pid, 0)
-            process.returncode = 0
+            usage = _end(process)
         if len(answers) != 2:
             sys.exit("gesso serve left a request without an answer")
         return {
@@ -135,6 +134,16 @@ class Rehearsal:
         sizes = ["--steps", "1", "--batch-size", "1", "--held-out", "0", "--evaluate-every", "0", "--max-length", "64"]
         command = ["finetune", str(data), "--model", str(self.model), "--out", str(self.work / "run"), *sizes]
         return run([*self.gesso, *command])[0]
+
+
+def _end(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """Ends a server, where it has not ended by itself; returns what it used."""
+    if process.poll() is not None:
+        return resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.terminate()
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return usage
 
 
 def _until_ready(url: str, process: subprocess.Popen[bytes]) -> None:

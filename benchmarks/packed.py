@@ -105,7 +105,8 @@ def error(form: Format, weight: Tensor, x: Tensor) -> float:
     """The relative error of a product by the kernel."""
     parts = form.quantize(weight)
     exact = x @ dequantize(parts, form, torch.float32).T
-    return ((packed.matmul(x, form.kernel, parts) - exact).norm() / exact.norm()).item()
+    lost: Tensor = (packed.matmul(x, form.kernel, parts) - exact).norm() / exact.norm()
+    return float(lost)
 
 
 def main() -> None:

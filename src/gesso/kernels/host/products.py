@@ -27,6 +27,7 @@ from gesso.kernels.host.llvm_ir import (
     Writer,
     constant,
     constants,
+    declare,
     vector,
     zeros,
 )
@@ -174,6 +175,7 @@ class _Piece(Writer):
         ]
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
+            self._ask_for(weights, block, len(matrix))
             codes, quarters = self.layout.codes(self, weights, block), self._quarters(weights, block)
             start = self._shift_of(codes)
             for r, activations in enumerate(rows):
@@ -185,6 +187,14 @@ class _Piece(Writer):
                 sums.append(self.fma(product, self.splat(factor, LANES), next(totals)))
         loop.close(*sums)
         return loop.carried
+
+    def _ask_for(self, weights: Weights, block: Value, beside: int) -> None:
+        """Has the memory send the codes of this block in the rows that come next, which processors do not foresee."""
+        width = constant(BLOCK * self.layout.bits // 8)
+        ahead = self.mul(self.blocks, constant(beside))
+        address = self.at(weights.codes, self.mul(self.add(block, ahead), width), I8)
+        read, near, data = (constant(number, I32) for number in (0, 3, 1))
+        self.call(declare(self.module, "llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32]), [address, read, near, data])
 
     def _shift_of(self, codes: Value) -> Value:
         """Returns what sums begin with: beside signed weights, activations are stored 128 too large."""
