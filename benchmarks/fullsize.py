@@ -109,7 +109,10 @@ class Rehearsal:
             _until_ready(f"{url}/ready", process)
             ready = time.perf_counter() - begin
             answers: list[int] = []
-            body = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": TOKENS, "mode": "ar"}
+            with urllib.request.urlopen(f"{url}/v1/models", timeout=WAIT) as listed:
+                name = json.load(listed)["data"][0]["id"]
+            messages = [{"role": "user", "content": PROMPT}]
+            body = {"model": name, "messages": messages, "max_tokens": TOKENS, "diffusion": {"mode": "ar"}}
             clients = [threading.Thread(target=lambda: answers.append(_post(url, body))) for _ in range(2)]
             asked = time.perf_counter()
             for client in clients:
