@@ -113,7 +113,7 @@ def measure(url: str, service: AsyncEngine, given: argparse.Namespace) -> dict[s
                 break
             # Answers to one question: a conversation of hundreds would not fit the model's context.
             page.get_by_role("button", name="Retry, other seed").click()
-            page.get_by_text(f"{number + 1} of {number + 1}").wait_for()
+            page.get_by_role("list", name="Conversation").get_by_text(f"{number + 1} of {number + 1}").wait_for()
         page.evaluate("() => window.gc()")
         after = page.evaluate(HEAP)
         print(f"heap: {before:.1f} MB at first, {after:.1f} MB after {given.answers} answers")
