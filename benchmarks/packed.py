@@ -5,8 +5,8 @@
 For int8, int4, NF4 and NVFP4: gesso's kernels, and dequantizing a tile at a time before each matmul (what is done where
 there is no kernel). For int4 also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx
 are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The ceiling is the same matmul with whole fp32
-weights; a way is timed on several matrices in turn, in rounds that go through all ways. Errors are those of a product
-of fp32 activations with what the bits stand for. The last line is JSON.
+weights; a way is timed on several matrices in turn, in rounds that go through all ways. The JSON line at
+the end has errors, too: of rounding activations, and of the bits; and how fast weights are packed.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,11 +26,11 @@ from torch import Tensor
 from gesso.kernels.host import packed
 from gesso.kernels.host.library import best_dot
 from gesso.nn.linear import linear
-from gesso.nn.quant import base
-from gesso.nn.quant.base import Format, dequantize
+from gesso.nn.quant.base import Format, dequantize, multiply_dequantized
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
+from gesso.nn.quant.packing import pack
 
 FORMS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "nf4": NF4(), "nvfp4": NVFP4()}
 GROUP = 64
@@ -40,8 +41,8 @@ def ways(form: Format, weights: list[Tensor]) -> dict[str, list[Way]]:
     """The ways to multiply by each matrix, by name."""
     parts = [form.quantize(weight) for weight in weights]
     found: dict[str, list[Way]] = {
-        "gesso": [lambda x, p=p: packed.matmul(x, form.kernel, p) for p in parts],  # type: ignore[misc]
-        "dequantized": [lambda x, p=p: base._project(x, p, form) for p in parts],  # type: ignore[misc]
+        "gesso": [partial(packed.matmul, name=form.kernel, parts=p) for p in parts],
+        "dequantized": [partial(multiply_dequantized, parts=p, form=form) for p in parts],
     }
     if isinstance(form, Int4):
         found["torch int4pack"] = [_int4pack(weight) for weight in weights]
@@ -90,9 +91,8 @@ def _onnxruntime(weight: Tensor) -> Way:
 def best_ms(candidates: dict[str, list[Way]], x: Tensor, repeats: int) -> dict[str, float]:
     """The best milliseconds of a matmul; ways take turns."""
     best = dict.fromkeys(candidates, float("inf"))
-    for name, matrices in candidates.items():
+    for matrices in candidates.values():
         matrices[0](x)  # compiles
-        del name
     for _, (name, matrices) in itertools.product(range(repeats), candidates.items()):
         begin = time.perf_counter()
         for multiply in matrices:
@@ -101,12 +101,25 @@ def best_ms(candidates: dict[str, list[Way]], x: Tensor, repeats: int) -> dict[s
     return {name: 1e3 * seconds for name, seconds in best.items()}
 
 
-def error(form: Format, weight: Tensor, x: Tensor) -> float:
-    """The relative error of a product by the kernel."""
+def errors(form: Format, weight: Tensor, x: Tensor) -> dict[str, float]:
+    """Relative errors of a product: of rounding activations in the kernel, and of the format's bits."""
     parts = form.quantize(weight)
     exact = x @ dequantize(parts, form, torch.float32).T
-    lost: Tensor = (packed.matmul(x, form.kernel, parts) - exact).norm() / exact.norm()
-    return float(lost)
+    pairs = {"activations": (packed.matmul(x, form.kernel, parts), exact), "bits": (exact, x @ weight.T)}
+    return {name: round(float((found - true).norm() / true.norm()), 5) for name, (found, true) in pairs.items()}
+
+
+def packing_rate(form: Format, weight: Tensor, repeats: int) -> dict[str, float]:
+    """Million weights a second of processor time that are packed from bfloat16, by `pack` and by array operations."""
+    narrow, found = weight.bfloat16(), {}
+    for name, work in {"pack": lambda: pack(narrow, form), "arrays": lambda: form.quantize(narrow)}.items():
+        times = []
+        for _ in range(repeats):
+            begin = time.process_time()
+            work()
+            times.append(time.process_time() - begin)
+        found[name] = round(1e-6 * weight.numel() / min(times), 1)
+    return found
 
 
 def main() -> None:
@@ -121,12 +134,13 @@ def main() -> None:
     torch.manual_seed(0)
     weights = [0.02 * torch.randn(options.size, options.size) for _ in range(options.matrices)]
     rows = [int(count) for count in options.rows.split(",")]
-    whole: dict[str, list[Way]] = {"whole fp32": [lambda x, w=w: linear(x, w) for w in weights]}  # type: ignore[misc]
-    found: dict[str, Any] = {"best_dot": best_dot(), "errors": {}, "ms": {}}
+    whole: dict[str, list[Way]] = {"whole fp32": [partial(linear, weight=weight) for weight in weights]}
+    found: dict[str, Any] = {"best_dot": best_dot(), "errors": {}, "packing": {}, "ms": {}}
     table = Table("format", "way", *(f"{count} rows" for count in rows))
     with torch.inference_mode():
         for label, form in FORMS.items():
-            found["errors"][label] = round(error(form, weights[0], torch.randn(64, options.size)), 5)
+            found["errors"][label] = errors(form, weights[0], torch.randn(64, options.size))
+            found["packing"][label] = packing_rate(form, weights[0], options.repeats)
             candidates = ways(form, weights) | whole
             times = [best_ms(candidates, torch.randn(count, options.size), options.repeats) for count in rows]
             for name in candidates:

@@ -227,7 +227,8 @@ def _show(facts: dict[str, Any]) -> None:
 
     section("versions", {name: found or "not installed" for name, found in facts["versions"].items()})
     cpu = facts["cpu"]
-    processor = f"{cpu['name']}, {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}"
+    products = f"packed weights: {cpu['packed_weights'] or 'dequantized'}"
+    processor = f"{cpu['name']}, {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}, {products}"
     section("machine", {"system": facts["system"], "processor": processor})
     for device in facts["devices"]:
         rates = device["matmul_operations"].items()

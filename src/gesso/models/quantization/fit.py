@@ -54,8 +54,8 @@ def pick(folder: Path, limit: int) -> Fit:
         if smallest <= limit:
             return Fit(chosen, smallest)
     raise OptionError(
-        f"--fit {limit / 1e9:.2f} GB is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
-        f"{smallest / 1e9:.2f} GB",
+        f"--fit {limit / 1e6:,.2f} MB is too small: in the fewest bits the model and {CONTEXT:,} tokens take "
+        f"{smallest / 1e6:,.2f} MB",
         option="fit",
     )
 

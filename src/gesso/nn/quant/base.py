@@ -52,7 +52,7 @@ def dequantize(parts: tuple[Tensor, ...], form: Format, dtype: torch.dtype) -> T
     return weight if factor is None else weight.mul_(factor[:, None])
 
 
-def _project(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
+def multiply_dequantized(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     """Computes x @ W.T, a tile of W's rows at a time. Tiles do not depend on the number of rows of x, so that a row's
     result does not depend on how many stand beside it."""
     rows = max(1, (CPU_TILE if x.device.type == "cpu" else GPU_TILE) // x.shape[-1])
@@ -123,7 +123,7 @@ class _Matmul(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, form: Format, *parts: Tensor) -> Tensor:
         ctx.save_for_backward(*parts)
         ctx.form = form
-        return _project(x, parts, form)
+        return multiply_dequantized(x, parts, form)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -140,6 +140,6 @@ def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     if on_host(x, parts, form):
         return multiply_on_host(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
     if not torch.is_grad_enabled():
-        return _project(x, parts, form)
+        return multiply_dequantized(x, parts, form)
     out: Tensor = _Matmul.apply(x, form, *parts)  # type: ignore[no-untyped-call]
     return out
