@@ -112,7 +112,11 @@ def errors(form: Format, weight: Tensor, x: Tensor) -> dict[str, float]:
 def packing_rate(form: Format, weight: Tensor, repeats: int) -> dict[str, float]:
     """Million weights a second of processor time that are packed from bfloat16, by `pack` and by array operations."""
     narrow, found = weight.bfloat16(), {}
-    for name, work in {"pack": lambda: pack(narrow, form), "arrays": lambda: form.quantize(narrow)}.items():
+    works: dict[str, Callable[[], object]] = {
+        "pack": partial(pack, narrow, form),
+        "arrays": partial(form.quantize, narrow),
+    }
+    for name, work in works.items():
         times = []
         for _ in range(repeats):
             begin = time.process_time()
