@@ -24,6 +24,7 @@ from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.quantize import quantize
+from gesso.cli.reinforce import reinforce
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
 from gesso.cli.signals import INTERRUPTED, SIGNALS
@@ -52,6 +53,7 @@ app.add_typer(models, name="models")
 app.command(cls=Command)(doctor)
 app.command(cls=Command)(train)
 app.command(cls=Command)(finetune)
+app.command(cls=Command)(reinforce)
 app.command(cls=Command)(merge)
 app.command(cls=Command)(quantize)
 app.command(name="eval", cls=Command)(evaluate)

@@ -82,7 +82,7 @@ def _images(plan: "Recipe") -> "tuple[ImageLoad | None, int]":
         return None, 0
     lengths = [plan.model.canvas_length, *(width.canvas_length for width in plan.train.narrow)]
     step = plan.train.steps - 1  # in the last stage, which has all
-    spans = [conversation.images for length in lengths for conversation in plan.data.batch(step, 64, length)]
+    spans = [conversation.images for length in lengths for conversation in plan.examples.batch(step, 64, length)]
     most = max(map(len, spans))
     soft = max((image.length for images in spans for image in images), default=0)
     tower = read_vision_config(plan.model.vision_config)

@@ -1,4 +1,4 @@
-"""Runs what `gesso train` and `gesso finetune` share: showing a run, its picture at the end. Imported when one
+"""Runs what `gesso train`, `finetune` and `reinforce` share: showing a run, its picture at the end. Imported when one
 starts."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
 from gesso.options import keyword
-from gesso.train.records import METRICS, EvaluationRecord, Outcome, Sample, StepRecord, TrainingCallback
+from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, TrainingCallback, scalars
 from gesso.train.trainer import train
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REASONS = {
     "steps": "all steps are done",
     "stop_at": "--stop-at is reached",
-    "patience": "the held-out loss no longer falls",
+    "patience": "the held-out loss (or reward) no longer gets better",
     "minutes": "--max-minutes are over",
     "interrupted": "interrupted; the same command goes on from here",
 }
@@ -49,15 +49,14 @@ class ProgressCallback(TrainingCallback):
         self.console.print(f"training {trainable:,} numbers, steps {step + 1} to {last}", style="dim")
         self.task = self.progress.add_task("train", total=last, completed=step, note="")
 
-    def stepped(self, step: int, record: StepRecord | None) -> None:
+    def stepped(self, step: int, record: Record | None) -> None:
         if record is not None:
-            note = f"loss {record.denoiser_loss:.4f} {record.tokens_per_second:,.0f} tok/s"
-            self.progress.update(self.task, note=note)
+            self.progress.update(self.task, note=record.summary)
         self.progress.update(self.task, completed=step)
 
-    def evaluated(self, record: EvaluationRecord) -> None:
+    def evaluated(self, record: Evaluation) -> None:
         best = " (best so far)" if record.best else ""
-        self.console.print(f"step {record.step}: held-out loss {record.held_out_denoiser_loss:.4f}{best}", markup=False)
+        self.console.print(f"step {record.step}: {record.summary}{best}", markup=False)
 
     def sampled(self, sample: Sample) -> None:
         steps = sum(sample.denoising_steps)
@@ -82,16 +81,16 @@ class TensorBoardCallback(ProgressCallback):
             ) from None
         self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
 
-    def stepped(self, step: int, record: StepRecord | None) -> None:
+    def stepped(self, step: int, record: Record | None) -> None:
         super().stepped(step, record)
         if record is not None:
-            for name in ("denoiser_loss", "encoder_loss", "learning_rate", "gradient_norm", "tokens_per_second"):
-                self.writer.add_scalar(name, getattr(record, name), step)
+            for name, value in scalars(record).items():
+                self.writer.add_scalar(name, value, step)
 
-    def evaluated(self, record: EvaluationRecord) -> None:
+    def evaluated(self, record: Evaluation) -> None:
         super().evaluated(record)
-        for name in ("held_out_denoiser_loss", "held_out_encoder_loss"):
-            self.writer.add_scalar(name, getattr(record, name), record.step)
+        for name, value in scalars(record).items():
+            self.writer.add_scalar(name, value, record.step)
 
     def sampled(self, sample: Sample) -> None:
         super().sampled(sample)

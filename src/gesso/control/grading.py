@@ -23,11 +23,12 @@ Grader = Callable[[str, str], float | bool]
 """Takes a prompt and an answer; 1 is right."""
 
 
-def find_grader(name: str, reference: str | None = None) -> Grader:
+def find_grader(name: str, reference: str | None = None, *, option: str = "check") -> Grader:
     """Returns the grader that a name means: a task, or `FILE.py:FUNCTION` or `MODULE:FUNCTION`.
 
     Args:
         reference: the right answer, for tasks that cannot tell a right answer by its prompt.
+        option: the option that named it, for errors.
 
     Raises:
         OptionError: there is no such task, file or function; a reference for a function, which gets none.
@@ -40,24 +41,24 @@ def find_grader(name: str, reference: str | None = None) -> Grader:
     place, colon, function = name.rpartition(":")
     if not colon:
         message = f"no task {name!r} to check by; known: {', '.join(TASKS)}, or FILE.py:FUNCTION"
-        raise OptionError(message, option="check")
+        raise OptionError(message, option=option)
     if reference is not None:
         raise OptionError("a reference goes with a task; a function is given prompt and answer", option="reference")
-    found = getattr(_module(place), function, None)
+    found = getattr(_module(place, option), function, None)
     if not callable(found):
-        raise OptionError(f"{place} has no function {function!r}", option="check")
+        raise OptionError(f"{place} has no function {function!r}", option=option)
     grader: Grader = found
     return grader
 
 
-def _module(place: str) -> ModuleType:
+def _module(place: str, option: str) -> ModuleType:
     """Imports a file or a module; it is the user's own code."""
     try:
         if not place.endswith(".py"):
             return importlib.import_module(place)
         path = Path(place)
         if not path.is_file():
-            raise OptionError(f"there is no file {place}", option="check")
+            raise OptionError(f"there is no file {place}", option=option)
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
         assert spec.loader is not None
@@ -66,7 +67,7 @@ def _module(place: str) -> ModuleType:
     except OptionError:
         raise
     except Exception as error:
-        raise OptionError(f"{place} cannot be imported: {type(error).__name__}: {error}", option="check") from error
+        raise OptionError(f"{place} cannot be imported: {type(error).__name__}: {error}", option=option) from error
     return module
 
 

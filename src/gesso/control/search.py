@@ -10,7 +10,7 @@ import json
 import secrets
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from gesso.control.grading import Grader, grade, passes, prompt_text
 from gesso.control.job import Job
@@ -18,6 +18,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
+from gesso.text.tool_calls import ToolCall
 
 Select = Literal["likelihood", "consistency"]
 SELECT: tuple[Select, ...] = ("likelihood", "consistency")
@@ -164,7 +165,19 @@ def choose_candidate(
     )
 
 
-def graded_text(result: GenerationResult) -> str:
+class GradedAnswer(Protocol):
+    """Holds an answer that a grader gets: a result, or the parser of an answer's tokens."""
+
+    @property
+    def text(self) -> str:
+        """Returns the text without calls of functions."""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Returns the calls."""
+
+
+def graded_text(result: GradedAnswer) -> str:
     """Returns an answer as a grader gets it: a call of a function, where that is all there is, as a JSON object."""
     if len(result.tool_calls) != 1 or result.text.strip():
         return result.text

@@ -4,6 +4,7 @@ gesso has one stack for encoder and decoder, and so one delta. Merging adds it t
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 import torch
@@ -63,6 +64,19 @@ def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
         for name, module in adapted_layers(model)
         for label, parameter in module.named_parameters(recurse=False)
     }
+
+
+@contextmanager
+def without_adapter(model: DiffusionGemma) -> Iterator[None]:
+    """Computes with the base weights alone while it lasts."""
+    layers = list(adapted_layers(model))
+    for name, layer in layers:
+        _put(model, name, layer.base)
+    try:
+        yield
+    finally:
+        for name, layer in layers:
+            _put(model, name, layer)
 
 
 @torch.no_grad()

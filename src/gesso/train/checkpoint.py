@@ -85,7 +85,7 @@ def save_checkpoint(
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
-            state = {**_identity(recipe), **dataclasses.asdict(progress)}
+            state = {**recipe.identity, **dataclasses.asdict(progress)}
             (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
@@ -190,31 +190,11 @@ def resume(
     return progress
 
 
-_SETTINGS = (
-    "optimizer",
-    "momentum",
-    "time_exponent",
-    "source_probability",
-    "self_conditioning_probability",
-    "own_draft_probability",
-    "own_draft_rounds",
-    "batch_size",
-    "seed",
-)
-
-
-def _identity(recipe: Recipe) -> dict[str, object]:
-    """What a run must have in common with the one it goes on from: its steps would be others."""
-    settings = {name: getattr(recipe.train, name) for name in _SETTINGS}
-    settings["vision"] = recipe.vision
-    return {"recipe": recipe.name, "base": recipe.base, "data": recipe.data.fingerprint, **settings}
-
-
 def _read_progress(recipe: Recipe, folder: Path) -> Progress:
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe.name:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
-    for name, ours in _identity(recipe).items():
+    for name, ours in recipe.identity.items():
         if state.get(name, ours) != ours:
             was = "" if name == "data" else f" ({name} {state[name]!r}, now {ours!r})"
             what = "on other data" if name == "data" else "with other settings"

@@ -1,10 +1,11 @@
 """Configures a training run. A recipe is a function that returns a complete `Recipe`."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, cast, get_args
 
 import tokenizers
 
@@ -13,10 +14,23 @@ from gesso.errors import ConfigError
 from gesso.generation import GenerationConfig
 from gesso.models.saving import copy_text_files
 from gesso.train.batch import Conversation
+from gesso.train.reinforce.config import Cases, PolicyConfig
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Optimizer = Literal["adamw", "adamw8bit", "muon"]
 Vision = Literal["none", "frozen", "trained"]
+_IDENTITY = (
+    "optimizer",
+    "momentum",
+    "time_exponent",
+    "source_probability",
+    "self_conditioning_probability",
+    "own_draft_probability",
+    "own_draft_rounds",
+    "batch_size",
+    "seed",
+)
+"""Settings without which a run's steps would be others."""
 
 
 class Data(Protocol):
@@ -191,7 +205,8 @@ class Recipe:
     generation: GenerationConfig
     train: TrainConfig
     text: TextFiles
-    data: Data
+    data: Data | Cases
+    """Examples to learn from; with `policy`, prompts and rewards."""
     start: Path | None = None
     """Checkpoint folder whose weights the run starts from; None draws random ones."""
     adapter: LoraConfig | None = None
@@ -202,6 +217,28 @@ class Recipe:
     """What an adapter's file calls the model it belongs to."""
     vision: Vision = "none"
     """Whether the data shows images, and whether vision tower and projector learn from them."""
+    policy: PolicyConfig | None = None
+    """Reinforcement: learn from rewards of the model's own answers."""
+
+    @property
+    def examples(self) -> Data:
+        """Returns the examples of a run that learns from examples."""
+        assert self.policy is None
+        return cast(Data, self.data)
+
+    @property
+    def cases(self) -> Cases:
+        """Returns the prompts of a run that learns from rewards."""
+        assert self.policy is not None
+        return cast(Cases, self.data)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Returns what a run must have in common with the one it goes on from: its steps would be others."""
+        settings = {name: getattr(self.train, name) for name in _IDENTITY}
+        policy = None if self.policy is None else dataclasses.asdict(self.policy)
+        named = {"recipe": self.name, "base": self.base, "data": self.data.fingerprint}
+        return {**named, **settings, "vision": self.vision, "policy": policy}
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:
@@ -210,5 +247,10 @@ class Recipe:
             raise ConfigError("an adapter needs a checkpoint to start from")
         if self.adapter and self.vision == "trained":
             raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
+        if self.policy is not None:
+            if self.start is None:
+                raise ConfigError("reinforcement needs a checkpoint to start from")
+            if self.adapter is not None and self.adapter.dropout:
+                raise ConfigError("reinforcement replays what was drawn: an adapter's dropout must be 0")
         if self.adapter and self.train.optimizer == "muon":
             raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")

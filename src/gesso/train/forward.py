@@ -11,7 +11,7 @@ in groups of rows of like length.
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import Block, DiffusionGemma
+from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.attention import attend_masked
 from gesso.train.batch import IGNORED, Batch
 from gesso.train.masks import MASKED, causal_bias
@@ -62,6 +63,23 @@ class Encoded:
         )
         return Encoded(self.hidden_ND, groups, keys, values)
 
+    def select(self, rows: Sequence[int]) -> "Encoded":
+        """Selects rows by number, in ascending order; one may stand several times. Keys and values stay attached to
+        their graph; the hidden states are left out."""
+        groups: list[Group] = []
+        picks: list[tuple[int, Tensor]] = []
+        for place, group in enumerate(self.groups):
+            mine = [row - group.rows.start for row in rows if group.rows.start <= row < group.rows.stop]
+            if mine:
+                start = groups[-1].rows.stop if groups else 0
+                groups.append(Group(slice(start, start + len(mine)), slice(0, 0), group.longest))
+                picks.append((place, torch.tensor(mine, device=self.hidden_ND.device)))
+        keys, values = (
+            [[layer[place].index_select(0, pick) for place, pick in picks] for layer in side]
+            for side in (self.keys, self.values)
+        )
+        return Encoded(self.hidden_ND[:0], groups, keys, values)
+
     def take(self, rows_B: Tensor) -> "Encoded":
         """Takes the rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
         picks = [rows_B[group.rows] for group in self.groups]
@@ -78,6 +96,22 @@ class Encoded:
         )
 
 
+class EncoderRows(Protocol):
+    """Describes rows of tokens for the encoder, in order of length."""
+
+    @property
+    def tokens_N(self) -> Tensor:
+        """Returns the tokens of all rows, laid flat."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Returns the number of tokens of each row."""
+
+    @property
+    def images(self) -> tuple[tuple[EmbeddingSpan, ...], ...]:
+        """Returns the images of each row; empty where no row has any."""
+
+
 def group_rows(lengths: Sequence[int]) -> list[Group]:
     """Groups rows that are in order of length by their padded length."""
     groups: list[Group] = []
@@ -90,7 +124,7 @@ def group_rows(lengths: Sequence[int]) -> list[Group]:
 
 
 def encode(
-    model: DiffusionGemma, batch: Batch, images: Sequence[Tensor] = (), *, checkpointing: bool = False
+    model: DiffusionGemma, batch: EncoderRows, images: Sequence[Tensor] = (), *, checkpointing: bool = False
 ) -> Encoded:
     """Runs the causal pass over prompt and clean answer.
 
@@ -153,7 +187,7 @@ def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
     return padded.view(count, group.longest, *x.shape[1:])
 
 
-def _soft_places(batch: Batch) -> Tensor:
+def _soft_places(batch: EncoderRows) -> Tensor:
     """Where the soft tokens of all images are in the flat encoder batch."""
     begins = itertools.accumulate(batch.lengths, initial=0)
     places = [

@@ -17,7 +17,7 @@ def held_out_losses(recipe: Recipe, losses: LossModule, group: ProcessGroup) -> 
         OptionError: the data holds no examples out.
     """
     config = recipe.train
-    conversations = recipe.data.evaluation(config.evaluation_examples)
+    conversations = recipe.examples.evaluation(config.evaluation_examples)
     if not conversations:
         raise OptionError(
             "evaluate_every looks at held-out examples, and the data holds none out", option="evaluate_every"

@@ -1,4 +1,4 @@
-"""Plots the losses of a run, from its `metrics.jsonl`."""
+"""Plots the losses of a run, or its rewards, from its `metrics.jsonl`."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,14 @@ CURVES = {
     "held_out_denoiser_loss": ("denoiser, held out", "C0", "o--"),
     "encoder_loss": ("encoder, training", "C1", "-"),
     "held_out_encoder_loss": ("encoder, held out", "C1", "o--"),
+}
+
+REWARDS = {
+    "reward": ("reward, drawn", "C0", "-"),
+    "held_out_reward": ("reward, held out", "C0", "o--"),
+    "right": ("right, drawn", "C1", "-"),
+    "held_out_right": ("right, held out", "C1", "o--"),
+    "kl": ("nats a draw from the start", "C2", "-"),
 }
 
 
@@ -26,7 +34,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def plot_losses(metrics: Path, picture: Path) -> None:
-    """Plots losses over steps, logarithmic, and writes a PNG.
+    """Plots losses over steps, logarithmic, or rewards, and writes a PNG.
 
     Raises:
         OptionError: matplotlib is not installed.
@@ -39,12 +47,18 @@ def plot_losses(metrics: Path, picture: Path) -> None:
     records = read_metrics(metrics)
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     axes = figure.subplots()
-    for name, (label, colour, style) in CURVES.items():
-        points = [(record["step"], record[name]) for record in records if record.get(name)]
+    rewarded = any("reward" in record for record in records)
+    for name, (label, colour, style) in (REWARDS if rewarded else CURVES).items():
+        points = [
+            (record["step"], record[name]) for record in records if record.get(name) or (rewarded and name in record)
+        ]
         if points:
             steps, values = zip(*points, strict=True)
             axes.plot(steps, values, style, color=colour, label=label, linewidth=1.2, markersize=4)
-    axes.set(xlabel="step", ylabel="loss, nats a token", yscale="log")
+    if rewarded:
+        axes.set(xlabel="step")
+    else:
+        axes.set(xlabel="step", ylabel="loss, nats a token", yscale="log")
     axes.grid(alpha=0.3, which="both")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)

@@ -1,5 +1,6 @@
 """Defines what a run reports: records, the files they go to, and callbacks."""
 
+import dataclasses
 import json
 import os
 from dataclasses import dataclass
@@ -24,6 +25,39 @@ class StepRecord:
     seconds: float
     """Since this process started training."""
 
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return f"loss {self.denoiser_loss:.4f} {self.tokens_per_second:,.0f} tok/s"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRecord:
+    """Holds one line of `metrics.jsonl` of a reinforcement run: means since the line before."""
+
+    step: int
+    reward: float
+    """Of an answer."""
+    right: float
+    """Share of the answers whose reward is 1 or more."""
+    mixed: float
+    """Share of the groups whose answers got unlike rewards: the others teach nothing."""
+    kl: float
+    """Nats a drawn token by which the policy left the start, estimated over the answers that were replayed."""
+    denoising_steps: float
+    """Steps that a canvas took."""
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    """Tokens of canvases, counted at every step of theirs that was replayed."""
+    seconds: float
+    """Since this process started training."""
+
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return f"reward {self.reward:.3f} right {self.right:.0%} {self.denoising_steps:.1f} steps"
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRecord:
@@ -34,6 +68,39 @@ class EvaluationRecord:
     held_out_encoder_loss: float
     best: bool
     """Whether the denoiser's loss is the lowest so far."""
+
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return f"held-out loss {self.held_out_denoiser_loss:.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEvaluation:
+    """Holds the rewards of answers to the held-out prompts; also a line of `metrics.jsonl`."""
+
+    step: int
+    held_out_reward: float
+    held_out_right: float
+    held_out_denoising_steps: float
+    """Steps that a canvas took."""
+    best: bool
+    """Whether the reward is the highest so far."""
+
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return f"held-out reward {self.held_out_reward:.4f}, right {self.held_out_right:.1%}"
+
+
+Record = StepRecord | PolicyRecord
+Evaluation = EvaluationRecord | PolicyEvaluation
+_NO_SCALARS = ("step", "seconds", "best")
+
+
+def scalars(record: Record | Evaluation) -> dict[str, float]:
+    """Returns what of a record is worth a curve, by name."""
+    return {name: value for name, value in dataclasses.asdict(record).items() if name not in _NO_SCALARS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +119,10 @@ class TrainingCallback:
     def started(self, step: int, last: int, trainable: int) -> None:
         """Is called before the first step: steps done already, the last step, and how many numbers are trained."""
 
-    def stepped(self, step: int, record: StepRecord | None) -> None:
+    def stepped(self, step: int, record: Record | None) -> None:
         """Is called after every step, with a record every `log_every` steps."""
 
-    def evaluated(self, record: EvaluationRecord) -> None:
+    def evaluated(self, record: Evaluation) -> None:
         """Is called after every evaluation of the held-out examples."""
 
     def sampled(self, sample: Sample) -> None:

@@ -103,7 +103,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
     width = pick_width(recipe, generator)
     return make_batch(
-        recipe.data.batch(step, width.batch_size, width.canvas_length),
+        recipe.examples.batch(step, width.batch_size, width.canvas_length),
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
         eos_token_id=recipe.model.eos_token_id,

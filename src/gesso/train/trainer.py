@@ -11,15 +11,14 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from gesso.engine.engine import Engine
 from gesso.errors import CheckpointError, OptionError, TrainingError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.batch import Batch
 from gesso.train.checkpoint import (
     Progress,
     checkpoint_path,
@@ -32,21 +31,21 @@ from gesso.train.checkpoint import (
 )
 from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
-from gesso.train.held_out import held_out_losses
+from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
-from gesso.train.prefetch import prefetched_batches
 from gesso.train.records import (
     METRICS,
     SAMPLES,
-    EvaluationRecord,
+    Evaluation,
     Outcome,
     Reason,
+    Record,
     Sample,
-    StepRecord,
     TrainingCallback,
     truncate_records,
 )
-from gesso.train.step import LossModule, learning_rate, micro_batches, start_model
+from gesso.train.reinforce.objective import PolicyObjective
+from gesso.train.step import learning_rate, start_model
 from gesso.train.vision import start_vision
 
 
@@ -98,9 +97,13 @@ class _Run:
         self.model = start_model(recipe, group.device)
         images = start_vision(recipe, group)
         self.vision = None if images is None else images.trained_vision
-        self.losses = LossModule(self.model, recipe.train, group, images)
+        self.objective: Objective
+        if recipe.policy is not None:
+            self.objective = PolicyObjective(recipe, self.model, group)
+        else:
+            self.objective = DenoisingObjective(recipe, self.model, group, images)
         if group.size > 1:
-            shard(self.model, self.losses, group)
+            shard(self.model, self.objective.root, group)
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
         self.progress = self._resume()
 
@@ -140,28 +143,27 @@ class _Run:
         if first >= last or self._out_of_patience():
             return self._outcome(path, "patience" if first < last else reason)
         self.callback.started(first, last, sum(p.numel() for p in self._trained()))
-        totals, since, tokens, steps = torch.zeros(3), time.monotonic(), 0, 0
-        for step, batch in enumerate(prefetched_batches(self.recipe, first, last), start=first):
-            denoiser, encoder, norm, count = self._step(step, batch)
-            totals += torch.tensor([denoiser, encoder, norm])
+        totals, since, tokens, steps = torch.zeros(()), time.monotonic(), 0, 0
+        for step, batch in enumerate(self.objective.batches(first, last), start=first):
+            measured, count = self._step(step, batch)
+            totals = totals + measured
             tokens += count
             steps += 1
-            if not math.isfinite(denoiser + encoder + norm):
+            if not math.isfinite(measured.sum().item()):
                 raise TrainingError(f"step {step + 1}: the loss or gradient is not a number; last checkpoint: {path}")
             record, done = None, step + 1
             if done % config.log_every == 0 or done == last:
-                means, now = (totals / steps).tolist(), time.monotonic()
-                record = StepRecord(
+                (*means, norm), now = (totals / steps).tolist(), time.monotonic()
+                record = self.objective.record(
+                    means,
                     step=done,
-                    denoiser_loss=round(means[0], 5),
-                    encoder_loss=round(means[1], 5),
                     learning_rate=learning_rate(config, step),
-                    gradient_norm=round(means[2], 4),
+                    gradient_norm=round(norm, 4),
                     tokens_per_second=round(tokens / (now - since), 1),
                     seconds=round(now - started, 1),
                 )
                 self._append(METRICS, record)
-                totals, since, tokens, steps = torch.zeros(3), now, 0, 0
+                totals, since, tokens, steps = torch.zeros(()), now, 0, 0
             self.progress = dataclasses.replace(self.progress, step=done)
             evaluates = bool(config.evaluate_every) and (done % config.evaluate_every == 0 or done == config.steps)
             improved = self._evaluate() if evaluates else False
@@ -192,40 +194,26 @@ class _Run:
         best = checkpoint_path(self.out, self.progress.best_step or 0)
         return Outcome(last, best if best.exists() else None, reason)
 
-    def _step(self, step: int, batch: Batch) -> tuple[float, float, float, int]:
-        """Takes one optimiser step; returns denoiser loss, encoder loss, gradient norm and tokens trained on."""
+    def _step(self, step: int, batch: Any) -> tuple[torch.Tensor, int]:
+        """Takes one optimiser step; returns the objective's measures with the gradient norm behind them, and the tokens
+        trained on."""
         config, group = self.recipe.train, self.group
         set_rate(self.optimizer, learning_rate(config, step))
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
-        means = self._backward(batch)
+        measures, tokens = self.objective.backward(batch)
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self._trained(), config.gradient_clip))
         self.optimizer.step()
-        denoiser, encoder = means.tolist()
-        return denoiser, encoder, norm.item(), batch.tokens_N.numel() + batch.canvas_tokens
-
-    def _backward(self, batch: Batch) -> Tensor:
-        """Computes the gradients of the batch's mean losses, and returns the two means."""
-        weight = self.recipe.train.encoder_loss_weight
-        sums = torch.zeros(2)
-        for part, canvas_share, target_share in micro_batches(batch, self.group, self.recipe.train.micro_batch_size):
-            denoiser, encoder = self.losses(part.to(self.group.device))
-            denoiser, encoder = denoiser * canvas_share, encoder * target_share
-            # FSDP averages gradients over the processes where the loss is a sum.
-            ((denoiser + weight * encoder) * self.group.size).backward()
-            sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
-        return self.group.all_reduce_sum(sums).cpu()
+        return torch.cat((measures, norm.detach().float().cpu().view(1))), tokens
 
     def _evaluate(self) -> bool:
-        """Computes the held-out loss; returns whether it is the best so far."""
-        denoiser_loss, encoder_loss = held_out_losses(self.recipe, self.losses, self.group)
-        best = self.progress.best_loss
-        improved = best is None or denoiser_loss < best
-        record = EvaluationRecord(self.progress.step, round(denoiser_loss, 5), round(encoder_loss, 5), improved)
+        """Evaluates on what is held out; returns whether it is the best so far."""
+        measures = self.objective.evaluate()
+        loss, best = measures[0], self.progress.best_loss
+        improved = best is None or loss < best
+        record = self.objective.evaluation(measures, step=self.progress.step, best=improved)
         if improved:
-            self.progress = dataclasses.replace(
-                self.progress, best_loss=denoiser_loss, best_step=self.progress.step, worse=0
-            )
+            self.progress = dataclasses.replace(self.progress, best_loss=loss, best_step=self.progress.step, worse=0)
         else:
             self.progress = dataclasses.replace(self.progress, worse=self.progress.worse + 1)
         self._append(METRICS, record)
@@ -256,7 +244,7 @@ class _Run:
             self.callback.sampled(sample)
         self.model.train()
 
-    def _append(self, name: str, record: StepRecord | EvaluationRecord | Sample) -> None:
+    def _append(self, name: str, record: Record | Evaluation | Sample) -> None:
         if not self.group.is_main:
             return
         try:

@@ -1,0 +1,101 @@
+"""Makes a complete recipe of reinforcement from prompts with rewards and a checkpoint."""
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Literal
+
+from gesso.config import LoraConfig
+from gesso.control.grading import Grader, find_grader
+from gesso.errors import OptionError
+from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.train.config import CopiedText, Recipe, TrainConfig
+from gesso.train.reinforce.cases import FileCases, TaskCases
+from gesso.train.reinforce.config import Cases, PolicyConfig
+from gesso.train.reinforce.rollout import policy_rules
+
+Method = Literal["full", "lora"]
+LEARNING_RATES: dict[str, float] = {"full": 2e-6, "lora": 2e-5}
+"""Defaults for models of billions of parameters; small ones want ten to fifty times as much."""
+WARMUP_SHARE = 0.05
+
+
+def find_cases(
+    tasks: tuple[str, ...], prompts: Path | None, reward: str | None, held_out: float, seed: int
+) -> TaskCases | FileCases:
+    """Returns what gives prompts and rewards, as a command line says it.
+
+    Args:
+        reward: `right` or `score` of tasks, or `FILE.py:FUNCTION`; None is `right`, and what a file's lines say.
+        held_out: share of a file's lines.
+
+    Raises:
+        OptionError: no prompts or two sources of them, or something that does not exist.
+        DataError: a line of the file cannot be used.
+    """
+    if bool(tasks) == (prompts is not None):
+        raise OptionError("gesso reinforce takes its prompts from --task or from --prompts, one of them", option="task")
+    if not 0 <= held_out < 1:
+        raise OptionError(f"--held-out must be at least 0 and below 1, got {held_out:g}", option="held_out")
+    grader: Grader | None = None
+    if reward not in (None, "right", "score"):
+        if ":" not in reward:
+            raise OptionError(f"no reward {reward!r}; known: right, score, FILE.py:FUNCTION", option="reward")
+        grader = find_grader(reward, option="reward")
+    if prompts is None:
+        return TaskCases(tasks, seed, reward or "right", grader)
+    if reward in ("right", "score"):
+        raise OptionError(f"--reward {reward} is of a task, and --prompts has none", option="reward")
+    return FileCases(prompts, seed, held_out, reward or "", grader)
+
+
+def reinforce_recipe(
+    folder: Path,
+    *,
+    base: str,
+    method: Method,
+    cases: Cases,
+    policy: PolicyConfig,
+    train: TrainConfig,
+    learning_rate: float | None,
+    adapter: LoraConfig,
+) -> Recipe:
+    """Makes the recipe, and refuses a checkpoint that cannot be reinforced.
+
+    Args:
+        folder: the checkpoint to start from.
+        base: what the adapter's file calls it.
+        train: settings other than learning rate and warm-up.
+        learning_rate: None takes the method's default.
+
+    Raises:
+        OptionError: an option that is impossible, or impossible with this checkpoint.
+    """
+    if method not in LEARNING_RATES:
+        raise OptionError(f"method {method!r} does not exist; known: {', '.join(LEARNING_RATES)}", option="method")
+    if learning_rate is not None and not (learning_rate > 0 and math.isfinite(learning_rate)):
+        raise OptionError(f"learning_rate must be above 0 and finite, got {learning_rate}", option="learning_rate")
+    if not (folder / "tokenizer.json").exists():
+        raise OptionError(f"{folder} has no tokenizer.json, without which no answer can be read")
+    if train.evaluate_every and not cases.evaluation(1):
+        raise OptionError("evaluate_every needs held-out prompts: give held_out", option="evaluate_every")
+    model = read_model_config(folder)
+    generation = read_generation_defaults(folder, model)
+    policy_rules(generation)
+    settings = dataclasses.replace(
+        train,
+        learning_rate=LEARNING_RATES[method] if learning_rate is None else learning_rate,
+        warmup_steps=math.ceil(WARMUP_SHARE * train.steps),
+    )
+    return Recipe(
+        name=f"reinforce-{method}",
+        model=model,
+        generation=generation,
+        train=settings,
+        text=CopiedText(folder),
+        data=cases,
+        start=folder,
+        adapter=None if method == "full" else adapter,
+        base=base,
+        policy=policy,
+    )
