@@ -39,8 +39,8 @@ LEADING_REASONING = re.compile(
 ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
 
 
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Parses a line as a JSON object.
+def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
+    """Parses a line as a JSON object of keys that are `known`.
 
     Raises:
         DataError: it is no JSON object, or has an unknown key.
@@ -55,7 +55,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
         raise DataError(f"no JSON that can be read ({error})") from None
     if not isinstance(fields, dict):
         raise DataError(f"must be a JSON object, not {_kind(fields)}")
-    _require_known(fields, LINE_KEYS)
+    _require_known(fields, known)
     return fields
 
 

@@ -134,10 +134,7 @@ class FileCases:
 
 
 def _read_case(line: bytes, grader: Grader | None) -> Case:
-    fields = parse_line(line)
-    unknown = next((name for name in fields if name not in _KEYS), None)
-    if unknown is not None:
-        raise DataError(f"unknown key {unknown!r}; known: {', '.join(_KEYS)}")
+    fields = parse_line(line, _KEYS)
     prompt = fields.get("prompt", fields.get("messages"))
     if ("prompt" in fields) == ("messages" in fields) or not isinstance(prompt, str | list) or not prompt:
         raise DataError("a line has prompt, a text, or messages, a list of them")

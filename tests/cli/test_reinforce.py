@@ -1,0 +1,60 @@
+"""`gesso reinforce`: from prompts with rewards to an adapter in use."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Gesso
+
+
+def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def short(prompt, answer):\n    return 1 / (1 + len(answer))\n", "utf-8")
+    run = tmp_path / "run"
+    options = ("--task", "arithmetic", "--reward", f"{tmp_path / 'own.py'}:short", "--max-new-tokens", 8)
+    sizes = ("--steps", 2, "--batch-size", 1, "--group-size", 3, "--max-denoising-steps", 2)
+    outcome = gesso("reinforce", "mini", "--out", run, *options, *sizes, "--stop-at", 1)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == f"{run / 'adapter'}\n"
+    assert "steps 1 to 1" in outcome.err
+    again = gesso("reinforce", "mini", "--out", run, *options, *sizes)
+    assert again.code == 0, again.err
+    assert "steps 2 to 2" in again.err
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert steps == [1, 2]
+    used = gesso("generate", "What is 2 + 2?", "--adapter", run / "adapter", "--max-denoising-steps", 2)
+    assert used.code == 0, used.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "from --task or from --prompts"),
+        (("--task", "arithmetic", "--prompts", "p.jsonl"), "from --task or from --prompts"),
+        (("--task", "nothing"), "no task 'nothing'; known: json"),
+        (("--task", "arithmetic", "--reward", "good"), "no reward 'good'; known: right, score"),
+        (("--task", "arithmetic", "--reward", "none.py:f"), "there is no file none.py"),
+        (("--prompts", "none.jsonl"), "none.jsonl cannot be read"),
+        (("--task", "arithmetic", "--group-size", 1), "group_size must be at least 2"),
+        (("--task", "arithmetic", "--kl", -1), "kl_weight must be at least 0"),
+        (("--task", "arithmetic", "--steps", 0), "steps must be at least 1"),
+        (("--task", "arithmetic", "--method", "qlora"), "method 'qlora' does not exist"),
+        (("--task", "arithmetic", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
+        (("--task", "arithmetic", "--held-out", 0.5), "tasks hold out theirs"),
+        (("--task", "arithmetic", "--learning-rate", 0), "learning_rate must be above 0"),
+        (("--task", "arithmetic", "--patience", 2), "patience needs evaluate_every"),
+        (("--task", "sight-charts"), "shows images"),
+    ],
+)
+def test_a_wrong_option_is_one_line(gesso: Gesso, tmp_path: Path, options: tuple[object, ...], message: str) -> None:
+    outcome = gesso("reinforce", "--out", tmp_path / "run", *options)
+    assert outcome.code == 2, outcome.err
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_needs_a_folder(gesso: Gesso) -> None:
+    outcome = gesso("reinforce", "--task", "arithmetic")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert "--out" in outcome.err

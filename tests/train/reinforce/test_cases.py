@@ -1,0 +1,109 @@
+"""Prompts and rewards: of tasks, of a file's lines, by functions and by unit tests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso.errors import DataError, OptionError
+from gesso.tasks.base import held_out
+from gesso.train.reinforce.cases import FileCases, TaskCases
+from gesso.train.reinforce.recipe import find_cases
+from gesso.train.reinforce.rewards import unit_tests
+
+CLAMP = "def clamp(a, b):\n    return a if a < b else b"
+
+
+def write(folder: Path, *lines: Any) -> Path:
+    path = folder / "prompts.jsonl"
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_a_task_gives_prompts_that_are_not_held_out_and_its_grader() -> None:
+    cases = TaskCases(("arithmetic", "ordering"), seed=3)
+    drawn = cases.cases(5, 8)
+    assert [case.prompt for case in drawn] == [case.prompt for case in cases.cases(5, 8)]
+    assert [case.prompt for case in drawn] != [case.prompt for case in cases.cases(6, 8)]
+    assert not any(held_out(str(case.prompt)) for case in drawn)
+    assert all(held_out(str(case.prompt)) for case in cases.evaluation(6))
+    sums = drawn[0]
+    answer = next(str(number) for number in range(-1000, 2000) if sums.reward(str(number)))
+    assert (sums.reward(answer), sums.reward(answer + "1")) == (1.0, 0.0)
+    assert cases.fingerprint != TaskCases(("arithmetic", "ordering"), seed=4).fingerprint
+
+
+def test_a_score_may_be_a_share() -> None:
+    case = TaskCases(("sudoku",), seed=0, reward="score").cases(0, 1)[0]
+    assert 0 <= case.reward("123456789\n" * 9) < 1
+    assert TaskCases(("sudoku",), seed=0).cases(0, 1)[0].reward("123456789\n" * 9) == 0
+    with pytest.raises(OptionError, match="cannot tell a right answer"):
+        TaskCases(("json",), seed=0, reward="score")
+
+
+def test_lines_name_their_answer_or_their_tests(tmp_path: Path) -> None:
+    tests = [
+        {"arguments": [1, 2], "returns": 1},
+        {"arguments": [5, 2], "returns": 2},
+        {"arguments": [1, 1], "returns": 9},
+    ]
+    path = write(
+        tmp_path,
+        {"prompt": "What is 1 + 1?", "completion": "2"},
+        "\n",
+        {"messages": [{"role": "user", "content": "Write clamp."}], "function": "clamp", "tests": tests},
+    )
+    cases = FileCases(path, seed=0, held_out_share=0.0)
+    found = {str(case.prompt): case.reward for case in cases.cases(0, 2)}
+    assert len(found) == 2
+    sums, clamp = sorted(found.values(), key=str)
+    assert [sums(" 2\n"), sums("3")] == [1.0, 0.0]
+    assert clamp(CLAMP) == pytest.approx(2 / 3)
+    assert clamp("import os") == 0.0
+    assert clamp("def clamp(a, b):\n    return a / 0") == 0.0
+
+
+def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
+    path = write(tmp_path, *({"prompt": f"{i}?", "completion": str(i)} for i in range(10)))
+    cases = FileCases(path, seed=1, held_out_share=0.0)
+    epochs = [[case.prompt for step in range(5 * e, 5 * e + 5) for case in cases.cases(step, 2)] for e in (0, 1)]
+    assert sorted(map(str, epochs[0])) == sorted(map(str, epochs[1])) == [f"{i}?" for i in range(10)]
+    assert epochs[0] != epochs[1]
+    some = FileCases(path, seed=1, held_out_share=0.5)
+    kept, rest = {case.prompt for case in some.evaluation(10)}, {case.prompt for case in some.cases(0, 20)}
+    assert kept
+    assert not kept & rest
+    assert len(kept | rest) == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "prompts.jsonl:2: .*JSON"),
+        ({"prompt": "a", "answer": "b"}, "prompts.jsonl:2: unknown key 'answer'"),
+        ({"completion": "b"}, "a line has prompt"),
+        ({"prompt": "a"}, "needs completion, or function and tests"),
+        ({"prompt": "a", "tests": [{"arguments": [1], "returns": 2}]}, "tests need function"),
+        ({"prompt": "a", "function": "f", "tests": []}, "not empty"),
+        ({"prompt": "a", "function": "f", "tests": [{"arguments": 1, "returns": 2}]}, "a test is an object"),
+        ({"prompt": "a", "completion": 3}, "completion must be a text"),
+    ],
+)
+def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, line: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        FileCases(write(tmp_path, {"prompt": "a", "completion": "b"}, line), seed=0, held_out_share=0.0)
+
+
+def test_a_function_rewards_prompt_and_answer(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def near(prompt, answer):\n    return len(answer) / len(prompt)\n", "utf-8")
+    path = write(tmp_path, {"prompt": "four"})
+    cases = find_cases((), path, f"{tmp_path / 'own.py'}:near", 0.0, 0)
+    assert cases.cases(0, 1)[0].reward("ab") == 0.5
+    assert find_cases(("counting",), None, f"{tmp_path / 'own.py'}:near", 0.0, 0).cases(0, 1)[0].reward("") == 0.0
+
+
+def test_tests_compare_types() -> None:
+    same = unit_tests("f", [{"arguments": [True], "returns": True}])
+    assert same("def f(a):\n    return a") == 1.0
+    assert same("def f(a):\n    return 1") == 0.0
