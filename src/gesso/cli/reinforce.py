@@ -58,7 +58,9 @@ def reinforce(
     gradient_checkpointing: Annotated[
         bool, typer.Option("--gradient-checkpointing", help="Less memory for a third more work.")
     ] = False,
-    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 or auto; what is not float32 replays less exactly what was drawn.")
+    ] = "float32",
     optimizer: Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")] = "adamw",
     seed: Annotated[int, typer.Option(help="Of prompts, answers and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 10,

@@ -44,6 +44,8 @@ class PolicyRecord:
     """Share of the groups whose answers got unlike rewards: the others teach nothing."""
     kl: float
     """Nats a drawn token by which the policy left the start, estimated over the answers that were replayed."""
+    replay_error: float
+    """Nats by which a draw's log-probability is another when it is replayed, on average: rounding."""
     denoising_steps: float
     """Steps that a canvas took."""
     learning_rate: float

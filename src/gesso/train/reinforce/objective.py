@@ -95,7 +95,7 @@ class PolicyObjective:
                 for canvas in rollout.canvases
                 if weight
             ]
-            kl, tokens = self._accumulate(taught)
+            measured, tokens = self._accumulate(taught)
         # Without any gradient AdamW would leave its state unmade, and a checkpoint could not be resumed.
         for _, parameter in trainable(self._model):
             if parameter.grad is None:
@@ -105,7 +105,7 @@ class PolicyObjective:
             rewards_PG.mean().item(),
             (rewards_PG >= 1).float().mean().item(),
             (rewards_PG != rewards_PG[:, :1]).any(dim=1).float().mean().item(),
-            kl,
+            *measured,
             sum(len(canvas.transitions) for canvas in canvases) / len(canvases),
         )
         return torch.tensor(measures), tokens
@@ -134,33 +134,36 @@ class PolicyObjective:
             stop_tokens=self._generation.eos_token_ids,
         )
 
-    def _accumulate(self, taught: Sequence[tuple[CanvasRollout, float]]) -> tuple[float, int]:
-        """Adds the gradients of canvases with their advantages; returns the KL divergence from the start, in nats a
-        draw, and the tokens that went through the model."""
+    def _accumulate(self, taught: Sequence[tuple[CanvasRollout, float]]) -> tuple[list[float], int]:
+        """Adds the gradients of canvases with their advantages; returns the KL divergence from the start and the error
+        of the replay, both in nats a draw, and the tokens that went through the model."""
         draws = sum(int(move.counted_C.sum()) for canvas, _ in taught for move in canvas.transitions)
         tokens = sum(move.canvas_C.numel() for canvas, _ in taught for move in canvas.transitions)
         size = self._train.micro_batch_size or len(taught)
-        kl = 0.0
+        sums = torch.zeros(2)
         for begin in range(0, len(taught), size or 1):
-            kl += self._accumulate_part(taught[begin : begin + size], draws)
-        return kl, tokens
+            sums += self._accumulate_part(taught[begin : begin + size], draws)
+        return (sums / max(1, draws)).tolist(), tokens
 
-    def _accumulate_part(self, taught: Sequence[tuple[CanvasRollout, float]], draws: int) -> float:
+    def _accumulate_part(self, taught: Sequence[tuple[CanvasRollout, float]], draws: int) -> Tensor:
+        """Does so with some of the canvases; returns the sums [2] over their draws."""
         canvases = [canvas for canvas, _ in taught]
         kl_weight, device = self._policy.kl_weight, self._model.device
         start = self._start_log_probs(canvases) if kl_weight else {}
         weight_B = torch.tensor([weight for _, weight in taught], device=device)
-        divergence = torch.zeros((), device=device)
+        sums = torch.zeros(2, device=device)
 
         def loss(step: int, rows: Sequence[int], log_probs_bC: Tensor) -> Tensor:
-            nonlocal divergence
-            counted_bC = torch.stack([canvases[i].transitions[step].counted_C for i in rows]).to(device)
+            moves = [canvases[i].transitions[step] for i in rows]
+            counted_bC = torch.stack([move.counted_C for move in moves]).to(device)
+            drawn_bC = torch.stack([move.log_probs_C for move in moves]).to(device)
+            measured = [torch.zeros_like(drawn_bC), (log_probs_bC.detach() - drawn_bC).abs()]
             terms_bC = -weight_B[list(rows), None] * log_probs_bC
             if kl_weight:
                 ratio_bC = torch.stack([start[i, step] for i in rows]) - log_probs_bC
                 terms_bC = terms_bC + kl_weight * 0.5 * ratio_bC.square()
-                estimate_bC = (ratio_bC.exp() - 1 - ratio_bC).detach()
-                divergence = divergence + estimate_bC.masked_fill(~counted_bC, 0.0).sum()
+                measured[0] = (ratio_bC.exp() - 1 - ratio_bC).detach()
+            sums.add_(torch.stack([part.masked_fill(~counted_bC, 0.0).sum() for part in measured]))
             return terms_bC.masked_fill(~counted_bC, 0.0).sum() / draws
 
         replay(
@@ -170,7 +173,7 @@ class PolicyObjective:
             backprop_steps=self._policy.backprop_steps,
             checkpointing=self._train.gradient_checkpointing,
         )
-        return divergence.item() / draws
+        return sums.cpu()
 
     @torch.no_grad()
     def _start_log_probs(self, canvases: Sequence[CanvasRollout]) -> dict[tuple[int, int], Tensor]:
@@ -188,8 +191,16 @@ class PolicyObjective:
         return found
 
     def record(self, means: Sequence[float], **pace: Any) -> PolicyRecord:
-        reward, right, mixed, kl, steps = (round(value, 5) for value in means)
-        return PolicyRecord(reward=reward, right=right, mixed=mixed, kl=kl, denoising_steps=steps, **pace)
+        reward, right, mixed, kl, error, steps = means
+        return PolicyRecord(
+            reward=round(reward, 5),
+            right=round(right, 5),
+            mixed=round(mixed, 5),
+            kl=round(kl, 6),
+            replay_error=round(error, 8),
+            denoising_steps=round(steps, 3),
+            **pace,
+        )
 
     def evaluate(self) -> tuple[float, float, float]:
         """Answers the held-out prompts as generation does, by seeds that never change.
