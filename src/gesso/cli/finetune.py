@@ -43,6 +43,13 @@ def finetune(
     source_share: Annotated[
         float | None, typer.Option(help="Of pairs with a source, canvases that start from it; 0.5.")
     ] = None,
+    distill: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Learn to need fewer steps: say at a noise level what the start says X below; 1 is all noise.",
+        ),
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
@@ -144,7 +151,7 @@ def finetune(
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
-    plan = Plan(method, epochs, steps, learning_rate, source_share=source_share)  # type: ignore[arg-type]
+    plan = Plan(method, epochs, steps, learning_rate, source_share=source_share, distill=distill)  # type: ignore[arg-type]
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config
@@ -195,7 +202,7 @@ def finetune(
     from gesso.train.checkpoint import export
 
     if is_main_process():
-        Console(stderr=True, highlight=False).print(recipe.data.report.summary, style="dim")  # type: ignore[attr-defined]
+        Console(stderr=True, highlight=False).print(recipe.examples.report.summary, style="dim")  # type: ignore[attr-defined]
     outcome = run_training(
         recipe,
         out,

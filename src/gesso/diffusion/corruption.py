@@ -21,6 +21,18 @@ def corrupt(canvas_BC: Tensor, times_B: Tensor, vocab_size: int, generator: torc
     Returns:
         The noisy canvases, int64 [B, C].
     """
-    keep = torch.rand(canvas_BC.shape, generator=generator) >= times_B[:, None]
-    noise = torch.randint(vocab_size, canvas_BC.shape, generator=generator)
-    return torch.where(keep, canvas_BC, noise)
+    return corrupt_path(canvas_BC, times_B[None], vocab_size, generator)[0]
+
+
+def corrupt_path(canvas_BC: Tensor, times_RB: Tensor, vocab_size: int, generator: torch.Generator) -> Tensor:
+    """Corrupts canvases to several times each on one path: what is noise at a time is the same noise at all later ones.
+
+    For every time alone it is `corrupt`, draw for draw. Two times together have the joint law of the arg max of
+    Gaussian latents that share their noise (arXiv 2506.10892).
+
+    Returns:
+        The noisy canvases, int64 [R, B, C].
+    """
+    rank_BC = torch.rand(canvas_BC.shape, generator=generator)
+    noise_BC = torch.randint(vocab_size, canvas_BC.shape, generator=generator)
+    return torch.where(rank_BC >= times_RB[:, :, None], canvas_BC, noise_BC)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gesso.diffusion.corruption import corrupt, draw_times
+from gesso.diffusion.corruption import T_EPSILON, corrupt_path, draw_times
 from gesso.errors import DataError
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.self_generated import SelfGenerated
@@ -73,6 +73,8 @@ class Batch:
     """The self-generated corruption of some of the self-conditioned canvases."""
     images: tuple[tuple[EmbeddingSpan, ...], ...] = ()
     """Images of each example, in order, where they are in its row; empty where no example has any."""
+    ahead_BC: Tensor | None = None
+    """Each canvas at an earlier time of its path, where a teacher speaks (`gesso.train.distill`)."""
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the same batch with its tensors on `device`."""
@@ -115,6 +117,7 @@ class Batch:
                     canvases_per_example=per,
                     self_generated=None if self.self_generated is None else self.self_generated.rows(canvases),
                     images=tuple(self.images[i] for i in mine) if self.images else (),
+                    ahead_BC=None if self.ahead_BC is None else self.ahead_BC[canvases],
                 )
             )
         return batches
@@ -134,6 +137,7 @@ def make_batch(
     time_exponent: float = 1.0,
     source_probability: float = 0.0,
     self_generated: tuple[float, int] = (0.0, 1),
+    jump: float | None = None,
 ) -> Batch:
     """Draws canvases, times, noise and self-conditioning, all from `generator`.
 
@@ -141,7 +145,8 @@ def make_batch(
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
     over the prompt as well; with `source_probability` some canvases are corrupted from the text that the answer
     changes, as an edit starts; without `encoder_loss` the encoder reads no further than the canvases can see.
-    `self_generated` are the probability of `SelfGenerated` and its most rounds.
+    `self_generated` are the probability of `SelfGenerated` and its most rounds. With `jump` each canvas is also made at
+    the time so much earlier on its path, or at 0.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
@@ -181,17 +186,20 @@ def make_batch(
     if source_probability:
         changed_B = torch.rand(len(canvases), generator=generator) < source_probability
         from_BC = torch.where(changed_B[:, None], torch.tensor(sources), canvas_BC)
-    times = draw_times(len(canvases), generator, time_exponent)
+    times_B = draw_times(len(canvases), generator, time_exponent)
+    earlier_B = times_B if jump is None else (times_B - jump).clamp(min=T_EPSILON)
+    path_RBC = corrupt_path(from_BC, torch.stack((times_B, earlier_B)), vocab_size, generator)
     batch = Batch(
         tokens_N=torch.tensor(tokens),
         lengths=tuple(lengths),
         starts_B=torch.tensor(starts),
         canvas_BC=canvas_BC,
-        noisy_BC=corrupt(from_BC, times, vocab_size, generator),
+        noisy_BC=path_RBC[0],
         self_conditioned_B=torch.rand(len(canvases), generator=generator) < self_conditioning_probability,
         targets_N=torch.tensor(targets),
         canvases_per_example=canvases_per_example,
         images=tuple(images) if any(images) else (),
+        ahead_BC=None if jump is None else path_RBC[1],
     )
     probability, rounds = self_generated
     if not probability:

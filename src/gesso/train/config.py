@@ -219,6 +219,8 @@ class Recipe:
     """Whether the data shows images, and whether vision tower and projector learn from them."""
     policy: PolicyConfig | None = None
     """Reinforcement: learn from rewards of the model's own answers."""
+    distill: float | None = None
+    """Distillation: learn what the start says so much earlier in time (`gesso.train.distill`); None learns the data."""
 
     @property
     def examples(self) -> Data:
@@ -238,7 +240,7 @@ class Recipe:
         settings = {name: getattr(self.train, name) for name in _IDENTITY}
         policy = None if self.policy is None else dataclasses.asdict(self.policy)
         named = {"recipe": self.name, "base": self.base, "data": self.data.fingerprint}
-        return {**named, **settings, "vision": self.vision, "policy": policy}
+        return {**named, **settings, "vision": self.vision, "policy": policy, "distill": self.distill}
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:
@@ -247,6 +249,8 @@ class Recipe:
             raise ConfigError("an adapter needs a checkpoint to start from")
         if self.adapter and self.vision == "trained":
             raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
+        if self.distill is not None:
+            self._check_distillation(self.distill)
         if self.policy is not None:
             if self.start is None:
                 raise ConfigError("reinforcement needs a checkpoint to start from")
@@ -254,3 +258,15 @@ class Recipe:
                 raise ConfigError("reinforcement replays what was drawn: an adapter's dropout must be 0")
         if self.adapter and self.train.optimizer == "muon":
             raise ConfigError("muon is for whole matrices, not for an adapter's thin ones: use adamw")
+
+    def _check_distillation(self, jump: float) -> None:
+        if not 0 < jump <= 1:
+            raise ConfigError(f"distill must be above 0 and at most 1, got {jump:g}")
+        if self.start is None:
+            raise ConfigError("distillation needs a checkpoint to start from, which is its teacher")
+        if self.policy is not None:
+            raise ConfigError("distillation learns from a teacher, reinforcement from rewards: one of them")
+        if self.vision != "none":
+            raise ConfigError("distillation is of text, and the data shows images")
+        if self.train.own_draft_probability:
+            raise ConfigError("distillation corrupts to a time, and own drafts have none: leave them out")

@@ -39,6 +39,8 @@ class Plan:
     """Share of all steps."""
     source_share: float | None = None
     """Share of the canvases of changes that start from the text that is changed. None takes `SOURCE_SHARE`."""
+    distill: float | None = None
+    """Learn what the start says so much earlier in time, not the data; None learns the data."""
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:
@@ -47,6 +49,8 @@ class Plan:
             )
         if self.steps is None and not (self.epochs > 0 and math.isfinite(self.epochs)):
             raise OptionError(f"epochs must be above 0 and finite, got {self.epochs}", option="epochs")
+        if self.distill is not None and not 0 < self.distill <= 1:
+            raise OptionError(f"distill must be above 0 and at most 1, got {self.distill:g}", option="distill")
         if self.source_share is not None and not 0 <= self.source_share <= 1:
             raise OptionError(
                 f"source_share must be at least 0 and at most 1, got {self.source_share:g}", option="source_share"
@@ -135,4 +139,5 @@ def finetune_recipe(
         quantize="nf4" if plan.method == "qlora" else None,
         base=base,
         vision="none" if not examples.report.images else "trained" if train_vision else "frozen",
+        distill=plan.distill,
     )

@@ -282,7 +282,7 @@ def losses(
     encoded = encode(model, batch, images, checkpointing=checkpointing)
     hidden_ND = encoded.hidden_ND
     encoded = encoded.repeat(batch.canvases_per_example)
-    noisy_BC, self_conditioning_BCD = _first_passes(model, batch, encoded, uniform=uniform)
+    noisy_BC, self_conditioning_BCD = first_passes(model, batch, encoded, uniform=uniform)
     hidden = denoise(
         model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1), checkpointing=checkpointing
     )
@@ -297,7 +297,7 @@ def losses(
 
 
 @torch.no_grad()
-def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
+def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
     """Returns what the trained pass reads, [B, C], and its self-conditioning, [B, C, D], zeros where it has none."""
     noisy_BC, generated = batch.noisy_BC, batch.self_generated
     count, width = noisy_BC.shape
@@ -313,7 +313,7 @@ def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unif
         self_conditioning_ND = self_conditioning_BCD[going].flatten(0, 1) if round_ else None
         hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), self_conditioning_ND)
         if generated is None:
-            embedding = _mixed_embeddings(model, hidden)
+            embedding = mixed_embeddings(model, hidden)
         else:
             own = generated.rows(going)
             seen = model.vocabulary.predict(hidden, torch.ones_like(hidden[:, 0]), own.uniform_RBC[round_].flatten())
@@ -328,11 +328,12 @@ def _first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unif
     return noisy_BC, self_conditioning_BCD
 
 
-def _rows_at_a_time(model: DiffusionGemma) -> int:
+def rows_at_a_time(model: DiffusionGemma) -> int:
+    """Returns how many rows have their logits in memory at a time."""
     return max(1, LOGIT_BYTES // (4 * model.config.vocab_size))
 
 
-def _mixed_embeddings(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
+def mixed_embeddings(model: DiffusionGemma, hidden_ND: Tensor) -> Tensor:
     """Returns the mixed embeddings that the next pass is conditioned on, [N, D]."""
-    chunks = hidden_ND.split(_rows_at_a_time(model))
+    chunks = hidden_ND.split(rows_at_a_time(model))
     return torch.cat([model.vocabulary.mix(model.vocabulary.logits(chunk)) for chunk in chunks])

@@ -37,6 +37,7 @@ def held_out_losses(recipe: Recipe, losses: LossModule, group: ProcessGroup) -> 
             generator=generator,
             prompt_loss=config.prompt_loss,
             encoder_loss=config.encoder_loss_weight > 0,
+            jump=recipe.distill,
         )
         for part, canvas_share, target_share in micro_batches(batch, group, config.micro_batch_size):
             denoiser, encoder = losses(part.to(group.device))

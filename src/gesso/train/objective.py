@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.batch import Batch
 from gesso.train.config import Recipe
+from gesso.train.distill import ConsistencyLoss
 from gesso.train.distributed import ProcessGroup
 from gesso.train.held_out import held_out_losses
 from gesso.train.prefetch import prefetched_batches
@@ -46,13 +47,16 @@ class Objective(Protocol):
 
 
 class DenoisingObjective(Objective):
-    """Minimises the released two-pass loss."""
+    """Minimises the released two-pass loss, or a student's divergence from its teacher."""
 
     def __init__(
         self, recipe: Recipe, model: DiffusionGemma, group: ProcessGroup, images: BatchImages | None = None
     ) -> None:
         self._recipe, self._group = recipe, group
-        self._losses = LossModule(model, recipe.train, group, images)
+        if recipe.distill is None:
+            self._losses = LossModule(model, recipe.train, group, images)
+        else:
+            self._losses = ConsistencyLoss(recipe, model, group)
 
     @property
     def root(self) -> nn.Module:

@@ -115,6 +115,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         time_exponent=config.time_exponent,
         source_probability=config.source_probability,
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
+        jump=recipe.distill,
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.config import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7, mini_distill
 from gesso.train.recipes.sight import sight
 from gesso.train.recipes.skills import skills, skills_gpu
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3
+from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_distill
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
@@ -18,9 +18,11 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini-5": mini_5,
     "mini-6": mini_6,
     "mini-7": mini_7,
+    "mini-distill": mini_distill,
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,
+    "sudoku-distill": sudoku_distill,
     "sql": sql,
     "sight": sight,
     "skills": skills,

@@ -71,6 +71,7 @@ def continued(
     model: dict[str, Any] | None = None,
     generation: dict[str, Any] | None = None,
     seed: int = 0,
+    distill: float | None = None,
     **train: Any,
 ) -> Callable[[], Recipe]:
     """Returns a recipe that is `base` but for what is named.
@@ -82,6 +83,7 @@ def continued(
         model: fields of `ModelConfig` that change.
         generation: fields of `GenerationConfig` that change.
         seed: of the data and of the training.
+        distill: how much earlier in time the start is listened to, which is then the teacher.
         train: fields of `TrainConfig` that change.
     """
 
@@ -95,6 +97,7 @@ def continued(
             train=dataclasses.replace(own.train, seed=seed, **train),
             data=task_data(stages, seed),
             start=own.start if start is None else resolve(start),
+            distill=distill,
         )
 
     recipe.__doc__ = about

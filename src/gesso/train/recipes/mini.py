@@ -83,3 +83,9 @@ mini_7 = continued(
     steps=1650,
     learning_rate=1e-3,
 )
+mini_distill = continued(
+    mini_7, "mini-distill",
+    "The bundled `mini` taught to need fewer steps: consistency distillation from itself.",
+    tasks.AROUND, start="mini", seed=7, distill=0.25,
+    steps=300, warmup_steps=20, learning_rate=2e-4, own_draft_probability=0.0, precision="float32",
+)  # fmt: skip

@@ -35,3 +35,10 @@ sudoku_3 = continued(
     SPARSE, seed=2,
     steps=3000, time_exponent=0.5, self_conditioning_probability=0.75, own_draft_probability=0.67, own_draft_rounds=3,
 )  # fmt: skip
+sudoku_distill = continued(
+    sudoku, "sudoku-distill",
+    "The bundled `sudoku` taught to need fewer steps: consistency distillation from itself.",
+    SPARSE, start="sudoku", seed=3, distill=0.25,
+    steps=300, warmup_steps=20, learning_rate=2e-4, canvases_per_example=1, time_exponent=0.5,
+    precision="float32", evaluate_every=0,
+)  # fmt: skip
