@@ -86,7 +86,7 @@ def test_the_gradient_is_of_the_last_pass_alone() -> None:
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     encoded = forward.encode(model, batch)
-    noisy_BC, self_conditioning_BCD = forward._first_passes(model, batch, encoded, uniform=False)
+    noisy_BC, self_conditioning_BCD = forward.first_passes(model, batch, encoded, uniform=False)
     assert not any(part.requires_grad for part in (noisy_BC, self_conditioning_BCD))
     hidden = forward.denoise(model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1))
     model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten()).backward()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Reinforcement: answers are drawn, rewarded, and what led to the better ones becomes likelier.
+"""Reinforces a model by rewards: answers are drawn, and what led to the better ones becomes likelier.
 
 Life cycle of a step: `cases` gives prompts with a reward each, `rollout` draws a group of answers to each prompt with
 the published sampler and records every denoising step, `replay` computes the recorded draws' log-probabilities once
