@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @opt.takes(
-    load=("device", "dtype", "cuda_graphs", "offline"),
+    load=("device", "dtype", "cuda_graphs", "tensor_parallel", "offline"),
     helps={
         "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
     },

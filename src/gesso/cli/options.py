@@ -241,7 +241,10 @@ def load_engine(load: LoadOptions) -> "Engine":
     from gesso import api
     from gesso.cli.progress import working
 
-    given = {name: getattr(load, name) for name in ("device", "dtype", "offline", "adapter", "cuda_graphs")}
+    given = {
+        name: getattr(load, name)
+        for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel")
+    }
     with working(f"loading {load.model}"):
         return api.load(load.model, **given)
 

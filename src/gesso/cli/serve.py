@@ -40,7 +40,7 @@ from gesso.options import keyword
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-LOADING = ("model", "device", "dtype", "cuda_graphs", "offline")
+LOADING = ("model", "device", "dtype", "cuda_graphs", "tensor_parallel", "offline")
 """How the model is loaded; adapters are the server's."""
 
 

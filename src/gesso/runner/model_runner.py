@@ -54,7 +54,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _TensorCopy:
+class TensorCopy:
     """Holds keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
 
     layers: tuple[Tensor, ...]
@@ -211,7 +211,7 @@ class ModelRunner:
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
         with self._lock:
             layers = self._layers(self._row(cache).cache, kind)
-            return _TensorCopy(tuple(layer.newest(tokens) for layer in layers))
+            return TensorCopy(tuple(layer.newest(tokens) for layer in layers))
 
     @torch.inference_mode()
     def restore_prefix(
@@ -221,7 +221,7 @@ class ModelRunner:
             row = self._row(cache).cache
             kinds: tuple[tuple[LayerKind, Sequence[PrefixCopy]], ...] = (("full", full), ("sliding", sliding))
             for kind, copies in kinds:
-                stretches = [copy.layers for copy in copies if isinstance(copy, _TensorCopy)]
+                stretches = [copy.layers for copy in copies if isinstance(copy, TensorCopy)]
                 for layer, parts in zip(self._layers(row, kind), zip(*stretches, strict=True), strict=True):
                     layer.restore(parts, row.max_seq_len, row.max_write_len)
             row.length = tokens

@@ -1,0 +1,148 @@
+"""Runs one model over several ranks of this machine: this process leads, and announces what it computes.
+
+The engine sees a runner as any other. Samplers, constraints and requests are known to this process alone; the others
+hold their parts of weights and caches (see `gesso.tensor_parallel`).
+"""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from gesso.errors import OptionError, RankLostError
+from gesso.models.loading import pick_device, read_model_config
+from gesso.models.vision_tower import VisionModel
+from gesso.runner.model_runner import ModelRunner, TensorCopy
+from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
+from gesso.tensor_parallel.loading import load_shard, refuse_quantized
+from gesso.tensor_parallel.model import ShardedModel
+from gesso.tensor_parallel.processes import RankProcesses
+from gesso.tensor_parallel.shards import check_ranks
+
+ANSWER_SECONDS = 30.0
+"""Within which a rank must answer while something is computed."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _NumberedCopy(TensorCopy):
+    """Holds this rank's part of a prefix; the other ranks know theirs by its number."""
+
+    number: int
+
+
+class DistributedRunner(ModelRunner):
+    """Implements `Runner` as the leader of several ranks. A rank that ends or hangs ends all of them."""
+
+    def __init__(self, model: ShardedModel, processes: RankProcesses, vision: VisionModel | None = None) -> None:
+        """
+        Args:
+            model: this rank's part.
+            processes: of the other ranks, which have loaded theirs.
+            vision: tower and projector, which run here alone.
+        """
+        super().__init__(model, None, vision)
+        self.shard = model
+        self.processes = processes
+        self.group = model.group
+        self._copies = count()
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        dtype: str,
+        device: str,
+        ranks: int,
+        vision: VisionModel | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> "DistributedRunner":
+        """Starts the ranks of a checkpoint and returns their leader.
+
+        Args:
+            ranks: how many, this process included; at least 2.
+            seconds: within which a rank must answer while something is computed.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be used.
+            OptionError: it cannot be cut into so many parts, or there are not so many devices.
+            RankLostError: a rank could not start.
+        """
+        refuse_quantized(folder)
+        check_ranks(read_model_config(folder), ranks)
+        processes = RankProcesses(folder, dtype, pick_device(device), ranks, seconds)
+        try:
+            model = load_shard(folder, dtype, processes.start())
+            processes.wait()
+        except BaseException:
+            processes.close()
+            raise
+        return cls(model, processes, vision)
+
+    def load_adapters(self, folders: Mapping[str, Path]) -> None:
+        if folders:
+            raise OptionError("adapters are not spread over ranks: leave tensor_parallel out", option="tensor_parallel")
+
+    def kv_memory(self, reserved: int) -> int:
+        # On a CPU all ranks have the same memory.
+        return super().kv_memory(reserved) // (self.group.size if self.device.type == "cpu" else 1)
+
+    def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
+        with self._lock:
+            handle = super().new_cache(max_seq_len, max_write_len)
+            self.shard.numbers[self.cache(handle)] = handle.number
+            self.group.announce("new_cache", handle.number, max_seq_len, max_write_len)
+            return handle
+
+    def release(self, cache: CacheHandle) -> None:
+        with self._lock:
+            row = self._rows.get(cache.number)
+            super().release(cache)
+            if row is not None and self.group.lost is None:
+                self.shard.numbers.pop(row.cache, None)
+                self.group.announce("release", cache.number)
+
+    def rollback(self, cache: CacheHandle, tokens: int) -> None:
+        with self._lock:
+            self.group.announce("rollback", cache.number, tokens)
+            super().rollback(cache, tokens)
+
+    def restore(self, cache: CacheHandle) -> None:
+        with self._lock:
+            self.group.announce("restore", cache.number)
+            super().restore(cache)
+
+    def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
+        with self._lock:
+            number = next(self._copies)
+            self.group.announce("copy_prefix", number, cache.number, tokens, kind == "sliding")
+            own = super().copy_prefix(cache, tokens, kind)
+            assert isinstance(own, TensorCopy)
+            copy = _NumberedCopy(own.layers, number)
+            weakref.finalize(copy, self.group.dropped.append, number).atexit = False
+            return copy
+
+    def restore_prefix(
+        self, cache: CacheHandle, tokens: int, full: Sequence[PrefixCopy], sliding: Sequence[PrefixCopy]
+    ) -> None:
+        with self._lock:
+            self.group.announce("restore_prefix", cache.number, tokens, _numbers(full), _numbers(sliding))
+            super().restore_prefix(cache, tokens, full, sliding)
+
+    def check(self) -> None:
+        super().check()
+        if self.group.lost is None and self.processes.running:
+            return
+        reason = self.group.lost or "a rank has ended"
+        self.group.lost = reason
+        self.processes.close()
+        raise RankLostError(reason)
+
+    def close(self) -> None:
+        """Ends the other ranks; the runner is of no more use."""
+        self.group.lost = "the ranks were ended"
+        self.processes.close()
+
+
+def _numbers(copies: Sequence[PrefixCopy]) -> list[int]:
+    return [copy.number for copy in copies if isinstance(copy, _NumberedCopy)]
