@@ -50,7 +50,7 @@ def load(
 
     Raises:
         OptionError: `cuda_graphs` where passes cannot be captured; a model that cannot be cut into so many parts, or
-            `tensor_parallel` beside `adapter` or `cuda_graphs`.
+            `tensor_parallel` beside `cuda_graphs`.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
@@ -61,10 +61,10 @@ def load(
     deferred = pick_device(device).type == "cpu"
     vision = load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
     if tensor_parallel > 1:
-        for name, given in (("adapter", adapter), ("cuda_graphs", cuda_graphs)):
-            if given:
-                raise OptionError(f"{name} and tensor_parallel do not go together", option=name)
-        runner = DistributedRunner.start(folder, dtype, device, tensor_parallel, vision)
+        if cuda_graphs:
+            raise OptionError("cuda_graphs and tensor_parallel do not go together", option="cuda_graphs")
+        merged = None if adapter is None else Path(adapter)
+        runner = DistributedRunner.start(folder, dtype, device, tensor_parallel, vision, merged)
         defaults = read_generation_defaults(folder, runner.config)
         return Engine(runner, tokenizer, template, defaults, name=str(path))
     model = load_folder(folder, device, dtype)

@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from engine.seeing import make_seeing_folder, picture
 
 from gesso.api import load
+from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
 from gesso.errors import ClosingError, OptionError
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.runner.distributed_runner import DistributedRunner
 
 SECONDS = 60
@@ -35,6 +39,21 @@ def spread(folder: Path) -> Iterator[Engine]:
     assert isinstance(engine.runner, DistributedRunner)
     yield engine
     engine.runner.close()
+
+
+@pytest.fixture(scope="module")
+def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    engine, made = load(folder, "cpu"), tmp_path_factory.mktemp("adapter") / "red"
+    config = LoraConfig(
+        rank=2, targets=("layers.*.attention.*", "layers.*.mlp.*", "layers.*.router.*", "layers.*.experts")
+    )
+    attach(engine.model, config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in adapter_parameters(engine.model).values():
+            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
+    save_adapter(engine.model, config, made, "tiny")
+    return made
 
 
 def requests() -> list[Request]:
@@ -121,13 +140,35 @@ def test_what_a_step_and_a_rank_take(spread: Engine, folder: Path) -> None:
     assert large < 0.7 * whole
 
 
+def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:
+    options = {"seed": 2, "max_new_tokens": 12, "ignore_eos": True}
+    plain, red = (load(folder, "cpu", adapter=given).generate("hi", **options) for given in (None, adapter))
+    assert told(plain) != told(red)
+    service = AsyncEngine(spread, Limits(), {"red": adapter})
+    service.start()
+    try:
+        listeners = {name: Listener() for name in (None, "red")}
+        for _ in range(2):
+            for name, listener in listeners.items():
+                listener.done.clear()
+                service.submit(Request("hi", options, adapter=name), listener)
+            assert told(listeners[None].result) == told(plain)
+            assert told(listeners["red"].result) == told(red)
+    finally:
+        service.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_rank_that_is_gone_ends_the_others(folder: Path, number: signal.Signals, spread: Engine) -> None:
+def test_a_rank_that_is_gone_ends_the_others(
+    folder: Path, adapter: Path, number: signal.Signals, spread: Engine
+) -> None:
     assert isinstance(spread.runner, DistributedRunner)
     spread.runner.close()
-    runner = DistributedRunner.start(folder, "auto", "cpu", RANKS, seconds=5.0)
-    base = load(folder, "cpu")
+    runner = DistributedRunner.start(folder, "auto", "cpu", RANKS, adapter=adapter, seconds=5.0)
+    base = load(folder, "cpu", adapter=adapter)
     engine = Engine(runner, base.tokenizer, base.template, base.defaults)
+    few = {"seed": 2, "max_new_tokens": 6}
+    assert told(engine.generate("hi", **few)) == told(base.generate("hi", **few))
     service = AsyncEngine(engine, Limits())
     service.start()
     try:
@@ -153,5 +194,3 @@ def test_what_cannot_be_spread_is_refused_by_name(folder: Path) -> None:
         load(folder, "cpu", tensor_parallel=3)
     with pytest.raises(OptionError, match="cuda_graphs and tensor_parallel"):
         load(folder, "cpu", tensor_parallel=2, cuda_graphs=True)
-    with pytest.raises(OptionError, match="adapter and tensor_parallel"):
-        load(folder, "cpu", tensor_parallel=2, adapter=folder)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from gesso.errors import OptionError, RankLostError
+from gesso.errors import RankLostError
+from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.loading import pick_device, read_model_config
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.model_runner import ModelRunner, TensorCopy
 from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
-from gesso.tensor_parallel.loading import load_shard, refuse_quantized
+from gesso.tensor_parallel.adapters import load_adapter_part, load_part
+from gesso.tensor_parallel.loading import refuse_quantized
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.processes import RankProcesses
 from gesso.tensor_parallel.shards import check_ranks
@@ -46,6 +48,7 @@ class DistributedRunner(ModelRunner):
         self.processes = processes
         self.group = model.group
         self._copies = count()
+        self._active: str | None = None
 
     @classmethod
     def start(
@@ -55,12 +58,14 @@ class DistributedRunner(ModelRunner):
         device: str,
         ranks: int,
         vision: VisionModel | None = None,
+        adapter: Path | None = None,
         seconds: float = ANSWER_SECONDS,
     ) -> "DistributedRunner":
         """Starts the ranks of a checkpoint and returns their leader.
 
         Args:
             ranks: how many, this process included; at least 2.
+            adapter: folder of a LoRA adapter, which is merged into the weights.
             seconds: within which a rank must answer while something is computed.
 
         Raises:
@@ -70,9 +75,10 @@ class DistributedRunner(ModelRunner):
         """
         refuse_quantized(folder)
         check_ranks(read_model_config(folder), ranks)
-        processes = RankProcesses(folder, dtype, pick_device(device), ranks, seconds)
+        merged = None if adapter is None else str(adapter.absolute())
+        processes = RankProcesses(folder.absolute(), dtype, merged, pick_device(device), ranks, seconds)
         try:
-            model = load_shard(folder, dtype, processes.start())
+            model = load_part(folder, dtype, merged, processes.start())
             processes.wait()
         except BaseException:
             processes.close()
@@ -80,8 +86,9 @@ class DistributedRunner(ModelRunner):
         return cls(model, processes, vision)
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
-        if folders:
-            raise OptionError("adapters are not spread over ranks: leave tensor_parallel out", option="tensor_parallel")
+        with self._lock:
+            super().load_adapters(folders)
+            self.group.announce("load_adapters", {name: str(folder.absolute()) for name, folder in folders.items()})
 
     def kv_memory(self, reserved: int) -> int:
         # On a CPU all ranks have the same memory.
@@ -128,6 +135,15 @@ class DistributedRunner(ModelRunner):
         with self._lock:
             self.group.announce("restore_prefix", cache.number, tokens, _numbers(full), _numbers(sliding))
             super().restore_prefix(cache, tokens, full, sliding)
+
+    def _new_switch(self) -> AdapterSwitch:
+        return AdapterSwitch(self.model, load_adapter_part)
+
+    def _activate(self, adapter: str | None) -> None:
+        super()._activate(adapter)
+        if adapter != self._active:
+            self.group.announce("activate", adapter)
+            self._active = adapter
 
     def check(self) -> None:
         super().check()

@@ -123,7 +123,7 @@ class ModelRunner:
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
         with self._lock:
-            self._switch = self._switch or AdapterSwitch(self.model)
+            self._switch = self._switch or self._new_switch()
             self._switch.load(folders)
             self._forget_graphs(None)
 
@@ -266,6 +266,9 @@ class ModelRunner:
     def _layers(self, row: SequenceCache, kind: LayerKind) -> list[LayerCache]:
         pairs = zip(row.layers, self.config.layers, strict=True)
         return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
+
+    def _new_switch(self) -> AdapterSwitch:
+        return AdapterSwitch(self.model)
 
     def _activate(self, adapter: str | None) -> None:
         """Computes with an adapter, or with none; a graph is bound to the weights it was captured with."""

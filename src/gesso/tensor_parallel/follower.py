@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from gesso.errors import RankLostError
+from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache
+from gesso.tensor_parallel.adapters import load_adapter_part, load_part
 from gesso.tensor_parallel.group import receive, send
-from gesso.tensor_parallel.loading import load_shard
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.processes import Rendezvous, join
 from gesso.tensor_parallel.vocabulary import EMBEDDING, HIDDEN
@@ -36,6 +37,7 @@ class Follower:
         """What was rolled back, by cache."""
         self.copies: dict[int, list[Tensor]] = {}
         """Copies of prefixes: keys and values of the layers of a kind."""
+        self.switch = AdapterSwitch(model, load_adapter_part)
 
     @torch.inference_mode()
     def obey(self, name: str, dropped: list[int], args: list[Any]) -> None:
@@ -75,6 +77,12 @@ class Follower:
 
     def _weighted(self, shares: Tensor) -> None:
         self.model.shards.weighted_together(shares.to(self.model.group.device))
+
+    def _load_adapters(self, folders: dict[str, str]) -> None:
+        self.switch.load({name: Path(folder) for name, folder in folders.items()})
+
+    def _activate(self, name: str | None) -> None:
+        self.switch.activate(name)
 
     def _rollback(self, number: int, tokens: int) -> None:
         self.taken[number] = self.caches[number].rollback(tokens)
@@ -124,7 +132,7 @@ def main(number: int) -> None:
     receive(channel)
     try:
         group = join(plan)
-        follower = Follower(load_shard(Path(plan.folder), plan.dtype, group))
+        follower = Follower(load_part(Path(plan.folder), plan.dtype, plan.adapter, group))
         send(channel, sum(tensor.numel() for tensor in follower.model.state_dict().values()))
         while (message := receive(channel)) is not None:
             follower.obey(*message)

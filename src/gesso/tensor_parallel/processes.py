@@ -33,6 +33,8 @@ class Rendezvous:
     threads: int
     folder: str
     dtype: str
+    adapter: str | None
+    """Folder of an adapter that is merged into the weights."""
 
 
 def join(plan: Rendezvous) -> RankGroup:
@@ -81,7 +83,9 @@ class RankProcesses:
     this process ends them too.
     """
 
-    def __init__(self, folder: Path, dtype: str, device: torch.device, size: int, seconds: float) -> None:
+    def __init__(
+        self, folder: Path, dtype: str, adapter: str | None, device: torch.device, size: int, seconds: float
+    ) -> None:
         """
         Args:
             seconds: within which a rank must answer while something is computed.
@@ -93,7 +97,7 @@ class RankProcesses:
             raise OptionError("this process computes another model over ranks already", option="tensor_parallel")
         self._devices = rank_devices(device, size)
         self._seconds = seconds
-        self._plan = (str(folder), dtype)
+        self._plan = (str(folder), dtype, adapter)
         self._channels: list[socket.socket] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._folder = tempfile.TemporaryDirectory(prefix="gesso-ranks-")
