@@ -94,46 +94,31 @@ class DistributedRunner(ModelRunner):
         # On a CPU all ranks have the same memory.
         return super().kv_memory(reserved) // (self.group.size if self.device.type == "cpu" else 1)
 
-    def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
-        with self._lock:
-            handle = super().new_cache(max_seq_len, max_write_len)
-            self.shard.numbers[self.cache(handle)] = handle.number
-            self.group.announce("new_cache", handle.number, max_seq_len, max_write_len)
-            return handle
-
-    def release(self, cache: CacheHandle) -> None:
-        with self._lock:
-            row = self._rows.get(cache.number)
-            super().release(cache)
-            if row is not None and self.group.lost is None:
-                self.shard.numbers.pop(row.cache, None)
-                self.group.announce("release", cache.number)
-
     def rollback(self, cache: CacheHandle, tokens: int) -> None:
         with self._lock:
-            self.group.announce("rollback", cache.number, tokens)
+            self.group.announce("rollback", self._number(cache), tokens)
             super().rollback(cache, tokens)
 
     def restore(self, cache: CacheHandle) -> None:
         with self._lock:
-            self.group.announce("restore", cache.number)
+            self.group.announce("restore", self._number(cache))
             super().restore(cache)
 
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
         with self._lock:
             number = next(self._copies)
-            self.group.announce("copy_prefix", number, cache.number, tokens, kind == "sliding")
+            self.group.announce("copy_prefix", number, self._number(cache), tokens, kind == "sliding")
             own = super().copy_prefix(cache, tokens, kind)
             assert isinstance(own, TensorCopy)
             copy = _NumberedCopy(own.layers, number)
-            weakref.finalize(copy, self.group.dropped.append, number).atexit = False
+            weakref.finalize(copy, self.group.dropped.append, ("copy", number)).atexit = False
             return copy
 
     def restore_prefix(
         self, cache: CacheHandle, tokens: int, full: Sequence[PrefixCopy], sliding: Sequence[PrefixCopy]
     ) -> None:
         with self._lock:
-            self.group.announce("restore_prefix", cache.number, tokens, _numbers(full), _numbers(sliding))
+            self.group.announce("restore_prefix", self._number(cache), tokens, _numbers(full), _numbers(sliding))
             super().restore_prefix(cache, tokens, full, sliding)
 
     def _new_switch(self) -> AdapterSwitch:
@@ -153,6 +138,9 @@ class DistributedRunner(ModelRunner):
         self.group.lost = reason
         self.processes.close()
         raise RankLostError(reason)
+
+    def _number(self, cache: CacheHandle) -> int:
+        return self.shard.numbers[self.cache(cache)]
 
     def close(self) -> None:
         """Ends the other ranks; the runner is of no more use."""

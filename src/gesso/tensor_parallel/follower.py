@@ -40,19 +40,19 @@ class Follower:
         self.switch = AdapterSwitch(model, load_adapter_part)
 
     @torch.inference_mode()
-    def obey(self, name: str, dropped: list[int], args: list[Any]) -> None:
+    def obey(self, name: str, dropped: list[tuple[str, int]], args: list[Any]) -> None:
         """Computes one message."""
-        for number in dropped:
-            self.copies.pop(number, None)
+        for kind, number in dropped:
+            if kind == "copy":
+                self.copies.pop(number, None)
+            else:
+                self.caches.pop(number, None)
+                self.taken.pop(number, None)
         action: Callable[..., None] = getattr(self, f"_{name}")
         action(*args)
 
     def _new_cache(self, number: int, max_seq_len: int, max_write_len: int) -> None:
         (self.caches[number],) = self.model.new_cache(1, max_seq_len, max_write_len).rows
-
-    def _release(self, number: int) -> None:
-        self.caches.pop(number, None)
-        self.taken.pop(number, None)
 
     def _encode(self, tokens: Tensor, counts: list[int], numbers: list[int], images: list[Any]) -> None:
         for number in numbers:

@@ -39,8 +39,8 @@ class RankGroup:
     """Whether all ranks are within an announced pass."""
     lost: str | None = None
     """Why the group is of no more use."""
-    dropped: deque[int] = field(default_factory=deque)
-    """Copies of prefixes that the followers may forget, told with the next message."""
+    dropped: deque[tuple[str, int]] = field(default_factory=deque)
+    """Caches and copies of prefixes, by kind and number, that the followers may forget: told with the next message."""
 
     @property
     def leads(self) -> bool:

@@ -1,7 +1,8 @@
 """Implements the text model in parts: the same passes, in which every rank computes its heads, rows and experts."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
+from weakref import WeakKeyDictionary, finalize
 
 import torch
 from torch import Tensor, nn
@@ -90,8 +91,17 @@ class ShardedModel(DiffusionGemma):
         )
         self.layers = nn.ModuleList(ShardedBlock(local, layer, group) for layer in local.layers)
         self.self_conditioning = SelfConditioning(config)
-        self.numbers: dict[SequenceCache, int] = {}
-        """What the ranks call each cache."""
+        self.numbers: WeakKeyDictionary[SequenceCache, int] = WeakKeyDictionary()
+        """What the ranks call each cache of the leader."""
+        self._counter = count()
+
+    def new_cache(self, batch_size: int = 1, max_seq_len: int = 0, max_write_len: int = 0) -> KVCache:
+        cache = super().new_cache(batch_size, max_seq_len, max_write_len)
+        for row in cache.rows if self.group.followers else ():
+            number = self.numbers[row] = next(self._counter)
+            self.group.announce("new_cache", number, max_seq_len, max_write_len)
+            finalize(row, self.group.dropped.append, ("cache", number)).atexit = False
+        return cache
 
     @torch.no_grad()
     def encode_flat(
