@@ -60,7 +60,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if folder is not None:
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights")
-    folder = _fetch(*repository(name), WANTED, offline, progress)
+    folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"
         raise HubError(f"{_incomplete(name, folder)}; {what}")
@@ -77,7 +77,7 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
     folder = _local(name)
     if name in bundled() or (folder is not None and (folder / "config.json").is_file()):
         return resolve(name, offline=offline)
-    return _fetch(*repository(name), ["config.json"], offline, progress=False)
+    return fetch(*repository(name), ["config.json"], offline, progress=False)
 
 
 def repository(name: str) -> tuple[str, str | None]:
@@ -135,7 +135,17 @@ def _nothing_of_that_name(name: str) -> str:
     )
 
 
-def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, progress: bool) -> Path:
+def fetch(
+    repo: str, revision: str | None, wanted: list[str], offline: bool, progress: bool, out: Path | None = None
+) -> Path:
+    """Returns a folder with the files of a repository that match `wanted`; fetches those that are not there.
+
+    Args:
+        out: the folder to put them into; None for the Hub's cache.
+
+    Raises:
+        HubError: they cannot be fetched.
+    """
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
@@ -151,6 +161,7 @@ def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, pr
                 revision=revision,
                 allow_patterns=wanted,
                 ignore_patterns=NESTED,
+                local_dir=out,
                 local_files_only=offline,
                 tqdm_class=None if progress else Silent,
             )

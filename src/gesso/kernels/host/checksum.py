@@ -22,21 +22,22 @@ class Sha256:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What was summed up so far, for JSON."""
+        """Returns what was summed up so far, for JSON."""
         return {"words": self._words.tolist(), "rest": self._rest.hex(), "length": self._length}
 
-    def update(self, data: bytes) -> None:
+    def update(self, data: bytes | bytearray) -> None:
         """Takes the next bytes."""
         self._length += len(data)
+        view = memoryview(data)
         if self._rest:
             missing = BLOCK - len(self._rest)
-            self._rest, data = self._rest + data[:missing], data[missing:]
+            self._rest, view = self._rest + bytes(view[:missing]), view[missing:]
             if len(self._rest) < BLOCK:
                 return
-            self._take(self._rest)
-        whole = len(data) // BLOCK * BLOCK
-        self._take(data[:whole])
-        self._rest = bytes(data[whole:])
+            self._take(memoryview(self._rest))
+        whole = len(view) // BLOCK * BLOCK
+        self._take(view[:whole])
+        self._rest = bytes(view[whole:])
 
     def hexdigest(self) -> str:
         """Returns the sum of all bytes so far; more may follow."""
@@ -45,7 +46,7 @@ class Sha256:
         other.update(padding + (8 * self._length).to_bytes(8, "big"))
         return "".join(f"{word:08x}" for word in other._words.tolist())
 
-    def _take(self, blocks: bytes) -> None:
-        if blocks:
+    def _take(self, blocks: memoryview) -> None:
+        if len(blocks):
             kernel, _ = sha256_kernel()
             kernel(self._words.ctypes.data, np.frombuffer(blocks, np.uint8).ctypes.data, len(blocks) // BLOCK)

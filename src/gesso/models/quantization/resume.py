@@ -42,8 +42,8 @@ def fingerprint(files: Iterable[Path], chosen: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
-    """Returns what has been written of this conversion into `folder`; anything else there is removed.
+def peek(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
+    """Returns what has been written of this conversion into `folder`, and changes nothing there.
 
     Args:
         fresh: `Written`, or a kind of it that tells more.
@@ -55,6 +55,13 @@ def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
             found = fresh({})
         if found.of == of and all((folder / shard).exists() for shard in found.shards):
             return found
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     return fresh(of)
+
+
+def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
+    """Returns what `peek` does; anything else in the folder is removed."""
+    found = peek(folder, of, fresh)
+    if not found.shards:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    return found

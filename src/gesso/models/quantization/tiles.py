@@ -70,8 +70,11 @@ def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
     return parts if like.dim() == 2 else tuple(part.new_empty(like.shape[0], *part.shape) for part in parts)
 
 
-def check_disk(out: Path, needed: int) -> None:
-    """Asks the disk of a folder to be for room.
+def check_disk(out: Path, needed: int, what: str | None = None) -> None:
+    """Asks the disk that `out` is on, or will be, for room.
+
+    Args:
+        what: who needs the room; the option `--out` without it.
 
     Raises:
         OptionError: there is not enough.
@@ -80,5 +83,6 @@ def check_disk(out: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise OptionError(
-            f"--out {out} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free", option="out"
+            f"{what or f'--out {out}'} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free",
+            option="out",
         )
