@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gesso.cli.sizes import size_in_bytes
 from gesso.options import keyword
+from gesso.options.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gesso.models.quantization.convert import QuantizeReport
