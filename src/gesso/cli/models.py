@@ -70,8 +70,7 @@ def show(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Also show what of it would lie on a GPU of which this may be used, such as 8GB, and what would stream "
-            "to it.",
+            help="Also show what would lie on a GPU of which this may be used, such as 8GB, and what would stream.",
         ),
     ] = None,
 ) -> None:
