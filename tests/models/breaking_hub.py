@@ -140,6 +140,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
     """Serves while the block runs."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(hub))
     server.daemon_threads = True
+    server.handle_error = lambda request, client_address: None  # type: ignore[method-assign] # a client that went away
     hub.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

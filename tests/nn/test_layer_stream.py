@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gesso.errors import OptionError
+from gesso.nn.device_store import CudaStore
 from gesso.nn.layer_stream import LayerStream
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import QuantizedLinear
@@ -113,3 +115,14 @@ def test_packed_weights_stream_as_they_are() -> None:
     LayerStream(modules, store)
     assert torch.equal(run(modules, x), expected)
     assert store.bytes == 2 * (64 * 64 + 4 * 64)
+
+
+def test_host_memory_that_cannot_be_pinned_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Tensor) -> Tensor:
+        raise RuntimeError("CUDA error: out of memory\nand more")
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: None)
+    monkeypatch.setattr(Tensor, "pin_memory", refuse)
+    store = CudaStore(torch.device("cuda"))
+    with pytest.raises(OptionError, match=r"can be pinned \(CUDA error: out of memory\): free some, or raise"):
+        LayerStream(layers(3), store)

@@ -18,7 +18,8 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.offload import Offload, OffloadPlan, plan_offload, tower_bytes
+from gesso.models.offload import Offload, plan_offload, tower_bytes
+from gesso.models.offload_plan import OffloadPlan
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf

@@ -7,6 +7,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from gesso.errors import OptionError
+
 Mark = TypeVar("Mark")
 """A point in a device's work, such as a CUDA event."""
 MEASURED = 1 << 28
@@ -47,7 +49,14 @@ class CudaStore:
         self.stream = torch.cuda.Stream(device)
 
     def hold(self, tensors: Tensors) -> dict[str, Tensor]:
-        return {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        try:
+            return {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        except RuntimeError as error:
+            why = (str(error).splitlines() or ["no reason given"])[0]
+            raise OptionError(
+                f"experts that stream need host memory that can be pinned ({why}): free some, or raise `ulimit -l`",
+                option="device_memory",
+            ) from None
 
     def place(self, like: Tensors) -> dict[str, Tensor]:
         return {name: torch.empty_like(tensor, device=self.device) for name, tensor in like.items()}

@@ -27,14 +27,16 @@ class LayerStream:
             modules: of one kind and shape, their tensors in host memory.
         """
         self.modules, self.store = list(modules), store
-        self.held = [store.hold(_tensors(module)) for module in modules]
+        self.held: list[dict[str, Tensor]] = []
+        for module in modules:  # one by one: what a module held before is let go of at once
+            self.held.append(store.hold(_tensors(module)))
+            _bind(module, self.held[-1])
         assert all(_shapes(held) == _shapes(self.held[0]) for held in self.held)
         self.places = [store.place(self.held[0]) for _ in range(PLACES)]
         self._contents: list[int | None] = [None] * PLACES
         self._copied: list[Any] = [None] * PLACES
         self._used: list[Any] = [store.mark() for _ in range(PLACES)]
         for number, module in enumerate(self.modules):
-            _bind(module, self.held[number])
             module.register_forward_pre_hook(self._entering(number))
             module.register_forward_hook(self._leaving(number), always_call=True)
 
