@@ -122,12 +122,16 @@ class ModelRunner:
         return () if self._switch is None else self._switch.names
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
+        if self.model.offload is not None:
+            raise OptionError("adapters need all weights on the device, and experts stream to it: merge one first")
         with self._lock:
             self._switch = self._switch or self._new_switch()
             self._switch.load(folders)
             self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:
+        if self.model.offload is not None:
+            return self.model.offload.cache
         return cache_memory(self.device, reserved + (0 if self._images is None else KEPT_BYTES))
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
