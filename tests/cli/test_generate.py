@@ -89,6 +89,7 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     seen: list[Any] = []
 
     def loader(*arguments: Any, **options: Any) -> Engine:
+        assert callable(options.pop("tell"))
         seen.append((arguments, options))
         return reciter("pear")
 
@@ -97,8 +98,8 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     gesso("generate", "hi", "--adapter", "runs/mine/adapter")
     gesso("generate", "hi", "--cuda-graphs")
     gesso("generate", "hi", "--tensor-parallel", "2")
-    usual = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
-    usual["tensor_parallel"] = 1
+    usual: dict[str, Any] = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
+    usual |= {"tensor_parallel": 1, "device_memory": None}
     assert seen == [
         (("org/name",), {**usual, "device": "cpu", "dtype": "bfloat16", "offline": True}),
         (("mini",), {**usual, "adapter": "runs/mine/adapter"}),
