@@ -71,12 +71,12 @@ def without_adapter(model: DiffusionGemma) -> Iterator[None]:
     """Computes with the base weights alone while it lasts."""
     layers = list(adapted_layers(model))
     for name, layer in layers:
-        _put(model, name, layer.base)
+        put_layer(model, name, layer.base)
     try:
         yield
     finally:
         for name, layer in layers:
-            _put(model, name, layer)
+            put_layer(model, name, layer)
 
 
 @torch.no_grad()
