@@ -202,7 +202,9 @@ def minimal(table: Table) -> ByteAutomaton:
         if not alive.any():
             counts = None
     columns = np.vstack([rows, last_rows, *shifts])
-    _, firsts, column_G = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    number: dict[bytes, int] = {}
+    column_G = np.array([number.setdefault(column.tobytes(), len(number)) for column in np.ascontiguousarray(columns.T)])
+    firsts = np.unique(column_G, return_index=True)[1]
     group_B = column_G[table.group_B]
     made = None
     if counts is not None:

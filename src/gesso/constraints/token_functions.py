@@ -31,10 +31,12 @@ class Functions:
 
     def __init__(self, next_SG: IntArray, from_D: NDArray[np.int64], seed: int = 0) -> None:
         """The functions are defined on the states `from_D` only."""
-        self.next_SG = next_SG
+        self.groups = next_SG.shape[1]
+        self.next_flat = np.ascontiguousarray(next_SG).ravel()
+        """Of each state and group, one after the other."""
         self.hashes = Hashes(len(from_D), len(next_SG), seed)
         own = np.arange(len(from_D), dtype=np.int32)
-        self.source_E, self.target_E = own, from_D.astype(np.int32)
+        self.source_E, self.target_E = own, from_D.astype(np.int64)
         self.pairs = len(own)
         self.begin_F, self.length_F = np.array([0, len(own)]), np.array([len(own), 0])
         identity = int(self.hashes.of(own, from_D).sum(dtype=np.uint64))
@@ -48,7 +50,7 @@ class Functions:
         Raises:
             CollisionError: two functions cannot be told apart.
         """
-        groups = self.next_SG.shape[1]
+        groups = self.groups
         codes = function_N * groups + group_N
         flags = np.zeros(self.then_FG.size, dtype=np.bool_)
         flags[codes] = True
@@ -67,10 +69,10 @@ class Functions:
     def _compose(self, function_N: NDArray[np.int64], group_N: NDArray[np.int64]) -> None:
         length_N = self.length_F[function_N]
         place = within(self.begin_F[function_N], length_N)
-        target = self.next_SG[self.target_E[place], np.repeat(group_N, length_N)]
+        target = self.next_flat.take(self.target_E.take(place) * self.groups + np.repeat(group_N, length_N))
         kept = np.flatnonzero(target >= 0)
-        target, source = target[kept], self.source_E[place[kept]]
-        owner = np.repeat(np.arange(len(function_N)), length_N)[kept]
+        target, source = target.take(kept), self.source_E.take(place.take(kept))
+        owner = np.repeat(np.arange(len(function_N)), length_N).take(kept)
         length_N = np.bincount(owner, minlength=len(function_N))
         end_N = length_N.cumsum()
         sums = np.append(np.uint64(0), self.hashes.of(source, target).cumsum())
@@ -81,7 +83,7 @@ class Functions:
         if (self.length_F[found_N] != length_N).any():
             raise CollisionError
         place = within(self.begin_F[found_N], length_N)
-        if (self.source_E[place] != source).any() or (self.target_E[place] != target).any():
+        if (self.source_E.take(place) != source).any() or (self.target_E.take(place) != target).any():
             raise CollisionError
         if len(self.number) > len(self.then_FG):
             room = 2 * len(self.number) - len(self.then_FG)
@@ -99,10 +101,10 @@ class Functions:
         lengths = length_N[first]
         place = within((length_N.cumsum() - length_N)[first], lengths)
         needed = self.pairs + len(place)
-        self.asked.bytes(8 * needed + 4 * len(self.number) * self.then_FG.shape[1])
+        self.asked.bytes(12 * needed + 4 * len(self.number) * self.then_FG.shape[1])
         if needed > len(self.source_E):
             self.source_E, self.target_E = (
-                np.concatenate([pairs[: self.pairs], np.empty(2 * needed - self.pairs, dtype=np.int32)])
+                np.concatenate([pairs[: self.pairs], np.empty(2 * needed - self.pairs, dtype=pairs.dtype)])
                 for pairs in (self.source_E, self.target_E)
             )
         self.source_E[self.pairs : needed], self.target_E[self.pairs : needed] = source[place], target[place]

@@ -105,7 +105,7 @@ class Hashes:
 
     def of(self, source_E: NDArray[np.integer], target_E: NDArray[np.integer]) -> NDArray[np.uint64]:
         """Returns the number of each pair."""
-        hashes: NDArray[np.uint64] = self._source[source_E] * self._target[target_E]
+        hashes: NDArray[np.uint64] = self._source.take(source_E) * self._target.take(target_E)
         return hashes
 
 
