@@ -204,7 +204,7 @@ class TokenAutomaton:
             raise OptionError(UNSPELLABLE)
         number = np.full(states + 1, REFUSED, dtype=np.int32)
         number[kept] = np.arange(len(kept))
-        next_SK, place_K = transitions.renumbered(number).merged(len(kept))
+        next_SK, place_K = transitions.renumbered(number).merged(len(kept), len(kept))
         column_V = np.append(place_K, REFUSED).astype(np.int32)[class_V]
         return cls(column_V, next_SK, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
 

@@ -203,7 +203,9 @@ def minimal(table: Table) -> ByteAutomaton:
             counts = None
     columns = np.vstack([rows, last_rows, *shifts])
     number: dict[bytes, int] = {}
-    column_G = np.array([number.setdefault(column.tobytes(), len(number)) for column in np.ascontiguousarray(columns.T)])
+    column_G = np.array(
+        [number.setdefault(column.tobytes(), len(number)) for column in np.ascontiguousarray(columns.T)]
+    )
     firsts = np.unique(column_G, return_index=True)[1]
     group_B = column_G[table.group_B]
     made = None

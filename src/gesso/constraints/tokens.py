@@ -25,7 +25,6 @@ from gesso.constraints.automaton import (
     UNSPELLABLE,
     Families,
     TokenAutomaton,
-    distinct_columns,
 )
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, Counts
@@ -105,12 +104,9 @@ def _with_families(
     listed, class_V = found.with_ends(class_V, spelled.accepting_S[np.concatenate([plain, own])], ends, fill, done)
     # The row of `done` comes behind the plain states', not behind all.
     row_E = np.append(np.delete(np.arange(len(from_D) + 1), len(plain)), len(plain))[listed.source_E]
-    next_RK = replace(listed, source_E=row_E, target_E=row_of[listed.target_E]).table(len(from_D) + 1)
-    moves_RK = np.zeros_like(next_RK, dtype=np.bool_)
-    moves_RK[row_E, listed.kind_E] = (listed.target_E >= states) & (listed.target_E < done)
-    source, kind = np.nonzero(next_RK >= 0)
-    first, second = distinct_pairs(source, next_RK[source, kind], len(next_RK))
-    distance_R = steps(second, first, len(next_RK), np.array([len(plain)]))
+    rows, target_E = len(from_D) + 1, row_of[listed.target_E]
+    first, second = distinct_pairs(row_E, target_E, rows)
+    distance_R = steps(second, first, rows, np.array([len(plain)]))
     start = int(row_of[begin_S[texts.start]])
     if distance_R[start] == FAR:
         raise OptionError(UNSPELLABLE)
@@ -122,17 +118,18 @@ def _with_families(
     }
     if uneven:
         return uneven
-    dead = (next_RK < 0) | (distance_R[next_RK] == FAR)
     begin_F = first_row + counts.length_L.cumsum() - counts.length_L
     family_R = np.repeat(np.arange(families), rows_L)
     state_of_row = np.arange(first_row + len(own))
     state_of_row[first_row:] += (begin_F - row_F)[family_R]
-    next_RK = np.where(dead, REFUSED, state_of_row[next_RK])
-    moves_RK &= ~dead
-    _, column_K, firsts = distinct_columns(np.where(dead, REFUSED, next_RK * 2 + moves_RK))
-    column_V = np.where(class_V >= 0, column_K[class_V], REFUSED).astype(np.int32)
-    table_RK, moves_RK = next_RK[:, firsts].astype(np.int32), moves_RK[:, firsts]
-    made = Families(begin_F, counts.length_L, row_F, rows_L, moves_RK)
+    # A number for a row, and whether it is relative.
+    moves_E = (listed.target_E >= states) & (listed.target_E < done)
+    alive = distance_R[target_E] != FAR
+    codes = Transitions(row_E[alive], listed.kind_E[alive], (2 * target_E + moves_E)[alive], listed.kinds)
+    code_RK, column_K = codes.merged(rows, 2 * rows)
+    column_V = np.append(column_K, REFUSED).astype(np.int32)[class_V]
+    table_RK = np.append(np.repeat(state_of_row, 2), REFUSED).astype(np.int32)[code_RK]
+    made = Families(begin_F, counts.length_L, row_F, rows_L, (code_RK > 0) & (code_RK % 2 == 1))
     first_state = int(state_of_row[start])
     return TokenAutomaton(column_V, table_RK, distance_R, first_state, ends, fill, made)
 

@@ -73,13 +73,13 @@ class Transitions:
         kept = (source_E >= 0) & (target_E >= 0)
         return Transitions(source_E[kept], self.kind_E[kept], target_E[kept], self.kinds)
 
-    def merged(self, rows: int) -> tuple[IntArray, IntArray]:
+    def merged(self, rows: int, targets: int) -> tuple[IntArray, IntArray]:
         """Returns the table of the classes that differ, in the order in which they first come; and of each class its
-        place among them, or `REFUSED` where it is refused everywhere."""
+        place among them, or `REFUSED` where it is refused everywhere. What follows is below `targets`."""
         length_K = np.bincount(self.kind_E, minlength=self.kinds)
         end_K = length_K.cumsum()
         for seed in range(10):
-            sums = np.append(np.uint64(0), Hashes(rows, rows, seed).of(self.source_E, self.target_E).cumsum())
+            sums = np.append(np.uint64(0), Hashes(rows, targets, seed).of(self.source_E, self.target_E).cumsum())
             place_K = places_of((sums[end_K] - sums[end_K - length_K])[length_K > 0].tolist(), {})
             place = np.full(self.kinds, REFUSED, dtype=np.int32)
             place[length_K > 0] = place_K
