@@ -31,7 +31,8 @@ from gesso.constraints.expression import (
     Whole,
 )
 from gesso.constraints.measures import COUNTED, least_bytes
-from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError, Graph
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
 from gesso.constraints.sized_cache import SizedCache, held_bytes
 from gesso.constraints.survey import Survey
 from gesso.errors import OptionError

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from gesso.constraints import budget
 from gesso.constraints.blocks import Block
-from gesso.constraints.nondeterministic import NO_COUNT, AmbiguousCountError, Closed, Graph, SharedCountError
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 
 IntArray = NDArray[np.int32]
 Together = frozenset[Block]

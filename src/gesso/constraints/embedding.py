@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, NEXT, SAME, Counts, IntArray
-from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, Graph
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE
 
 
 def embedded(graph: Graph, automaton: ByteAutomaton, key: int, source: int) -> int:
