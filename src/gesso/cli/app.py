@@ -23,6 +23,7 @@ from gesso.cli.help import Command, Group
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.pull import pull
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.serve import serve
@@ -49,6 +50,7 @@ app.command(cls=Command)(serve)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
+app.command(cls=Command)(pull)
 app.command(cls=Command)(doctor)
 app.command(cls=Command)(train)
 app.command(cls=Command)(finetune)
