@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, EXPLAIN = "/v1/chat/completions", "/v1/completions", "/v1/explain"
 WIDE = 300_000
 """Items of a body that is nearly as large as the server takes."""
 
@@ -36,6 +36,10 @@ def _regex(pattern: str) -> dict[str, Any]:
 
 def _grammar(text: str) -> dict[str, Any]:
     return _chat(structured_outputs={"grammar": text})
+
+
+def _verdict(outputs: dict[str, Any], text: str) -> dict[str, Any]:
+    return {"structured_outputs": outputs, "text": text}
 
 
 def _nested(depth: int, inner: Any, wrap: Callable[[Any], Any]) -> Any:
@@ -153,6 +157,15 @@ _BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "body: many empty parts": (
         CHAT,
         _chat(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * 90_000}]),
+    ),
+    "explain: four million letters": (EXPLAIN, _verdict({"regex": "(a|b)*c"}, "ab" * 2_000_000)),
+    "explain: a counter to the end": (EXPLAIN, _verdict({"regex": "([ab]{0,10000}-)*"}, ("ab" * 4000 + "-") * 480)),
+    "explain: exponential subsets": (EXPLAIN, _verdict({"regex": "(a|b)*a(a|b){18}"}, "ab")),
+    "explain: patterns meet": (
+        EXPLAIN,
+        _verdict(
+            {"json": {"allOf": [{"type": "string", "pattern": f"(a|b)*a(a|b){{{n}}}"} for n in range(3, 17)]}}, '"'
+        ),
     ),
     "fill: two thousand holes": ("/v1/fill", {"model": "mini", "text": "a {{ }} " * 2000}),
 }

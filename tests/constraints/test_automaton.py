@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gesso.constraints.automaton import FAR, REFUSED, TokenAutomaton
+from gesso.constraints.automaton import FAR, TokenAutomaton
+from gesso.constraints.transitions import REFUSED
 from gesso.errors import OptionError
 
 # Tokens: 0 fills and ends, 1 ends, 2 and 3 are text.

@@ -311,3 +311,18 @@ def test_word_boundaries_where_dialects_differ() -> None:
     with pytest.raises(OptionError, match="behind a look-ahead"):
         parse(r"(?=a)\ba")
     assert [compiled(r"\b(?=ab)\w+").matches(text) for text in ("abc", "ac")] == [True, False]
+
+
+@pytest.mark.parametrize("pattern", [r"^(?!^ab|cd)[a-d]*$", r"^(?!^ab$)[a-d]+", r"^(?!a[^c]|^d)[a-d]{2}"])
+def test_the_begin_in_a_look_ahead_at_the_begin(pattern: str) -> None:
+    """It is there already; Python reads it so too."""
+    automaton = compile_bytes(parse_search(pattern))
+    for length in range(5):
+        for letters in itertools.product("abcd", repeat=length):
+            text = "".join(letters)
+            assert automaton.matches(text) == (re.search(pattern, text) is not None), text
+
+
+def test_the_begin_in_a_look_ahead_elsewhere_is_refused() -> None:
+    with pytest.raises(OptionError, match="not at the begin"):
+        parse_search("a(?!^b)c")

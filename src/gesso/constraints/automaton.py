@@ -15,12 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gesso.constraints.minimize import FAR, distinct_pairs, heights, steps
+from gesso.constraints.transitions import REFUSED, IntArray, Transitions
 from gesso.errors import OptionError
 
-IntArray = NDArray[np.int32]
-
-REFUSED = -1
-"""In place of a state or a class: there is none."""
 UNSPELLABLE = "the constraint allows no text that this vocabulary can spell"
 
 
@@ -171,13 +168,13 @@ class TokenAutomaton:
         accepting_S = np.zeros(len(table_SV), dtype=np.bool_)
         accepting_S[list(accepting)] = True
         next_SK, class_V, _ = distinct_columns(table_SV)
-        return cls.assemble(class_V, next_SK, accepting_S, start, tuple(end_tokens), fill_token)
+        return cls.assemble(class_V, Transitions.of_table(next_SK), accepting_S, start, tuple(end_tokens), fill_token)
 
     @classmethod
     def assemble(
         cls,
         class_V: IntArray,
-        next_SK: IntArray,
+        transitions: Transitions,
         accepting_S: NDArray[np.bool_],
         start: int,
         end_tokens: tuple[int, ...],
@@ -187,7 +184,7 @@ class TokenAutomaton:
 
         Args:
             class_V: of each token; end tokens and the filling token are no text, whatever is written here.
-            next_SK: between text states.
+            transitions: between text states.
             accepting_S: where the text may end.
             start: a text state.
             end_tokens: each ends the text.
@@ -197,20 +194,19 @@ class TokenAutomaton:
             OptionError: no sequence of tokens is accepted.
         """
         fill = end_tokens[0] if fill_token is None else fill_token
-        states = len(next_SK)
-        table, class_V = with_ends(next_SK, class_V, accepting_S, end_tokens, fill, states)
-        source, kind = np.nonzero(table >= 0)
-        source, target = distinct_pairs(source, table[source, kind], states + 1)
+        states = len(accepting_S)
+        transitions, class_V = transitions.with_ends(class_V, accepting_S, end_tokens, fill, states)
+        source, target = distinct_pairs(transitions.source_E, transitions.target_E, states + 1)
         distance_S = steps(target, source, states + 1, np.array([states]))
         reached_S = steps(source, target, states + 1, np.array([start])) < FAR
         kept = np.flatnonzero(reached_S & (distance_S < FAR))
         if distance_S[start] == FAR:
             raise OptionError(UNSPELLABLE)
-        number = np.full(states + 2, REFUSED, dtype=np.int32)
+        number = np.full(states + 1, REFUSED, dtype=np.int32)
         number[kept] = np.arange(len(kept))
-        merged, column_K, _ = distinct_columns(number[table[kept]])
-        column_V = np.where(class_V >= 0, column_K[class_V], REFUSED).astype(np.int32)
-        return cls(column_V, merged, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
+        next_SK, place_K = transitions.renumbered(number).merged(len(kept), len(kept))
+        column_V = np.append(place_K, REFUSED).astype(np.int32)[class_V]
+        return cls(column_V, next_SK, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
 
 
 def distinct_columns(table_SK: NDArray[np.integer]) -> tuple[IntArray, IntArray, NDArray[np.int64]]:
@@ -222,26 +218,3 @@ def distinct_columns(table_SK: NDArray[np.integer]) -> tuple[IntArray, IntArray,
     _, firsts = np.unique(place_K[place_K >= 0], return_index=True)
     firsts = np.flatnonzero(place_K >= 0)[firsts]
     return np.ascontiguousarray(table_SK[:, firsts]), place_K, firsts
-
-
-def with_ends(
-    next_RK: IntArray,
-    class_V: IntArray,
-    accepting_R: NDArray[np.bool_],
-    end_tokens: tuple[int, ...],
-    fill: int,
-    done: int,
-) -> tuple[IntArray, IntArray]:
-    """Returns the table with a row for the state `done` behind the others and classes for what ends and fills, and the
-    class of each token."""
-    rows, classes = next_RK.shape
-    outside = sorted({fill, *end_tokens})
-    class_V = class_V.copy()
-    class_V[outside] = classes + np.arange(len(outside))
-    table = np.full((rows + 1, classes + len(outside)), REFUSED, dtype=np.int32)
-    table[:rows, :classes] = next_RK
-    for kind, token in enumerate(outside, start=classes):
-        table[:rows, kind][accepting_R] = done if token in end_tokens else REFUSED
-        table[rows, kind] = done if token == fill else REFUSED
-    table[:, np.bincount(class_V[class_V >= 0], minlength=table.shape[1]) == 0] = REFUSED
-    return table, class_V

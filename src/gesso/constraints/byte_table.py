@@ -13,6 +13,9 @@ from gesso.constraints.determinize import ABSOLUTE, NEXT, Counts, IntArray, Tabl
 from gesso.constraints.minimize import merged
 from gesso.constraints.placeholders import encode
 
+_Moves = tuple[list[int], list[int]]
+"""Of each byte: the state that follows, and how the count goes on."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByteAutomaton:
@@ -47,19 +50,37 @@ class ByteAutomaton:
 
     def accepted_part(self, text: bytes) -> tuple[int, bool]:
         """Says how many bytes of a text can begin one of the language, and whether the text as a whole is one."""
-        counts = self.counts
-        place_of = {} if counts is None else {int(state): place for place, state in enumerate(counts.state_L)}
+        if self.counts is not None:
+            return self._counted_part(text, self.counts)
+        known: dict[int, list[int]] = {}
+        group_B, state = self.group_B, self.start
+        for done, byte in enumerate(text):
+            if (row := known.get(state)) is None:
+                row = known[state] = self.next_SG[state][group_B].tolist()
+            if (state := row[byte]) < 0:
+                return done, False
+        return len(text), bool(self.accepting_S[state])
+
+    def _counted_part(self, text: bytes, counts: Counts) -> tuple[int, bool]:
+        """The same with counters: a state's rows, those of its last count, and its last count."""
+        place_of = {int(state): place for place, state in enumerate(counts.state_L)}
+        known: dict[int, tuple[_Moves, _Moves, int]] = {}
+        group_B = self.group_B
         state, count = self.start, 0
         for done, byte in enumerate(text):
-            group = self.group_B[byte]
-            if counts is None or (place := place_of.get(state)) is None:
-                state, shift = int(self.next_SG[state, group]), ABSOLUTE
-            elif count == counts.length_L[place] - 1:
-                state, shift = int(counts.last_LG[place, group]), int(counts.last_shift_LG[place, group])
-            else:
-                state, shift = int(self.next_SG[state, group]), int(counts.shift_LG[place, group])
-            if state < 0:
+            if (found := known.get(state)) is None:
+                row = self.next_SG[state][group_B].tolist()
+                if (place := place_of.get(state)) is None:
+                    plain = row, [ABSOLUTE] * len(row)
+                    found = known[state] = plain, plain, 0
+                else:
+                    inner = row, counts.shift_LG[place][group_B].tolist()
+                    last = counts.last_LG[place][group_B].tolist(), counts.last_shift_LG[place][group_B].tolist()
+                    found = known[state] = inner, last, int(counts.length_L[place]) - 1
+            targets, shifts = found[1] if count == found[2] else found[0]
+            if (state := targets[byte]) < 0:
                 return done, False
+            shift = shifts[byte]
             count = count + (shift == NEXT) if shift != ABSOLUTE else 0
         return len(text), bool(self.accepting_S[state])
 
@@ -202,7 +223,11 @@ def minimal(table: Table) -> ByteAutomaton:
         if not alive.any():
             counts = None
     columns = np.vstack([rows, last_rows, *shifts])
-    _, firsts, column_G = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    number: dict[bytes, int] = {}
+    column_G = np.array(
+        [number.setdefault(column.tobytes(), len(number)) for column in np.ascontiguousarray(columns.T)]
+    )
+    firsts = np.unique(column_G, return_index=True)[1]
     group_B = column_G[table.group_B]
     made = None
     if counts is not None:

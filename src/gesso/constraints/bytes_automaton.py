@@ -30,12 +30,19 @@ from gesso.constraints.expression import (
     Union,
     Whole,
 )
-from gesso.constraints.measures import COUNTED, has_anchor, least_bytes, parts_of
-from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError, Graph
+from gesso.constraints.measures import COUNTED, least_bytes
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
+from gesso.constraints.sized_cache import SizedCache, held_bytes
+from gesso.constraints.survey import Survey
 from gesso.errors import OptionError
 
 ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 1.5
 """What an option of `Fitting` may cost that is not the last."""
+
+KEPT_BYTES = 16 * 2**20
+"""Of the automata of common parts, such as any JSON value, that are kept for the expressions to come."""
+_kept: SizedCache[Expression, ByteAutomaton] = SizedCache(KEPT_BYTES)
 
 
 def compile_bytes(expression: Expression) -> ByteAutomaton:
@@ -55,8 +62,7 @@ class _Compiler:
     """Expressions, by identity, whose counters turned out to be ambiguous."""
     known: dict[Expression, ByteAutomaton] = field(default_factory=dict)
     """Parts that are compiled by themselves."""
-    longest: dict[int, tuple[int, Expression]] = field(default_factory=dict)
-    """By identity of an expression: the most repetitions of a counter in it, and the expression, which is so kept."""
+    survey: Survey = field(default_factory=Survey)
 
     def compile(self, expression: Expression) -> ByteAutomaton:
         if (found := self.known.get(expression)) is None:
@@ -76,10 +82,11 @@ class _Compiler:
                         return self.compile(option)
                     asked.check()
                 return self.compile(last)
+        self.survey.add(expression)
         while True:
             graph = Graph()
             begin = graph.add()
-            end = self.build(graph, expression.body if isinstance(expression, Whole) else expression, begin)
+            end = self.spell(graph, expression.body if isinstance(expression, Whole) else expression, begin)
             try:
                 return minimal(determinize(graph, begin, end))
             except AmbiguousCountError as ambiguous:
@@ -87,6 +94,15 @@ class _Compiler:
 
     def build(self, graph: Graph, expression: Expression, source: int) -> int:
         """Add the expression behind the state `source`; return the state behind it."""
+        if not graph.inside and self.survey.stands_alone(expression):
+            automaton = self.alone(expression)
+            if automaton.counts is None:
+                rows = automaton.next_SG, automaton.group_B, automaton.accepting_S
+                return graph.add_block(*rows, automaton.start, source)
+        return self.spell(graph, expression, source)
+
+    def spell(self, graph: Graph, expression: Expression, source: int) -> int:
+        """Add the expression as its parts."""
         match expression:
             case Sequence(parts):
                 for part in parts:
@@ -101,7 +117,7 @@ class _Compiler:
             case Intersection() | Difference() | Fitting():
                 return self.embed(graph, expression, source)
             case Whole(body):
-                if has_anchor(body):
+                if self.survey.of(body).anchored:
                     return self.embed(graph, expression, source)
                 return self.build(graph, body, source)
             case _:
@@ -110,7 +126,7 @@ class _Compiler:
     def build_repeat(self, graph: Graph, repeat: Repeat, source: int) -> int:
         count = max(repeat.least, repeat.most or 0)
         countable = count >= COUNTED and not graph.inside and id(repeat) not in self.spelled
-        if countable and count > self.longest_in(repeat.body):
+        if countable and count > self.survey.of(repeat.body).longest:
             return self.build_counted(graph, repeat, source)
         ends = [source] if repeat.least == 0 else []
         last = max(repeat.least, 1) if repeat.most is None else repeat.most
@@ -185,19 +201,21 @@ class _Compiler:
                 ends.append(self.build(graph, others, graph.merge(states)))
         return graph.merge(ends)
 
+    def alone(self, expression: Expression) -> ByteAutomaton:
+        """The automaton of a part that is compiled by itself; that of a `Whole` is kept for other expressions."""
+        if not isinstance(expression, Whole):
+            return self.compile(expression)
+        if (found := _kept.get(expression)) is None:
+            found = self.compile(expression)
+            _kept.put(expression, found, held_bytes(found))
+        return found
+
     def embed(self, graph: Graph, expression: Expression, source: int) -> int:
         """Put an automaton that is compiled by itself behind `source`."""
         automaton = self.compile(expression)
+        if automaton.counts is None and not graph.inside:
+            rows = automaton.next_SG, automaton.group_B, automaton.accepting_S
+            return graph.add_block(*rows, automaton.start, source)
         if automaton.counts is not None and (graph.inside or id(expression) in self.spelled):
             automaton = automaton.spelled()
         return embedded(graph, automaton, id(expression), source)
-
-    def longest_in(self, expression: Expression) -> int:
-        """The most repetitions that a counter in an expression would count."""
-        if (known := self.longest.get(id(expression))) is None:
-            most = max((self.longest_in(part) for part in parts_of(expression)), default=0)
-            if isinstance(expression, Repeat):
-                count = max(expression.least, expression.most or 0)
-                most = max(most, count if count >= COUNTED else 0)
-            known = self.longest[id(expression)] = most, expression
-        return known[0]

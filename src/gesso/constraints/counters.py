@@ -9,7 +9,8 @@ from its beginning as well. To leave such a counter out allows more and forbids 
 import numpy as np
 from numpy.typing import NDArray
 
-from gesso.constraints.automaton import REFUSED, TokenAutomaton
+from gesso.constraints.automaton import TokenAutomaton
+from gesso.constraints.transitions import REFUSED
 
 _MAX_PAIRS = 256
 """Of states that are held against each other for one family."""

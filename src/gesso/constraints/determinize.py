@@ -18,9 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.nondeterministic import NO_COUNT, AmbiguousCountError, Closed, Graph, SharedCountError
+from gesso.constraints.blocks import Block
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 
 IntArray = NDArray[np.int32]
+Together = frozenset[Block]
+"""Blocks of the same automaton that are gone through at once, as those of two branches of `anyOf`."""
+MAX_TOGETHER = 64
 ABSOLUTE, SAME, NEXT = range(3)
 """How a count goes on: in the first count of the state that follows, in its own, in the one behind its own."""
 
@@ -68,18 +73,41 @@ def determinize(graph: Graph, begin: int, end: int) -> Table:
 class _Subsets:
     def __init__(self, graph: Graph, begin: int, end: int) -> None:
         self.graph, self.end = graph, end
-        borders = {0, 256} | {border for edges in graph.edges for low, high, _ in edges for border in (low, high + 1)}
+        borders = {0, 256}
+        borders.update(low for edges in graph.edges if edges for low, _, _ in edges)
+        borders.update(high + 1 for edges in graph.edges if edges for _, high, _ in edges)
+        kinds = {id(block.next_SG): block for block in graph.blocks.all}
+        borders.update(border for block in kinds.values() for border in block.borders)
         self.borders = sorted(borders)
-        place = {border: group for group, border in enumerate(self.borders)}
-        self.edges = [[(place[low], place[high + 1], target) for low, high, target in edges] for edges in graph.edges]
-        self.order: list[tuple[frozenset[int], tuple[int, ...], int, int]] = []
-        """Of each state: the graph's states, their regions, first and last count."""
+        self.place = {border: group for group, border in enumerate(self.borders)}
+        firsts = np.array(self.borders[:-1])
+        self.columns = {kind: block.next_SG[:, block.group_B[firsts]] for kind, block in kinds.items()}
+        """Of each automaton of a block, its rows over these groups."""
+        self.edges: dict[int, list[tuple[int, int, int]]] = {}
+        self.begun: dict[Together, int] = {}
+        """Of blocks that were come to, where their states begin."""
+        self.pending: list[Together] = []
+        self.order: list[tuple[frozenset[int], tuple[int, ...], int, int] | None] = []
+        """Of each state: the graph's states, their regions, first and last count; None of a block's."""
         self.number: dict[tuple[frozenset[int], int], int] = {}
         self.after: dict[tuple[frozenset[int], int], tuple[Closed, int]] = {}
-        self.state(graph.closure([begin], at_begin=True))
+        closed = graph.closure([begin], at_begin=True)
+        self.own_state(closed)
+        # Where all begins with a block, its start is met once more, and both are one in the end.
+        self.state(closed)
 
     def state(self, closed: Closed) -> int:
         """The number of the state for a set and a count."""
+        if not closed.regions and len(closed.states) <= MAX_TOGETHER:
+            edges = self.graph.edges
+            if all(edges[state] is None for state in closed.states):
+                found = self.in_blocks(closed.states)
+                if found is not None:
+                    return found
+        return self.own_state(closed)
+
+    def own_state(self, closed: Closed) -> int:
+        """The number of the state for a set and a count, of no block."""
         low, high = self.graph.interval(closed.regions, closed.count) if closed.regions else (NO_COUNT, NO_COUNT)
         key = (closed.states, low)
         if (found := self.number.get(key)) is None:
@@ -90,6 +118,58 @@ class _Subsets:
                 budget.current().states(found)
         return found
 
+    def in_blocks(self, states: frozenset[int]) -> int | None:
+        """The number of a state of blocks of the same automaton, that are in the same of its states.
+
+        None where they are not, or nothing has come to their start.
+        """
+        blocks = [self.graph.blocks.at(state) for state in states]
+        one, place = blocks[0], next(iter(states)) - blocks[0].first
+        together = frozenset(blocks)
+        begin = self.begun.get(together)
+        if begin is None and place != one.start:
+            return None
+        if any(state - block.first != place for state, block in zip(states, blocks, strict=True)):
+            return None
+        if begin is None:
+            if any(block.next_SG is not one.next_SG for block in blocks):
+                return None
+            begin = self.begun[together] = len(self.order)
+            self.order += [None] * one.states
+            self.pending.append(together)
+            budget.current().check()
+            budget.current().states(len(self.order))
+        return begin + place
+
+    def block_rows(self, together: Together) -> IntArray:
+        """The rows of the states of blocks; of one that accepts, which is another state for what is behind, nothing."""
+        one = next(iter(together))
+        number = np.append(self.begun[together] + np.arange(one.states), -1)
+        for place in np.flatnonzero(one.accepting_S).tolist():
+            number[place] = self.state(self.graph.closure([block.first + place for block in together]))
+        rows: IntArray = number.astype(np.int32)[self.columns[id(one.next_SG)]]
+        rows[one.accepting_S] = -1
+        return rows
+
+    def edges_of(self, state: int) -> list[tuple[int, int, int]]:
+        """A state's edges: first group, the group behind the last, the state that follows."""
+        if (known := self.edges.get(state)) is None:
+            place, edges = self.place, self.graph.edges[state]
+            if edges is not None:
+                known = [(place[low], place[high + 1], target) for low, high, target in edges]
+            else:
+                block = self.graph.blocks.at(state)
+                row = self.columns[id(block.next_SG)][state - block.first]
+                ends = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)]
+                targets = row[ends[:-1]].tolist()
+                known = [
+                    (low, high, block.first + target)
+                    for (low, high), target in zip(pairwise(ends), targets, strict=True)
+                    if target >= 0
+                ]
+            self.edges[state] = known
+        return known
+
     def target(self, raw: frozenset[int], count: int, low: int) -> tuple[int, int]:
         """Where a set leads that bytes lead to from the count `count` of a state whose first is `low`."""
         if (known := self.after.get((raw, count))) is None:
@@ -98,7 +178,9 @@ class _Subsets:
         closed, state = known
         if not closed.regions:
             return state, ABSOLUTE
-        first = self.order[state][2]
+        entry = self.order[state]
+        assert entry is not None
+        first = entry[2]
         if not closed.entered and first == low:
             return state, SAME if closed.count == count else NEXT
         if closed.count != first:
@@ -108,7 +190,7 @@ class _Subsets:
     def row(self, states: frozenset[int], count: int, low: int) -> tuple[IntArray, NDArray[np.uint8]]:
         groups = len(self.borders) - 1
         row, shift = np.full(groups, -1, dtype=np.int32), np.zeros(groups, dtype=np.uint8)
-        edges = [edge for state in states for edge in self.edges[state]]
+        edges = [edge for state in states for edge in self.edges_of(state)]
         if len(edges) == 1:
             ((begin, end, target),) = edges
             row[begin:end], shift[begin:end] = self.target(frozenset((target,)), count, low)
@@ -124,26 +206,40 @@ class _Subsets:
         return row, shift
 
     def table(self) -> Table:
-        rows, counted, shifts, lasts, last_shifts = [], [], [], [], []
-        for place, (states, regions, low, high) in enumerate(self.order):
+        places, rows, counted, shifts, lasts, last_shifts = [], [], [], [], [], []
+        of_blocks: list[tuple[int, IntArray]] = []
+        place = 0
+        while self.pending or place < len(self.order):
+            if self.pending:
+                together = self.pending.pop()
+                of_blocks.append((self.begun[together], self.block_rows(together)))
+                continue
+            entry = self.order[place]
+            place += 1
+            if entry is None:
+                continue
+            states, regions, low, high = entry
             row, shift = self.row(states, low, low)
             rows.append(row)
+            places.append(place - 1)
             if regions and high > low:
-                counted.append(place)
+                counted.append(place - 1)
                 shifts.append(shift)
                 last, shift = self.row(states, high, low)
                 lasts.append(last)
                 last_shifts.append(shift)
             elif regions and (shift == NEXT).any():
                 raise AssertionError("an only count leads to the next one")
-        graph, end = self.graph, self.end
-        accepting = [
-            end in graph.closure(states, low, at_begin=not place, at_end=True).states
-            for place, (states, _, low, _) in enumerate(self.order)
-        ]
+        next_SG = np.full((len(self.order), len(self.borders) - 1), -1, dtype=np.int32)
+        next_SG[places] = rows
+        for first, block_rows in of_blocks:
+            next_SG[first : first + len(block_rows)] = block_rows
+        accepting_S = np.zeros(len(self.order), dtype=np.bool_)
+        accepting_S[places] = [self.accepts(place) for place in places]
+        graph = self.graph
         counts = None
         if counted:
-            ends = [self.order[place] for place in counted]
+            ends = [entry for place in counted if (entry := self.order[place]) is not None]
             counts = Counts(
                 np.array(counted),
                 np.array([high - low + 1 for _, _, low, high in ends]),
@@ -153,4 +249,16 @@ class _Subsets:
                 np.stack(last_shifts),
             )
         group_B = np.repeat(np.arange(len(self.borders) - 1), np.diff(self.borders))
-        return Table(np.stack(rows), group_B, np.array(accepting), counts)
+        return Table(next_SG, group_B, accepting_S, counts)
+
+    def accepts(self, place: int) -> bool:
+        """Whether the text may end in a state."""
+        entry, graph = self.order[place], self.graph
+        assert entry is not None
+        states, _, low, _ = entry
+        if self.end in states:
+            return True
+        if not graph.free_at[True] and (place or not graph.free_at[False]):
+            # What leads on without a byte was followed already.
+            return False
+        return self.end in graph.closure(states, low, at_begin=not place, at_end=True).states

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, NEXT, SAME, Counts, IntArray
-from gesso.constraints.nondeterministic import COUNT, ENTER, LEAVE, WHILE, Graph
+from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE
 
 
 def embedded(graph: Graph, automaton: ByteAutomaton, key: int, source: int) -> int:
@@ -51,7 +52,7 @@ def embedded(graph: Graph, automaton: ByteAutomaton, key: int, source: int) -> i
                     nexts[target] = add(int(region_S[target]))
                     graph.count(COUNT, nexts[target], states[target])
                 end = nexts[target]
-            graph.edges[place].append((low, high - 1, end))
+            graph.edge(place, low, high - 1, end)
 
     counted = {} if counts is None else {int(state): place for place, state in enumerate(counts.state_L)}
     for state, row in enumerate(automaton.next_SG):

@@ -16,7 +16,8 @@ from gesso.constraints.expression import (
     union,
 )
 from gesso.constraints.grammar_tokens import Rule, Statements, Token
-from gesso.constraints.regex import MAX_DEPTH, MAX_REPEAT, parse
+from gesso.constraints.regex import MAX_DEPTH, parse
+from gesso.constraints.regex_repeats import MAX_REPEAT
 from gesso.errors import OptionError
 
 MAX_PARTS = 100_000

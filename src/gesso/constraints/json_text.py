@@ -131,7 +131,7 @@ class JsonForm:
 
     @property
     def any_string(self) -> Expression:
-        return self.quoted(Repeat(self.character))
+        return _any_string(self)
 
 
 # Strings
@@ -192,7 +192,13 @@ def mapping(value: Expression, form: JsonForm) -> Expression:
 @lru_cache(maxsize=64)
 def any_value(form: JsonForm, depth: int) -> Expression:
     """Returns any value with at most `depth` arrays and objects in each other."""
-    return union(any_of_type(name, form, depth) for name in TYPES if name != "integer" and (depth or name in SCALARS))
+    names = (name for name in TYPES if name != "integer" and (depth or name in SCALARS))
+    return Whole(union(any_of_type(name, form, depth) for name in names))
+
+
+@lru_cache(maxsize=64)
+def _any_string(form: JsonForm) -> Expression:
+    return Whole(form.quoted(Repeat(form.character)))
 
 
 def any_of_type(name: str, form: JsonForm, depth: int) -> Expression:

@@ -24,32 +24,32 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     """Returns of each state its number in the minimal automaton, -1 where no text is accepted from it; and of each
     number a state that has it, the numbers in the order of those."""
     states = len(table.accepting_S)
-    alive = alive_states(table)
+    pairs = _pairs(table)
+    alive = steps(pairs[1], pairs[0], states, np.flatnonzero(table.accepting_S)) < FAR
     next_SG = table.next_SG.astype(np.int64)
     small = states <= _SMALL and table.counts is None
     next_SG[(next_SG < 0) if small else (next_SG < 0) | ~alive[next_SG]] = states
     rows = np.vstack([next_SG, np.full((1, next_SG.shape[1]), states)])
     labels = np.append(table.accepting_S, False).astype(np.int64)
     if not small:
-        source = np.repeat(np.arange(states + 1), rows.shape[1])
-        first, second = distinct_pairs(source, rows.ravel(), states + 1)
-        inner = (first != states) & (second != states)
-        first, second = first[inner], second[inner]
-        shortest = steps(second, first, states + 1, np.flatnonzero(labels))
-        longest = heights(first, second, states + 1)
-        labels = np.unique(np.stack([labels, shortest, longest]), axis=1, return_inverse=True)[1].reshape(-1)
+        inner = alive[pairs[0]] & alive[pairs[1]]
+        first, second = pairs[0][inner], pairs[1][inner]
+        # A number for what is known of a state: both distances are at most as many as there are states, or FAR.
+        shortest = steps(second, first, states + 1, np.flatnonzero(labels)).clip(max=states + 1)
+        longest = heights(first, second, states + 1).clip(max=states + 1)
+        labels += 2 * (shortest.astype(np.int64) * (states + 2) + longest)
+        labels = np.unique(labels, return_inverse=True)[1]
     if table.counts is not None:
         labels[table.counts.state_L] = states + 2 + np.arange(len(table.counts.state_L))
     if not small:
         labels[np.flatnonzero(~alive)] = labels[states]
         rows[np.flatnonzero(~alive)] = states
     # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
-    columns = np.unique(rows, axis=1) if small else rows
     fixed = np.zeros(states + 1, dtype=np.bool_)
     if table.counts is not None:
         fixed[table.counts.state_L] = alive[table.counts.state_L]
     for seed in range(10):
-        found = _refined(columns, labels, fixed, seed)
+        found = _refined(rows, labels, fixed, seed)
         _, firsts = np.unique(found, return_index=True)
         same = found[rows] == found[rows][firsts][found]
         if same[~fixed].all():
@@ -62,15 +62,19 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     return number[found[:states]], kept
 
 
-def alive_states(table: Table) -> NDArray[np.bool_]:
-    """Says where some text may be accepted; of counted states, for some count."""
+def _pairs(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each state with each that follows it; of counted states, after some count."""
     states = len(table.accepting_S)
-    source, target = np.repeat(np.arange(states), table.next_SG.shape[1]), table.next_SG.ravel()
+    # Neighbouring groups of bytes mostly lead to the same state.
+    changes = np.ones(table.next_SG.shape, dtype=np.bool_)
+    np.not_equal(table.next_SG[:, 1:], table.next_SG[:, :-1], out=changes[:, 1:])
+    changes &= table.next_SG >= 0
+    source, group = np.nonzero(changes)
+    target = table.next_SG[source, group]
     if table.counts is not None:
-        of_last = np.repeat(table.counts.state_L, table.next_SG.shape[1])
-        source, target = np.concatenate([source, of_last]), np.concatenate([target, table.counts.last_LG.ravel()])
-    first, second = distinct_pairs(source[target >= 0], target[target >= 0], states)
-    return steps(second, first, states, np.flatnonzero(table.accepting_S)) < FAR
+        source = np.concatenate([source, np.repeat(table.counts.state_L, table.next_SG.shape[1])])
+        target = np.concatenate([target, table.counts.last_LG.ravel()])
+    return distinct_pairs(source[target >= 0], target[target >= 0], states)
 
 
 def distinct_pairs(

@@ -7,69 +7,30 @@ be gone through at once, as those of two branches of `anyOf`, while their counte
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gesso.constraints import budget, charset
+from gesso.constraints.blocks import Block, Blocks
 from gesso.constraints.expression import Anchor, Chars, Expression, Multiples, Text
 from gesso.constraints.placeholders import encode
+from gesso.constraints.regions import (
+    COUNT,
+    ENTER,
+    LEAVE,
+    NO_COUNT,
+    WHILE,
+    AmbiguousCountError,
+    Closed,
+    Region,
+    SharedCountError,
+)
 from gesso.errors import OptionError
 
 MAX_GRAPH = 400_000
 """States."""
-
-ENTER, COUNT, WHILE, LEAVE = range(4)
-"""Kinds of a counter's steps: set it to 0; add 1; go on, or leave the region, while it is within bounds."""
-NO_COUNT = -1
-
-
-@dataclass(slots=True)
-class Region:
-    """Holds the states of one counter."""
-
-    key: int
-    """What it was built for, to spell that out where the counter turns out to be ambiguous."""
-    most: int
-    """The greatest count."""
-    least_bytes: int
-    """Of the text between two counts."""
-    starts: list[int] = field(default_factory=lambda: [0])
-    """Counts from which on other steps are open than just below."""
-
-    def interval(self, count: int) -> tuple[int, int]:
-        """Returns the first and last of the counts around `count` for which the same steps are open."""
-        low, high = 0, self.most
-        for start in self.starts:
-            if start <= count:
-                low = max(low, start)
-            else:
-                high = min(high, start - 1)
-        return low, high
-
-
-class SharedCountError(Exception):
-    """Says that two regions share a count from here on, and so the counts at which their steps change: all is to be
-    done anew."""
-
-
-class AmbiguousCountError(Exception):
-    """Says that two counts are possible after one text, so that a counter cannot tell them: their regions must be
-    spelled out."""
-
-    def __init__(self, keys: set[int]) -> None:
-        super().__init__(keys)
-        self.keys = keys
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """States after a text, and the counter of those that are in a region."""
-
-    states: frozenset[int]
-    regions: tuple[int, ...] = ()
-    count: int = NO_COUNT
-    entered: bool = False
-    """Whether the region was entered just now."""
 
 
 class Graph:
@@ -77,8 +38,9 @@ class Graph:
     counter's steps."""
 
     def __init__(self) -> None:
-        self.edges: list[list[tuple[int, int, int]]] = []
-        """Of each state: first byte, last byte, the state that follows."""
+        self.edges: list[list[tuple[int, int, int]] | None] = []
+        """Of each state: first byte, last byte, the state that follows; None of a block's, which has them itself."""
+        self.blocks = Blocks()
         self.free: list[list[int]] = []
         self.free_at: dict[bool, dict[int, list[int]]] = {False: {}, True: {}}
         """Keyed by whether it is at the end, else at the begin, then by state."""
@@ -95,14 +57,51 @@ class Graph:
         Raises:
             OptionError: there are too many.
         """
-        if len(self.edges) >= MAX_GRAPH:
-            raise OptionError(f"the constraint is too large: spelled out it has more than {MAX_GRAPH} parts")
         if not len(self.edges) % 1024:
-            budget.current().check()
+            self._check(len(self.edges))
         self.edges.append([])
         self.free.append([])
         self.region.append(self.inside)
         return len(self.edges) - 1
+
+    def _check(self, states: int) -> None:
+        if states >= MAX_GRAPH:
+            raise OptionError(f"the constraint is too large: spelled out it has more than {MAX_GRAPH} parts")
+        budget.current().check()
+
+    def edge(self, source: int, low: int, high: int, target: int) -> None:
+        """Adds an edge for the bytes from `low` to `high`."""
+        edges = self.edges[source]
+        assert edges is not None
+        edges.append((low, high, target))
+
+    def add_block(
+        self,
+        next_SG: NDArray[np.int32],
+        group_B: NDArray[np.int64],
+        accepting_S: NDArray[np.bool_],
+        start: int,
+        source: int,
+    ) -> int:
+        """Puts a deterministic automaton behind `source`; returns the state behind it.
+
+        Raises:
+            OptionError: there are too many states.
+        """
+        assert not self.inside
+        end, first = self.add(), len(self.edges)
+        block = Block(first, start, next_SG, group_B, accepting_S)
+        self._check(first + block.states)
+        final_S = block.final_S.tolist()
+        self.edges += [[] if final else None for final in final_S]
+        # Nothing is ever linked to a block's states from here on: they may share their lists.
+        nowhere: list[int] = []
+        behind = [end]
+        self.free += [behind if accepting else nowhere for accepting in accepting_S.tolist()]
+        self.region += [0] * block.states
+        self.blocks.add(block)
+        self.link(source, first + start)
+        return end
 
     def link(self, source: int, target: int) -> None:
         """Returns a free step; not from region to region."""
@@ -137,7 +136,7 @@ class Graph:
         """Puts a text behind `source`; returns the state behind it."""
         for byte in encode(text):
             target = self.add()
-            self.edges[source].append((byte, byte, target))
+            self.edge(source, byte, byte, target)
             source = target
         return source
 
@@ -163,20 +162,20 @@ class Graph:
             for place in range(len(spelling) - 1, 0, -1):
                 if spelling[place:] not in tails:
                     tails[spelling[place:]] = state = self.add()
-                    self.edges[state].append((*spelling[place], tails[spelling[place + 1 :]]))
-            self.edges[source].append((*spelling[0], tails[spelling[1:]]))
+                    self.edge(state, *spelling[place], tails[spelling[place + 1 :]])
+            self.edge(source, *spelling[0], tails[spelling[1:]])
         return target
 
     def _add_multiples(self, divisor: int, point: bool, source: int) -> int:
         rests = [self.add() for _ in range(divisor)]
         if point:
             for state in rests:
-                self.edges[state].append((ord("."), ord("."), state))
+                self.edge(state, ord("."), ord("."), state)
         for digit in range(10):
             byte = ord("0") + digit
-            self.edges[source].append((byte, byte, rests[digit % divisor]))
+            self.edge(source, byte, byte, rests[digit % divisor])
             for rest, state in enumerate(rests):
-                self.edges[state].append((byte, byte, rests[(10 * rest + digit) % divisor]))
+                self.edge(state, byte, byte, rests[(10 * rest + digit) % divisor])
         return self.step(rests[0])
 
     def closure(
@@ -191,7 +190,9 @@ class Graph:
             AmbiguousCountError: not all states of regions agree on it.
         """
         if not (at_begin or at_end):
-            known = [self._close(state) for state in states]
+            known = [self._closed.get(state) or self._close(state) for state in states]
+            if len(known) == 1 and not known[0][1]:
+                return Closed(known[0][0])
             if not any(counts for _, counts in known):
                 return Closed(frozenset().union(*(found for found, _ in known)))
         extra = [self.free_at[kind] for kind, applies in ((False, at_begin), (True, at_end)) if applies]
@@ -243,7 +244,7 @@ class Graph:
     def _says(self, state: int) -> bool:
         """Whether a state is more than a way to others."""
         leads = bool(self.free[state]) or state in self.steps
-        return bool(self.edges[state]) or not leads or state in self.free_at[True]
+        return self.edges[state] != [] or not leads or state in self.free_at[True]
 
     def _close(self, state: int) -> tuple[frozenset[int], bool]:
         """What free steps lead to, and whether a counter is among it."""
@@ -254,7 +255,7 @@ class Graph:
                     if target not in found:
                         found.add(target)
                         left.append(target)
-            counts = any(self.region[s] or s in self.steps for s in found)
+            counts = bool(self.steps) and any(self.region[s] or s in self.steps for s in found)
             self._closed[state] = frozenset(filter(self._says, found)), counts
         return self._closed[state]
 

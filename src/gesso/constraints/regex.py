@@ -31,11 +31,9 @@ from gesso.constraints.expression import (
     union,
 )
 from gesso.constraints.measures import holds_anchor
-from gesso.constraints.regex_characters import Characters
+from gesso.constraints.regex_repeats import Repeats
 from gesso.errors import OptionError
 
-MAX_REPEAT = 10_000
-"""Of one counted repetition."""
 MAX_BOUNDARIES = 6
 """Of words, each of which doubles the work."""
 MAX_DEPTH = 100
@@ -83,7 +81,7 @@ def boundaries(pattern: str) -> int:
     return pattern.count("\\b") + pattern.count("\\B")
 
 
-class _Parser(Characters):
+class _Parser(Repeats):
     """Recursive descent; `at` is the next character's index."""
 
     looked_ahead = False
@@ -111,7 +109,7 @@ class _Parser(Characters):
         parts: list[Expression] = [] if head == EMPTY else [head]
         while self.at < len(self.pattern) and self.pattern[self.at] not in "|)":
             if tail is not None and (self.sees("(?=") or self.sees("(?!")):
-                return sequence(*parts, self.look_ahead(tail))
+                return sequence(*parts, self.look_ahead(tail, parts == [Anchor(at_end=False)]))
             if tail is not None and (self.sees("\\b") or self.sees("\\B")):
                 return self.boundary(sequence(*parts) if parts else EMPTY, tail, behind_word)
             parts.append(self.quantified())
@@ -147,7 +145,7 @@ class _Parser(Characters):
             options.append(sequence(intersection(Whole(before), left), intersection(Whole(rest), right)))
         return union(options)
 
-    def look_ahead(self, tail: Expression) -> Expression:
+    def look_ahead(self, tail: Expression, at_begin: bool) -> Expression:
         begin = self.at
         negative = self.pattern[self.at + 2] == "!"
         self.at += 3
@@ -162,8 +160,11 @@ class _Parser(Characters):
         if self.quantifier() is not None:
             raise self.refuse("a repeated look-ahead", begin)
         inside = self.pattern[begin : self.at]
-        if "$" in inside or "^" in inside.replace("[^", ""):
-            ahead = self.anchored(inside, negative, begin)
+        begins = "^" in inside.replace("[^", "").replace("\\^", "")
+        if begins and not at_begin:
+            raise self.refuse("^ in a look-ahead that is not at the begin is not supported", begin)
+        if "$" in inside:
+            ahead = self.anchored(inside, negative)
         rest_begin = self.at
         self.looked_ahead = True
         rest = self.concatenation(tail)
@@ -172,10 +173,8 @@ class _Parser(Characters):
             raise self.refuse("a look-ahead before ^ is not supported", begin)
         return difference(Whole(rest), ahead) if negative else intersection(Whole(rest), ahead)
 
-    def anchored(self, inside: str, negative: bool, begin: int) -> Expression:
+    def anchored(self, inside: str, negative: bool) -> Expression:
         """A look-ahead with an end anchor: the text that it is matched against goes on to the end."""
-        if "^" in inside.replace("[^", "").replace("\\^", ""):
-            raise self.refuse("^ in a look-ahead is not supported", begin)
         inner = _Parser(inside[3:-1], self.ecma, self.wide ^ negative)
         inner.ignores_case, inner.takes_all = self.ignores_case, self.takes_all
         found = Whole(inner.parse(_ANYTHING))
@@ -196,40 +195,6 @@ class _Parser(Characters):
         if self.quantifier() is not None:
             raise self.refuse("a quantifier after a quantifier", begin)
         return Repeat(part, *bounds)
-
-    def quantifier(self) -> tuple[int, int | None] | None:
-        if self.take("*"):
-            return 0, None
-        if self.take("+"):
-            return 1, None
-        if self.take("?"):
-            return 0, 1
-        begin = self.at
-        if not self.take("{"):
-            return None
-        least = self.number()
-        most = least
-        if self.take(","):
-            most = self.number()
-            if least is None and most is not None and self.sees("}"):
-                raise self.refuse("{,n} means different things in different dialects, write {0,n}", begin)
-        elif least is None:
-            self.at = begin
-            return None
-        if least is None or not self.take("}"):
-            self.at = begin
-            return None
-        if most is not None and most < least:
-            raise self.refuse("a repetition whose most is less than its least", begin)
-        if max(least, most or 0) > MAX_REPEAT:
-            raise self.refuse(f"a repetition of more than {MAX_REPEAT}", begin)
-        return least, most
-
-    def number(self) -> int | None:
-        begin = self.at
-        while self.at < len(self.pattern) and self.pattern[self.at] in "0123456789":
-            self.at += 1
-        return int(self.pattern[begin : self.at][:9]) if self.at > begin else None
 
     def atom(self) -> Expression:
         begin = self.at

@@ -15,30 +15,24 @@ those that are entered on the way: what ends in the copy is relative.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gesso.constraints import budget
 from gesso.constraints.automaton import (
-    REFUSED,
     UNSPELLABLE,
     Families,
-    IntArray,
     TokenAutomaton,
-    distinct_columns,
-    with_ends,
 )
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.determinize import ABSOLUTE, Counts
 from gesso.constraints.minimize import FAR, distinct_pairs, steps
+from gesso.constraints.token_functions import CollisionError, Functions
+from gesso.constraints.transitions import REFUSED, IntArray, Transitions
 from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError
-
-_UNKNOWN = -1
-_BATCH = 1 << 22
 
 
 def token_automaton(
@@ -61,26 +55,26 @@ def token_automaton(
             # The way to the end depends on the count: such a counter is spelled out.
             long_L &= ~np.isin(counts.length_L, sorted(made))
         texts = texts.spelled(long_L)
-    next_SG, group_of_group = np.unique(texts.next_SG, axis=1, return_inverse=True)
-    functions, class_V, used = _classes(
-        next_SG, group_of_group.reshape(-1)[texts.group_B], np.arange(len(texts.accepting_S)), tree
-    )
-    next_SK = np.ascontiguousarray(functions.table_FD[used].T)
-    return TokenAutomaton.assemble(class_V, next_SK, texts.accepting_S, texts.start, ends, fill_token)
+    class_V, transitions = _classes(texts.next_SG, texts.group_B, np.arange(len(texts.accepting_S)), tree)
+    return TokenAutomaton.assemble(class_V, transitions, texts.accepting_S, texts.start, ends, fill_token)
 
 
 def _classes(
-    next_SG: IntArray, group_of_byte: NDArray[np.int64], from_D: NDArray[np.int64], tree: VocabularyTree
-) -> tuple["_Functions", IntArray, NDArray[np.int64]]:
-    """The functions of all tokens, the class of each token, and each class's function."""
-    functions = _Functions(next_SG, from_D)
-    function_V = np.full(tree.size, functions.NOWHERE)
-    above = np.array([functions.IDENTITY])
-    for parents, labels, (tokens, nodes) in zip(tree.parents, tree.labels, tree.ends, strict=True):
-        above = functions.follow(above[parents], group_of_byte[labels])
-        function_V[tokens] = above[nodes]
-    used, class_V = np.unique(function_V, return_inverse=True)
-    return functions, class_V.astype(np.int32), used
+    next_SG: IntArray, group_B: NDArray[np.int64], from_D: NDArray[np.int64], tree: VocabularyTree
+) -> tuple[IntArray, Transitions]:
+    """The class of each token, and what the tokens of each class do, from places in `from_D`."""
+    for seed in range(10):
+        with suppress(CollisionError):
+            functions = Functions(next_SG, from_D, seed)
+            function_V = np.full(tree.size, functions.NOWHERE, dtype=np.int32)
+            above: NDArray[np.integer] = np.array([functions.IDENTITY])
+            for parents, labels, (tokens, nodes) in zip(tree.parents, tree.labels, tree.ends, strict=True):
+                above = functions.follow(above[parents], group_B[labels])
+                function_V[tokens] = above[nodes]
+            times_F = np.bincount(function_V, minlength=len(functions.length_F))
+            class_F = (times_F > 0).cumsum() - 1
+            return class_F[function_V].astype(np.int32), functions.transitions(np.flatnonzero(times_F))
+    raise AssertionError("functions fell together")
 
 
 def _with_families(
@@ -95,28 +89,24 @@ def _with_families(
     own, copies_CG = _copies(counts, rows_L, begin_S[counts.state_L], spelled.next_SG)
     copy_of = np.full(states, REFUSED)
     copy_of[own] = states + np.arange(len(own))
-    next_SG, group_of_group = np.unique(np.vstack([spelled.next_SG, copies_CG]), axis=1, return_inverse=True)
+    next_SG = np.vstack([spelled.next_SG, copies_CG])
     plain = np.flatnonzero(copy_of == REFUSED)
-    functions, class_V, used = _classes(
-        next_SG, group_of_group.reshape(-1)[texts.group_B], np.concatenate([plain, states + np.arange(len(own))]), tree
-    )
+    from_D = np.concatenate([plain, states + np.arange(len(own))])
+    class_V, found = _classes(next_SG, texts.group_B, from_D, tree)
 
     # Rows: the plain states, done, the families'. Targets, first as rows: to hold them against each other is easy so.
     first_row = len(plain) + 1
     row_of = np.full(states + len(own) + 1, REFUSED)
     row_of[plain] = np.arange(len(plain))
     row_of[own] = row_of[copy_of[own]] = first_row + np.arange(len(own))
-    target_RK = functions.table_FD[used].T
-    order = np.concatenate([plain, own])
-    accepting, done = spelled.accepting_S[order], REFUSED - 1
-    next_RK, class_V = with_ends(row_of[target_RK].astype(np.int32), class_V, accepting, ends, fill, done)
-    next_RK = np.insert(next_RK[:-1], len(plain), next_RK[-1], axis=0)
-    next_RK[next_RK == done] = len(plain)
-    moves_RK = np.zeros_like(next_RK, dtype=np.bool_)
-    moves_RK[:, : target_RK.shape[1]] = np.insert(target_RK >= states, len(plain), False, axis=0)
-    source, kind = np.nonzero(next_RK >= 0)
-    first, second = distinct_pairs(source, next_RK[source, kind], len(next_RK))
-    distance_R = steps(second, first, len(next_RK), np.array([len(plain)]))
+    done = states + len(own)
+    row_of[done] = len(plain)
+    listed, class_V = found.with_ends(class_V, spelled.accepting_S[np.concatenate([plain, own])], ends, fill, done)
+    # The row of `done` comes behind the plain states', not behind all.
+    row_E = np.append(np.delete(np.arange(len(from_D) + 1), len(plain)), len(plain))[listed.source_E]
+    rows, target_E = len(from_D) + 1, row_of[listed.target_E]
+    first, second = distinct_pairs(row_E, target_E, rows)
+    distance_R = steps(second, first, rows, np.array([len(plain)]))
     start = int(row_of[begin_S[texts.start]])
     if distance_R[start] == FAR:
         raise OptionError(UNSPELLABLE)
@@ -128,17 +118,18 @@ def _with_families(
     }
     if uneven:
         return uneven
-    dead = (next_RK < 0) | (distance_R[next_RK] == FAR)
     begin_F = first_row + counts.length_L.cumsum() - counts.length_L
     family_R = np.repeat(np.arange(families), rows_L)
     state_of_row = np.arange(first_row + len(own))
     state_of_row[first_row:] += (begin_F - row_F)[family_R]
-    next_RK = np.where(dead, REFUSED, state_of_row[next_RK])
-    moves_RK &= ~dead
-    _, column_K, firsts = distinct_columns(np.where(dead, REFUSED, next_RK * 2 + moves_RK))
-    column_V = np.where(class_V >= 0, column_K[class_V], REFUSED).astype(np.int32)
-    table_RK, moves_RK = next_RK[:, firsts].astype(np.int32), moves_RK[:, firsts]
-    made = Families(begin_F, counts.length_L, row_F, rows_L, moves_RK)
+    # A number for a row, and whether it is relative.
+    moves_E = (listed.target_E >= states) & (listed.target_E < done)
+    alive = distance_R[target_E] != FAR
+    codes = Transitions(row_E[alive], listed.kind_E[alive], (2 * target_E + moves_E)[alive], listed.kinds)
+    code_RK, column_K = codes.merged(rows, 2 * rows)
+    column_V = np.append(column_K, REFUSED).astype(np.int32)[class_V]
+    table_RK = np.append(np.repeat(state_of_row, 2), REFUSED).astype(np.int32)[code_RK]
+    made = Families(begin_F, counts.length_L, row_F, rows_L, (code_RK > 0) & (code_RK % 2 == 1))
     first_state = int(state_of_row[start])
     return TokenAutomaton(column_V, table_RK, distance_R, first_state, ends, fill, made)
 
@@ -154,50 +145,3 @@ def _copies(
     stays_CG[rows_L.cumsum() - 1] = counts.last_shift_LG != ABSOLUTE
     rows_CG = next_SG[own]
     return own, np.where(stays_CG & (rows_CG >= 0), copy_of[rows_CG], rows_CG).astype(np.int32)
-
-
-class _Functions:
-    """Functions from states to states, each kept once, and what becomes of them when a kind of byte follows."""
-
-    IDENTITY: ClassVar[int] = 0
-    NOWHERE: ClassVar[int] = 1
-
-    def __init__(self, next_SG: IntArray, from_D: NDArray[np.int64]) -> None:
-        """The functions are defined on the states `from_D` only."""
-        groups = next_SG.shape[1]
-        # The row behind the last one is that of "no state", which is written -1 and so indexes it.
-        self.next_SG = np.vstack([next_SG, np.full((1, groups), REFUSED, dtype=np.int32)])
-        first = [from_D.astype(np.int32), np.full(len(from_D), REFUSED, dtype=np.int32)]
-        self.number = {row.tobytes(): place for place, row in enumerate(first)}
-        self.table_FD = np.stack(first)
-        self.count = 2
-        self.asked = budget.current()
-        self.then_FG = np.full((2, groups), _UNKNOWN, dtype=np.int64)
-
-    def follow(self, function_N: NDArray[np.int64], group_N: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Each function with one more byte."""
-        groups = self.next_SG.shape[1]
-        codes = function_N * groups + group_N
-        flags = np.zeros(self.then_FG.size, dtype=np.bool_)
-        flags[codes] = True
-        new = np.flatnonzero(flags & (self.then_FG.ravel() == _UNKNOWN))
-        stride = max(1, _BATCH // self.table_FD.shape[1])
-        for begin in range(0, len(new), stride):
-            self.asked.check()
-            self._compose(*np.divmod(new[begin : begin + stride], groups))
-        followers: NDArray[np.int64] = self.then_FG.ravel()[codes]
-        return followers
-
-    def _compose(self, functions: NDArray[np.int64], groups: NDArray[np.int64]) -> None:
-        rows = self.next_SG[self.table_FD[functions], groups[:, None]]
-        before = self.count
-        found = np.array([self.number.setdefault(row.tobytes(), len(self.number)) for row in rows])
-        self.count = len(self.number)
-        self.asked.bytes(self.count * self.table_FD.shape[1] * 4)
-        if self.count > len(self.table_FD):
-            room = 2 * self.count - len(self.table_FD)
-            self.table_FD = np.pad(self.table_FD, ((0, room), (0, 0)))
-            self.then_FG = np.pad(self.then_FG, ((0, room), (0, 0)), constant_values=_UNKNOWN)
-        fresh = found >= before
-        self.table_FD[found[fresh]] = rows[fresh]
-        self.then_FG[functions, groups] = found

@@ -21,11 +21,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gesso.constraints.automaton import REFUSED, Families, TokenAutomaton
+from gesso.constraints.automaton import Families, TokenAutomaton
 from gesso.constraints.counters import Counters
 from gesso.constraints.scan import FloatArray, Scan
 from gesso.constraints.segments import Segments
 from gesso.constraints.stays import Stays
+from gesso.constraints.transitions import REFUSED
 
 MAX_STATES = 60_000
 """Of a window. Where more could be reached, counters go no further on one canvas than this leaves room for."""
