@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gesso import __version__
+from gesso.cli.batch import batch
 from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
@@ -46,6 +47,7 @@ app.command(cls=Command)(choose)
 app.command(cls=Command)(edit)
 app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
+app.command(cls=Command)(batch)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")

@@ -67,7 +67,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                lifespan="off",
+                lifespan="off" if settings.batch_folder is None else "on",
                 ws="none",
                 timeout_graceful_shutdown=LAST_WORDS,
             )
