@@ -1,8 +1,8 @@
 """Keeps the answers of a batch in a file that only grows: what stands there in whole lines is done.
 
 Life cycle: beside the file, under its name with `.batch` behind it, stands what it is an answer to; that is written
-first and never changed. Then groups of whole lines are appended, each brought to the disk before the next. Whatever ends the
-process, the next one cuts off a last line that is torn and goes on behind it. One process at a time holds the file.
+first and never changed. Then groups of whole lines are appended, each brought to the disk before the next. Whatever
+ends the process, the next one cuts off a torn last line and goes on behind it. One process at a time holds it.
 """
 
 import json

@@ -26,6 +26,7 @@ from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
+from gesso.cli.router import router
 from gesso.cli.serve import serve
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.cli.studio import studio
@@ -47,6 +48,7 @@ app.command(cls=Command)(choose)
 app.command(cls=Command)(edit)
 app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
+app.command(cls=Command)(router)
 app.command(cls=Command)(batch)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)

@@ -43,6 +43,11 @@ class Settings:
     batch_workers: int = 4
     """Lines of batches under way at once."""
 
+    @property
+    def has_lifespan(self) -> bool:
+        """Says whether the application has work of its own, from its start to its end."""
+        return self.batch_folder is not None
+
     def __post_init__(self) -> None:
         if not self.served_model_name:
             raise OptionError("the served model name must not be empty", option="served_model_name")
