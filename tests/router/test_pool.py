@@ -174,24 +174,31 @@ def test_the_table_of_beginnings_is_bounded() -> None:
 
 
 def test_health_is_what_a_replica_says() -> None:
-    told: dict[str, Any] = {"r0": 200, "r1": 503, "r2": httpx.ConnectError("refused"), "r3": httpx.ReadTimeout("slow")}
+    dead = httpx.Response(503, json={"error": {"code": "engine_hangs"}})
+    told: dict[str, Any] = {
+        "r0": httpx.Response(200),
+        "r1": httpx.Response(503, json={"error": {"code": "shutting_down"}}),
+        "r2": httpx.ConnectError("refused"),
+        "r3": httpx.ReadTimeout("slow"),
+        "r4": dead,
+    }
     woken: list[int] = []
 
     def handler(request: httpx.Request) -> httpx.Response:
         say = told[request.url.host]
         if isinstance(say, Exception):
             raise say
-        return httpx.Response(say)
+        return say  # type: ignore[no-any-return]
 
     made = Pool(lambda url: httpx.AsyncClient(base_url=url, transport=httpx.MockTransport(handler)))
     for name in told:
         made.add(name, f"http://{name}").state = "up"
     made.replicas["r0"].state = "lost"
-    health = Health(made, 1.0, lambda: woken.append(1))
-    asyncio.run(health.look())
-    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "up"]
-    asyncio.run(health.look())
-    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost"]
+    connections = {name: replica.client for name, replica in made.replicas.items()}
+    asyncio.run(Health(made, 1.0, 9.0, lambda: woken.append(1)).look())
+    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost", "lost"]
+    cut = [name for name, client in connections.items() if client.is_closed]
+    assert cut == ["r2", "r3", "r4"]
     assert woken == [1]
 
 

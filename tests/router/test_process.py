@@ -22,9 +22,10 @@ from gesso.cli.app import run
 LONG = {
     "model": "mini",
     "messages": [{"role": "user", "content": "Count from 1 to 9."}],
-    "max_tokens": 800,
+    "max_tokens": 160,
+    "seed": 5,
     "stream": True,
-    "diffusion": {"ignore_eos": True, "confidence_threshold": 0},
+    "diffusion": {"draft_frames": True, "ignore_eos": True},
 }
 
 
@@ -82,8 +83,8 @@ def replicas(client: httpx.Client) -> list[dict[str, Any]]:
     return list(client.get("/router/replicas").json()["data"])
 
 
-def both_up(client: httpx.Client) -> bool:
-    return [replica["state"] for replica in replicas(client)] == ["up", "up"]
+def is_up(client: httpx.Client) -> bool:
+    return [replica["state"] for replica in replicas(client)] == ["up"]
 
 
 def listens(url: str) -> bool:
@@ -92,27 +93,28 @@ def listens(url: str) -> bool:
 
 
 def test_a_killed_server_costs_time_alone_and_none_outlives_the_router() -> None:
-    command = ["--spawn", "2", "--", "--model", "mini", "--device", "cpu", "--offline"]
-    with routing(*command) as (process, url), httpx.Client(base_url=url, timeout=120) as client:
-        assert eventually(lambda: both_up(client), 120)
+    """There is one server: the stream waits until another one is started in its place, and goes on with the text.
+
+    That it is cut in the middle is what happens nearly always and not asserted: `test_streams` cuts at every event.
+    """
+    command = ["--wait-seconds", "300", "--spawn", "1", "--", "--model", "mini", "--device", "cpu", "--offline"]
+    with routing(*command) as (process, url), httpx.Client(base_url=url, timeout=300) as client:
+        assert eventually(lambda: is_up(client), 120)
         texts, killed = [], None
         for kills in (False, True):
             lines: list[str] = []
-            with client.stream("POST", "/v1/chat/completions", json={**LONG, "seed": 5}) as response:
+            with client.stream("POST", "/v1/chat/completions", json=LONG) as response:
                 for line in response.iter_lines():
                     lines.append(line)
-                    if kills and len(lines) == 24:
-                        (killed,) = [replica["pid"] for replica in replicas(client) if replica["load"]]
+                    if kills and killed is None and "diffusion.draft" in line:
+                        (killed,) = [replica["pid"] for replica in replicas(client)]
                         os.kill(killed, signal.SIGKILL)
             texts.append(said(lines))
         assert texts[0] == texts[1]
+        assert texts[0][0]
         assert texts[0][1] == 1
-        told = client.get("/metrics").text
-        assert 'gesso_router_resumed_streams_total{how="seed"} 1.0' in told
-        assert "gesso_router_broken_streams_total 0.0" in told
-        # Another one is started in its place.
-        assert eventually(lambda: both_up(client) and killed not in [each["pid"] for each in replicas(client)], 120)
-        urls = [replica["url"] for replica in replicas(client)]
-        assert all(listens(each) for each in urls)
+        (replica,) = replicas(client)
+        assert replica["pid"] != killed
+        assert listens(replica["url"])
         process.kill()
-    assert eventually(lambda: not any(listens(each) for each in urls), 60)
+    assert eventually(lambda: not listens(replica["url"]), 120)

@@ -43,11 +43,10 @@ Retries = Annotated[
 Wait = Annotated[
     float, typer.Option(metavar="X", help="Seconds a request waits where no server takes any.", **_ROUTING)
 ]
-HealthSeconds = Annotated[
-    float, typer.Option(metavar="X", help="Seconds between two looks at a server, and for one.", **_ROUTING)
-]
+HealthSeconds = Annotated[float, typer.Option(metavar="X", help="Seconds between two looks at a server.", **_ROUTING)]
 Stall = Annotated[
-    float, typer.Option(metavar="X", help="Seconds of silence after which a stream's server is lost.", **_ROUTING)
+    float,
+    typer.Option(metavar="X", help="Seconds after which a server that answers no look is lost.", **_ROUTING),
 ]
 
 
@@ -67,7 +66,7 @@ def router(
     retries: Retries = 3,
     wait_seconds: Wait = 60.0,
     health_seconds: HealthSeconds = 2.0,
-    stall_seconds: Stall = 45.0,
+    stall_seconds: Stall = 15.0,
 ) -> int:
     """Stand before several servers as one: conversations stay together, and a lost server costs time alone."""
     from gesso.errors import OptionError

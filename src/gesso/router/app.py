@@ -60,7 +60,7 @@ class Router:
         self.pool = Pool(partial(_client, transport), settings.slack)
         self.metrics = RouterMetrics(self.pool)
         self.forward = Forward(settings, self.pool, self.metrics)
-        self.health = Health(self.pool, settings.health_seconds, self.forward.ready.set)
+        self.health = Health(self.pool, settings.health_seconds, settings.stall_seconds, self.forward.ready.set)
         for url in settings.replicas:
             self.pool.add(url, url)
         self.app = _application(self)

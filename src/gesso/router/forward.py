@@ -170,7 +170,7 @@ class Forward:
             _FailedError, httpx.TransportError: the replica failed before the end.
             DivergedError: its stream is not the one that the client has the beginning of.
         """
-        timeout = httpx.Timeout(None, connect=5.0, read=self._settings.stall_seconds if asked.streams else None)
+        timeout = httpx.Timeout(None, connect=5.0, read=None)
         request = replica.client.build_request(
             asked.method, asked.target, content=asked.body or None, headers=asked.headers, timeout=timeout
         )

@@ -8,7 +8,7 @@ its circuit breaker *opens* after failures in a row and lets one request at a ti
 import hashlib
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import httpx
@@ -45,8 +45,6 @@ class Replica:
     requests: int = 0
     pid: int | None = None
     """Of the process, where the router has started it."""
-    missed: int = field(default=0, repr=False)
-    """Looks at its health in a row that came to nothing."""
 
     @property
     def open(self) -> bool:

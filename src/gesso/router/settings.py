@@ -32,9 +32,9 @@ class RouterSettings:
     wait_seconds: float = 60.0
     """How long a request waits for a server where none takes requests."""
     health_seconds: float = 2.0
-    """Between two looks at a server, and for how long one may take."""
-    stall_seconds: float = 45.0
-    """Silence of a stream after which its server is taken to hang; servers send a comment every ten seconds."""
+    """Between two looks at a server."""
+    stall_seconds: float = 15.0
+    """How long a server may take to answer a look, before it is lost and what it runs goes on elsewhere."""
     drain_seconds: float = 10.0
     max_body_bytes: int = 48 * 2**20
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
