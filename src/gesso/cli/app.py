@@ -24,6 +24,7 @@ from gesso.cli.help import Command, Group
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.plan import plan
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.router import router
@@ -61,6 +62,7 @@ app.command(cls=Command)(quantize)
 app.command(name="eval", cls=Command)(evaluate)
 app.command(cls=Command)(bench)
 app.command(cls=Command)(lab)
+app.command(cls=Command)(plan)
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
