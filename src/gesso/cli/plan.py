@@ -34,7 +34,10 @@ Shape = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="A config.json; the published 26B model's without it.", **_MACHINE),
 ]
-Efficiency = Annotated[float, typer.Option(metavar="X", help="The floor of a step over what a step takes.", **_MACHINE)]
+Efficiency = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="The floor of a step over what one takes; 0.5 without it.", **_MACHINE),
+]
 Measured = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="What gesso bench --json measured, in the place of the floor.", **_MACHINE),
