@@ -82,6 +82,23 @@ def test_a_refused_request_is_told_and_the_text_stays(open_page: OpenPage, mini_
     assert text.input_value() == "no hole here"
 
 
+def test_while_the_model_writes_the_page_says_so_and_asks_nothing_else(open_page: OpenPage, mini_url: str) -> None:
+    page = open_page(mini_url, expected=("Failed to load resource",))
+    page.route("**/v1/fill", lambda route: None)  # never answered
+    text = editor(page)
+    text.fill("a {{ }} b")
+    asker = page.get_by_role("button", name="Fill the holes")
+    asker.click()
+    page.get_by_text("The model writes: ").wait_for()
+    assert asker.is_disabled()
+    assert page.get_by_role("button", name="Edit what is selected").is_disabled()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped: the text is as it was.").wait_for()
+    assert asker.is_enabled()
+    assert page.get_by_text("The model writes: ").count() == 0
+    assert text.input_value() == "a {{ }} b"
+
+
 def test_differences_and_selections(open_page: OpenPage, fake_url: str) -> None:
     page = open_page(fake_url)
     pairs = [

@@ -27,6 +27,11 @@ export class Editor {
     this.text = h("textarea", { id: "edit-text", rows: "14", dir: "auto", spellcheck: "false" });
     this.instruction = h("input", { id: "edit-instruction", type: "text", autocomplete: "off", dir: "auto" });
     this.stop = button("Stop", () => this.abort?.abort(), { hidden: true });
+    this.askers = [
+      button("Fill the holes", () => void this.#fill(), { class: "primary" }),
+      button("Edit what is selected", () => void this.#edit(), { class: "primary" }),
+    ];
+    this.elapsed = h("span", { class: "dim" });
     this.undo = button("Undo", () => this.#undo(), { disabled: true });
     this.note = h("p", { class: "dim", role: "status" });
     this.proposal = h("div", { class: "proposal" });
@@ -39,8 +44,7 @@ export class Editor {
       h("p", { class: "dim" }, "A hole is written ", h("code", {}, HOLE), ", or with a name and bounds ", h("code", {}, "{{city: 2-12}}"), ". What is selected is all that an edit may change; without a selection it is the whole text."),
       h("div", { class: "actions" }, h("label", { for: "edit-instruction" }, "Instruction"), this.instruction),
       h(
-        "div", { class: "actions" }, button("Make a hole", () => this.#hole()), button("Fill the holes", () => void this.#fill(), { class: "primary" }),
-        button("Edit what is selected", () => void this.#edit(), { class: "primary" }), this.undo, this.stop,
+        "div", { class: "actions" }, button("Make a hole", () => this.#hole()), this.askers, this.undo, this.stop, this.elapsed,
       ),
       this.note, this.proposal,
     );
@@ -84,6 +88,8 @@ export class Editor {
     if (this.abort) return;
     fill(this.proposal);
     this.abort = new AbortController();
+    const asker = document.activeElement;
+    const count = this.#count();
     try {
       const { body, left, lines } = make(this.page.choices());
       const notes = [
@@ -97,9 +103,26 @@ export class Editor {
       if (/** @type {any} */ (error)?.name === "AbortError") this.note.textContent = "Stopped: the text is as it was.";
       else this.page.failed(error, () => void this.#ask(path, make, take));
     } finally {
+      clearInterval(count);
+      this.elapsed.textContent = "";
       this.abort = null;
       this.stop.hidden = true;
+      for (const opener of this.askers) opener.disabled = false;
+      // The focus left a button that was disabled: it goes back, unless something else has taken it.
+      if (asker instanceof HTMLElement && document.activeElement === document.body) asker.focus();
     }
+  }
+
+  /** Shows that the model writes, and for how long; returns the timer. */
+  #count() {
+    const begin = performance.now();
+    const show = () => {
+      this.elapsed.textContent = `The model writes: ${Math.floor((performance.now() - begin) / 1000)} s`;
+    };
+    show();
+    for (const opener of this.askers) opener.disabled = true;
+    announce("the model writes");
+    return setInterval(show, 1000);
   }
 
   /**
