@@ -1,4 +1,4 @@
-"""What a router costs, and what it saves: python benchmarks/router.py [--requests 48] [--kills 4]
+"""What a router costs, and what it saves: python benchmarks/router.py [--requests 48] [--kills 4] [--only kills]
 
 1. The same requests one by one and eight at a time, at one server directly and through a router before it, in turns:
    throughput and time to the first block. Ceiling: the server alone.
@@ -19,9 +19,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,8 +30,8 @@ QUESTIONS = ("What is 481 + 296?", "Sort 5, 3, 9 and 1.", "Count from 1 to 9.", 
 
 
 @contextmanager
-def routing(*arguments: str) -> Iterator[str]:
-    """A router with servers of its own; yields its address when all are up."""
+def routing(*arguments: str) -> Iterator[tuple[str, int]]:
+    """A router; yields its address when all its servers are up, and its process id."""
     command = [sys.executable, "-m", "gesso", "router", "--port", "0", "--health-seconds", "1", "--wait-seconds", "300"]
     process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -40,7 +40,7 @@ def routing(*arguments: str) -> Iterator[str]:
         assert found is not None
         while {replica["state"] for replica in replicas(found[0])} != {"up"}:
             time.sleep(0.5)
-        yield found[0]
+        yield found[0], process.pid
     finally:
         process.terminate()
         process.wait()
@@ -50,6 +50,12 @@ def replicas(url: str) -> list[dict[str, Any]]:
     """The replicas of a router; one that is lost stands for those that are not there yet."""
     found = httpx.get(f"{url}/router/replicas", timeout=60).json()["data"]
     return found or [{"state": "lost"}]
+
+
+def processor_seconds(pid: int) -> float:
+    """The time that a process has computed, its threads together (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def body(number: int, **fields: Any) -> dict[str, Any]:
@@ -104,16 +110,22 @@ def overhead(requests: int, rounds: int) -> dict[str, Any]:
         assert server.stdout is not None
         found = re.search(r"http://\S+", server.stdout.readline())
         assert found is not None
-        direct, seconds, firsts = found[0], Counter[str](), dict[str, list[float]]()
-        with routing("--replicas", direct) as routed:
+        direct, firsts = found[0], dict[str, list[float]]()
+        seconds: dict[str, float] = {"direct": 0.0, "routed": 0.0}
+        with routing("--replicas", direct) as (routed, pid):
             headers = {"Authorization": f"Bearer {key}"}
             for url in (direct, routed):
                 asyncio.run(load(url, headers, range(8), 4))
-            ratios, gaps = [], []
+            ratios: list[float] = []
+            spent = {"direct": 0.0, "routed": 0.0, "router": 0.0}
             for turn in range(rounds):
                 took = {}
                 for name, url in (("direct", direct), ("routed", routed))[:: 1 if turn % 2 else -1]:
+                    before = {each: processor_seconds(each) for each in (pid, server.pid)}
                     took[name], _ = asyncio.run(load(url, headers, range(requests), 8))
+                    spent[name] += processor_seconds(server.pid) - before[server.pid]
+                    if name == "routed":
+                        spent["router"] += processor_seconds(pid) - before[pid]
                     seconds[name] += took[name]
                     _, alone = asyncio.run(load(url, headers, range(8), 1))
                     firsts.setdefault(name, []).extend(each["first"] for each in alone)
@@ -123,6 +135,9 @@ def overhead(requests: int, rounds: int) -> dict[str, Any]:
             "requests": requests * rounds,
             "direct_requests_per_second": round(requests * rounds / seconds["direct"], 2),
             "routed_requests_per_second": round(requests * rounds / seconds["routed"], 2),
+            "server_cpu_ms_per_request": round(1000 * spent["routed"] / (requests * rounds), 1),
+            "router_cpu_ms_per_request": round(1000 * spent["router"] / (requests * rounds), 1),
+            "router_cpu_share": round(spent["router"] / spent["routed"], 4),
             "throughput_lost": round(statistics.median(ratios), 4),
             "first_block_added_ms": round(1000 * statistics.median(gaps), 2),
         }
@@ -180,15 +195,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--only", default="overhead,prefixes,kills", help="some of overhead, prefixes and kills")
     given = parser.parse_args()
-    cost = overhead(given.requests, given.rounds)
-    print(f"router's overhead: {cost}")
-    with routing("--spawn", "2", "--", "--device", "cpu", "--offline") as url:
-        prefixes = shared(url, 20)
-        print(f"shared beginning: {prefixes}")
-        kills = asyncio.run(killed(url, given.clients, given.requests * 2, given.kills))
-        print(f"kills: {kills}")
-    print(json.dumps({"benchmark": "router", "overhead": cost, "prefixes": prefixes, "kills": kills}))
+    wanted, found = given.only.split(","), dict[str, Any]()
+    if "overhead" in wanted:
+        found["overhead"] = overhead(given.requests, given.rounds)
+        print(f"router's overhead: {found['overhead']}", flush=True)
+    if {"prefixes", "kills"} & set(wanted):
+        with routing("--spawn", "2", "--", "--device", "cpu", "--offline") as (url, _):
+            if "prefixes" in wanted:
+                found["prefixes"] = shared(url, 20)
+                print(f"shared beginning: {found['prefixes']}", flush=True)
+            if "kills" in wanted:
+                found["kills"] = asyncio.run(killed(url, given.clients, given.requests, given.kills))
+                print(f"kills: {found['kills']}", flush=True)
+    print(json.dumps({"benchmark": "router", **found}))
 
 
 if __name__ == "__main__":
