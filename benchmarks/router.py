@@ -171,7 +171,7 @@ async def killed(url: str, clients: int, requests: int, kills: int) -> dict[str,
         await asyncio.sleep(draw.uniform(0.5, 2.0))
         up = [replica for replica in await asyncio.to_thread(replicas, url) if replica["state"] == "up"]
         busy = [replica for replica in up if replica["load"]]
-        if busy and len(up) > 1:
+        if busy:
             os.kill(draw.choice(busy)["pid"], signal.SIGKILL)
             done += 1
     _, answers = await loading

@@ -217,6 +217,31 @@ def test_a_stream_waits_for_a_replica_that_comes_back() -> None:
     assert plain(run(play())) == undisturbed
 
 
+def test_refused_connections_are_no_tries() -> None:
+    """All servers die and nobody listens for a while: without a retry left, streams wait until one is back."""
+    replicas = [Dying(server(service()), [3]), Dying(server(service()), [3])]
+    fleet = Fleet(*replicas, retries=1)
+    states = fleet.router.pool.replicas.values()
+    undisturbed = plain(Fleet(Dying(replicas[0].app))("/v1/chat/completions", request("/v1/chat/completions")).text)
+
+    async def play() -> str:
+        asking = asyncio.create_task(fleet.ask("/v1/chat/completions", request("/v1/chat/completions")))
+        while not any(replica.bodies for replica in replicas):
+            await asyncio.sleep(0)
+        for replica in replicas:
+            replica.refusing = True
+        while {replica.state for replica in states} != {"lost"}:
+            await asyncio.sleep(0)
+        assert not asking.done()
+        replicas[1].refusing = False
+        replicas[1].deaths = []
+        await fleet.router.health.look()
+        return (await asking).text
+
+    assert plain(run(play())) == undisturbed
+    assert fleet.metric("broken_streams_total") == 0
+
+
 def test_a_client_that_leaves_ends_its_request() -> None:
     silent = service([])
     fleet = Fleet(Dying(server(silent)))

@@ -104,6 +104,15 @@ class Forward:
             replica = await self._choose(asked, excluded, writer)
             try:
                 await self._ask(replica, asked, ledger, writer, began)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                # Nobody is there: that was no try, and the next one waits for a replica that is.
+                log.warning("replica %s: %s", replica.name, _said(error))
+                self._metrics.retries.labels(replica.name).inc()
+                await self._pool.lost(replica)
+                if asked.pinned is not None:
+                    await self._give_up(error, ledger, writer)
+                    return
+                self._go_on(asked, ledger, writer)
             except (_FailedError, httpx.TransportError, BadStreamError, RuntimeError) as error:
                 full = isinstance(error, _FailedError) and error.is_full
                 if not full:
@@ -119,8 +128,7 @@ class Forward:
                     return
                 left -= 1
                 self._metrics.retries.labels(replica.name).inc()
-                if writer.started:
-                    self._go_on(asked, ledger)
+                self._go_on(asked, ledger, writer)
             except DivergedError:
                 if not (ledger.can_begin and asked.begin_with(ledger.text)):
                     self._metrics.broken.inc()
@@ -134,8 +142,10 @@ class Forward:
             finally:
                 self._pool.release(replica)
 
-    def _go_on(self, asked: Asked, ledger: Ledger) -> None:
-        """Prepares for another replica's stream of the same."""
+    def _go_on(self, asked: Asked, ledger: Ledger, writer: Writer) -> None:
+        """Prepares for another replica's stream of the same, where the client has the beginning of one."""
+        if not writer.started:
+            return
         begun = ledger.began and asked.begin_with(ledger.text)
         ledger.restart(begin=begun)
         self._metrics.resumed.labels("begin" if begun else "seed").inc()
