@@ -103,17 +103,17 @@ class Asked:
 
     @property
     def target(self) -> str:
-        """Path and query for a replica."""
+        """Returns path and query for a replica."""
         return self._target
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Headers for a replica."""
+        """Returns the headers for a replica."""
         return self._headers
 
     @property
     def body(self) -> bytes:
-        """The body for a replica."""
+        """Returns the body for a replica."""
         return self._body
 
 
