@@ -2,11 +2,12 @@
 
     python benchmarks/packed.py [--rows 1,4,16,64,256] [--size 2816] [--matrices 8] [--repeats 7] [--threads 1]
 
-For int8, int4, NF4 and NVFP4: gesso's kernels, and dequantizing a tile at a time before each matmul (what is done where
-there is no kernel). For int4 also PyTorch's packed operator, with bfloat16 activations, and, where onnxruntime and onnx
-are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The ceiling is the same matmul with whole fp32
-weights; a way is timed on several matrices in turn, in rounds that go through all ways. The JSON line at
-the end has errors, too: of rounding activations, and of the bits; and how fast weights are packed.
+For int8, int4 (groups of 64 and 32), NF4 and NVFP4: gesso's kernels, and dequantizing a tile at a time before each
+matmul (what is done where there is no kernel). For int4 in groups of 64 also PyTorch's packed operator, with bfloat16
+activations, and, where onnxruntime and onnx are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The
+ceiling is the same matmul with whole fp32 weights; a way is timed on several matrices in turn, in rounds that go
+through all ways. The JSON line at the end has errors, too: of rounding activations, and of the bits; and how fast
+weights are packed.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.quant.packing import pack
 
-FORMS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "nf4": NF4(), "nvfp4": NVFP4()}
+FORMS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "int4-32": Int4(32), "nf4": NF4(), "nvfp4": NVFP4()}
 GROUP = 64
 Way = Callable[[Tensor], Tensor]
 
@@ -44,7 +45,7 @@ def ways(form: Format, weights: list[Tensor]) -> dict[str, list[Way]]:
         "gesso": [partial(packed.matmul, name=form.kernel, parts=p) for p in parts],
         "dequantized": [partial(multiply_dequantized, parts=p, form=form) for p in parts],
     }
-    if isinstance(form, Int4):
+    if form == FORMS["int4"]:
         found["torch int4pack"] = [_int4pack(weight) for weight in weights]
         if all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime")):
             found["onnxruntime"] = [_onnxruntime(weight) for weight in weights]

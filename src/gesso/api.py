@@ -1,14 +1,21 @@
 """Loads models and engines by name: a bundled model, a folder, or a Hugging Face id."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine
+from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
-from gesso.models.loading import load_folder, read_generation_defaults
+from gesso.models.loading import load_folder, pick_device, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
+from gesso.models.vision_tower import VisionModel
+from gesso.options.sizes import size_in_bytes
+from gesso.runner.distributed_runner import DistributedRunner
+from gesso.runner.offload import offload_request
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -36,27 +43,58 @@ def load(
     offline: bool = False,
     adapter: str | Path | None = None,
     cuda_graphs: bool = False,
+    tensor_parallel: int = 1,
+    device_memory: int | str | None = None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Engine:
     """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
         adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
         cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
+        tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
+            are processes that end with this one.
+        device_memory: bytes of a GPU that may be used, or a size such as `8GB`; what is free without it. Where the
+            weights do not fit, experts of some layers stream from host memory in every pass. CUDA.
+        tell: is told in one line what will stream, and what a pass will cost by the measured link, before weights are
+            read; nothing where all of them fit.
 
     Raises:
-        OptionError: `cuda_graphs` where passes cannot be captured.
+        OptionError: `cuda_graphs` where passes cannot be captured; `device_memory` without CUDA, more of it than is
+            free, or too little for what cannot stream; `adapter` or `cuda_graphs` where experts would stream; a model
+            that cannot be cut into so many parts, or `tensor_parallel` beside `cuda_graphs` or `device_memory`.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
     folder = resolve(str(path), offline=offline)
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
-    model = load_folder(folder, device, dtype)
+    if tensor_parallel > 1:
+        for name, wanted in (("cuda_graphs", cuda_graphs), ("device_memory", device_memory is not None)):
+            if wanted:
+                raise OptionError(f"{name} and tensor_parallel do not go together", option=name)
+        vision = _load_tower(folder, device, dtype)
+        merged = None if adapter is None else Path(adapter)
+        runner = DistributedRunner.start(folder, dtype, device, tensor_parallel, vision, merged)
+        defaults = read_generation_defaults(folder, runner.config)
+        return Engine(runner, tokenizer, template, defaults, name=str(path))
+    limit = size_in_bytes(device_memory, "--device-memory") if isinstance(device_memory, str) else device_memory
+    if limit is not None and limit < 1:
+        raise OptionError(f"device_memory must be at least 1 byte, got {limit}", option="device_memory")
+    given = {"adapter": adapter is not None, "cuda_graphs": cuda_graphs}
+    needs_all = [name for name, wanted in given.items() if wanted]
+    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
+    model = load_folder(folder, device, dtype, offload=offload)
     if adapter is not None:
         load_adapter(model, Path(adapter))
         merge(model)
     defaults = read_generation_defaults(folder, model.config)
-    # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
-    deferred = model.device.type == "cpu"
-    vision = load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
+    vision = _load_tower(folder, device, dtype)
     return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)
+
+
+def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:
+    """Loads what makes embeddings of images, where the checkpoint has it."""
+    # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
+    deferred = pick_device(device).type == "cpu"
+    return load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None

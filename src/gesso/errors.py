@@ -13,6 +13,7 @@ GessoError
 ├── QueueFullError       too many requests wait already
 └── ClosingError         the service is shutting down
     └── EngineDeadError  the engine has failed for good: the process has to be started anew
+        └── RankLostError  a process that computes a part of the model has ended or hangs
 """
 
 
@@ -84,3 +85,7 @@ class ClosingError(GessoError):
 
 class EngineDeadError(ClosingError):
     """Refuses a request because the engine has failed for good: the process must be restarted."""
+
+
+class RankLostError(EngineDeadError):
+    """Reports that a rank has ended, or did not answer in time: the model cannot be computed any more."""

@@ -27,6 +27,20 @@ class LoadOptions:
     cuda_graphs: bool = option(
         False, "Record the denoising pass of each canvas once and replay it; CUDA.", field=None, group=MODEL
     )
+    device_memory: str | None = option(
+        None,
+        "What may be used of the GPU, such as 8GB: experts beyond it stream from host memory in every pass. What is "
+        "free without it; CUDA.",
+        field=None,
+        group=MODEL,
+    )
+    tensor_parallel: int = option(
+        1,
+        "Ranks that compute the model together, each on a GPU of its own or on this CPU.",
+        minimum=1,
+        field=None,
+        group=MODEL,
+    )
     offline: bool = option(False, "Never download.", field=None, group=MODEL)
 
     def __post_init__(self) -> None:

@@ -89,6 +89,7 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     seen: list[Any] = []
 
     def loader(*arguments: Any, **options: Any) -> Engine:
+        assert callable(options.pop("tell"))
         seen.append((arguments, options))
         return reciter("pear")
 
@@ -96,11 +97,14 @@ def test_device_dtype_and_offline_reach_the_loader(gesso: Gesso, monkeypatch: py
     gesso("generate", "hi", "--device", "cpu", "--dtype", "bfloat16", "--offline", "--model", "org/name")
     gesso("generate", "hi", "--adapter", "runs/mine/adapter")
     gesso("generate", "hi", "--cuda-graphs")
-    usual = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
+    gesso("generate", "hi", "--tensor-parallel", "2")
+    usual: dict[str, Any] = {"device": "auto", "dtype": "auto", "offline": False, "adapter": None, "cuda_graphs": False}
+    usual |= {"tensor_parallel": 1, "device_memory": None}
     assert seen == [
         (("org/name",), {**usual, "device": "cpu", "dtype": "bfloat16", "offline": True}),
         (("mini",), {**usual, "adapter": "runs/mine/adapter"}),
         (("mini",), {**usual, "cuda_graphs": True}),
+        (("mini",), {**usual, "tensor_parallel": 2}),
     ]
 
 

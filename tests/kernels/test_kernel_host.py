@@ -28,7 +28,7 @@ from gesso.kernels.host.threads import share_out
 
 pytestmark = pytest.mark.numbers
 
-FORMS: list[Format] = [Int8(), Int4(64), Int4(128), NF4(), NVFP4()]
+FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128), NF4(), NVFP4()]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: str(getattr(form, "group_size", "")) + form.kernel)
 KINDS: list[Dot] = ["vnni512", "vnni256", "avx2", "plain"]
 ROWS, WIDTH = 21, 256
@@ -147,8 +147,15 @@ def test_narrow_activations_are_rounded_once_more_at_the_end(dtype: torch.dtype)
 
 @pytest.mark.parametrize(
     ("form", "width", "reads"),
-    [(Int8(), 64, True), (Int8(), 96, False), (Int4(32), 128, False), (Int4(128), 384, True), (NF4(), 32, False)],
-    ids=["int8", "int8-odd", "int4-32", "int4-128", "nf4-odd"],
+    [
+        (Int8(), 64, True),
+        (Int8(), 96, False),
+        (Int4(32), 96, False),
+        (Int4(32), 128, True),
+        (Int4(128), 384, True),
+        (NF4(), 32, False),
+    ],
+    ids=["int8", "int8-odd", "int4-32-odd", "int4-32", "int4-128", "nf4-odd"],
 )
 def test_what_no_kernel_reads_is_dequantized(form: Format, width: int, reads: bool) -> None:
     parts, x = form.quantize(random(16, width)), random(3, width, seed=1)

@@ -20,8 +20,8 @@ import pytest
 import gesso
 from gesso.cli.app import run
 from gesso.cli.serve import adapter_folders
-from gesso.cli.sizes import size_in_bytes
 from gesso.errors import OptionError
+from gesso.options.sizes import size_in_bytes
 
 LONG = {
     "model": "mini",

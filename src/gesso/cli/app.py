@@ -25,6 +25,7 @@ from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
 from gesso.cli.plan import plan
+from gesso.cli.pull import pull
 from gesso.cli.quantize import quantize
 from gesso.cli.replay import replay
 from gesso.cli.router import router
@@ -54,6 +55,7 @@ app.command(cls=Command)(batch)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
+app.command(cls=Command)(pull)
 app.command(cls=Command)(doctor)
 app.command(cls=Command)(train)
 app.command(cls=Command)(finetune)

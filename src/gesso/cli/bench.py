@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @opt.takes(
-    load=("device", "dtype", "cuda_graphs", "offline"),
+    load=("device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "offline"),
     helps={
         "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
     },
@@ -76,7 +76,7 @@ def bench(
     if random_weights is None:
         _check_checkpoint(formats, load, image, peer)
     else:
-        _check_random(model, image, peer)
+        _check_random(model, image, peer, load.device_memory)
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
     if random_weights is not None and load.device == "meta":
@@ -129,13 +129,17 @@ def _check_checkpoint(
         raise OptionError(f"--peer {peer} is shown no images: leave one of the two out", option="peer")
 
 
-def _check_random(model: str | None, image: list[Path] | None, peer: str | None) -> None:
+def _check_random(model: str | None, image: list[Path] | None, peer: str | None, device_memory: str | None) -> None:
     """What cannot be measured of random weights."""
     from gesso.errors import OptionError
 
     if model is not None:
         raise OptionError(
             f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
+        )
+    if device_memory is not None:
+        raise OptionError(
+            "--device-memory needs a checkpoint: random weights are drawn on the device", option="device_memory"
         )
     if peer is not None:
         raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")

@@ -128,6 +128,7 @@ def _device(device: "torch.device") -> dict[str, Any]:
         "memory": total,
         "free": free_bytes(device),
         "matmul_operations": rates,
+        "link": _link(device),
     }
 
 
@@ -151,6 +152,15 @@ def _operations(device: "torch.device", dtype: "torch.dtype") -> float | None:
     except (RuntimeError, TypeError):
         return None
     return 2 * size**3 / best
+
+
+def _link(device: "torch.device") -> float | None:
+    """Bytes a second from pinned host memory to a GPU, which offloading lives by; None for other devices."""
+    if device.type != "cuda":
+        return None
+    from gesso.nn.device_store import CudaStore
+
+    return CudaStore(device).rate()
 
 
 def _caches() -> dict[str, Any]:
@@ -235,6 +245,8 @@ def _show(facts: dict[str, Any]) -> None:
         total = "" if device["memory"] is None else f" of {_size(device['memory'])}"
         rows = {"memory": f"{_size(device['free'])}{total} free"}
         rows |= {name: "no matmul" if rate is None else f"{_rate(rate)} matmul" for name, rate in rates}
+        if device["link"] is not None:
+            rows["link"] = f"{device['link'] / 1e9:,.1f} GB/s from host memory"
         section(f"device {device['device']}" + (f" ({device['name']})" if ":" in device["device"] else ""), rows)
     caches = facts["caches"]
     token = "a token is stored" if caches["logged_in"] else "no token; private and gated models need hf auth login"

@@ -34,7 +34,10 @@ EXAMPLES = 200
 _MEASURING = {"rich_help_panel": "Measuring"}
 
 
-@opt.takes((*_DENOISING, *opt.strategy_options()), load=("adapter", "device", "dtype", "cuda_graphs", "offline"))
+@opt.takes(
+    (*_DENOISING, *opt.strategy_options()),
+    load=("adapter", "device", "dtype", "cuda_graphs", "tensor_parallel", "offline"),
+)
 def evaluate(
     options: dict[str, Any],
     load: LoadOptions,

@@ -66,6 +66,13 @@ def show(
     model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")],
     as_json: AsJson = False,
     offline: opt.Offline = False,
+    device_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Also show what would lie on a GPU of which this may be used, such as 8GB, and what would stream.",
+        ),
+    ] = None,
 ) -> None:
     """Show what a model can do, its size, its shape and its default settings."""
     from rich.console import Console
@@ -79,6 +86,8 @@ def show(
     folder = resolve(model, offline=offline)
     card = read_card(folder)
     facts = {**describe(folder), **_abilities(folder, card)}
+    if device_memory is not None:
+        facts["device_memory"] = _offload(folder, device_memory)
     if as_json:
         print_json(facts)
         return
@@ -103,6 +112,28 @@ def show(
         console.print(Text.assemble((skill.name, "bold"), ": ", skill.example))
     if card.limits:
         console.print(Text.assemble("\n", ("limits", "bold"), ": ", card.limits))
+
+
+def _offload(folder: Path, device_memory: str) -> str:
+    """Says what would lie on a GPU, and what a pass would cost by this machine's link, where there is one.
+
+    Raises:
+        OptionError: no size, or too little for what cannot stream.
+    """
+    import torch
+
+    from gesso.engine.constraint import TABLE_BYTES
+    from gesso.models.loading import plan_folder_offload
+    from gesso.nn.device_store import CudaStore
+    from gesso.options.sizes import size_in_bytes
+    from gesso.runner.offload import working_bytes
+
+    limit = size_in_bytes(device_memory, "--device-memory")
+    plan = plan_folder_offload(folder, "cuda", "auto", limit, working_bytes(TABLE_BYTES))
+    if plan is None:
+        return "all weights fit"
+    link = CudaStore(torch.device("cuda")).rate() if torch.cuda.is_available() else None
+    return plan.sentence(link)
 
 
 def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:

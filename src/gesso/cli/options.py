@@ -239,11 +239,15 @@ def load_engine(load: LoadOptions) -> "Engine":
         UserError: see `gesso.load`.
     """
     from gesso import api
+    from gesso.cli.failure import remark
     from gesso.cli.progress import working
 
-    given = {name: getattr(load, name) for name in ("device", "dtype", "offline", "adapter", "cuda_graphs")}
+    given = {
+        name: getattr(load, name)
+        for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel")
+    }
     with working(f"loading {load.model}"):
-        return api.load(load.model, **given)
+        return api.load(load.model, **given, device_memory=load.device_memory, tell=remark)
 
 
 # Options of commands that are not in the table

@@ -34,15 +34,15 @@ from gesso.cli.serve_options import (
     Utilization,
     Waiting,
 )
-from gesso.cli.sizes import size_in_bytes
 from gesso.generation import STRATEGIES
 from gesso.load_options import LoadOptions
 from gesso.options import keyword
+from gesso.options.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-LOADING = ("model", "device", "dtype", "cuda_graphs", "offline")
+LOADING = ("model", "device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "offline")
 """How the model is loaded; adapters are the server's."""
 
 
@@ -273,5 +273,10 @@ def _share_of_gpu(engine: "Engine", share: float) -> int:
     if not 0 < share <= 1:
         raise OptionError(
             f"--gpu-memory-utilization must be above 0 and at most 1, got {share}", option="gpu_memory_utilization"
+        )
+    if engine.model.offload is not None:
+        raise OptionError(
+            "--gpu-memory-utilization is for a model that fits; here experts stream: use --device-memory",
+            option="gpu_memory_utilization",
         )
     return default_kv_memory(device, share)

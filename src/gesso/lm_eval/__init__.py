@@ -18,7 +18,7 @@ from gesso.control.likelihood import causal_scores
 from gesso.engine.engine import Request
 from gesso.errors import OptionError
 
-_LOADING = ("device", "dtype", "offline", "adapter", "cuda_graphs")
+_LOADING = ("device", "dtype", "offline", "adapter", "cuda_graphs", "device_memory", "tensor_parallel")
 
 
 @register_model("gesso")

@@ -116,8 +116,13 @@ def read_adapter_config(folder: Path) -> LoraConfig:
 
 
 @torch.no_grad()
-def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
+def load_adapter(
+    model: DiffusionGemma, folder: Path, layout: Callable[[Tensor, Tensor], Tensor] = lambda full, _: full
+) -> LoraConfig:
     """Puts the adapter in `folder` on the model, frozen, and returns its settings with the layers it names.
+
+    Args:
+        layout: makes of a full tensor what its parameter (second argument) takes.
 
     Raises:
         CheckpointError: the file is damaged, does not fit this model, or holds unlike deltas for encoder and decoder.
@@ -131,7 +136,7 @@ def load_adapter(model: DiffusionGemma, folder: Path) -> LoraConfig:
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
-    _fill(model, tensors, folder, lambda full, parameter: full)
+    _fill(model, tensors, folder, layout)
     return LoraConfig(config.rank, config.alpha, config.dropout, tuple(found), config.rank_stabilised)
 
 

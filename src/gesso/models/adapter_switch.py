@@ -1,10 +1,11 @@
 """Switches among several adapters on one set of weights, one of them active at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torch import nn
 
+from gesso.config import LoraConfig
 from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import adapted_layers
@@ -18,8 +19,15 @@ class AdapterSwitch:
     The base weights are held once, and an adapter's deltas stay beside them, unmerged.
     """
 
-    def __init__(self, model: DiffusionGemma) -> None:
+    def __init__(
+        self, model: DiffusionGemma, load: Callable[[DiffusionGemma, Path], LoraConfig] = load_adapter
+    ) -> None:
+        """
+        Args:
+            load: puts the adapter of a folder on the model.
+        """
         self._model = model
+        self._load = load
         self._layers: dict[str, dict[str, LoraLinear | LoraExperts]] = {}
         self._active: str | None = None
 
@@ -31,7 +39,7 @@ class AdapterSwitch:
         """
         self.activate(None)
         for name, folder in folders.items():
-            load_adapter(self._model, folder)
+            self._load(self._model, folder)
             self._layers[name] = dict(adapted_layers(self._model))
             self._take_off(name)
 

@@ -84,14 +84,15 @@ def merge(model: DiffusionGemma) -> None:
             assert isinstance(layer.base, Experts)
             for weight, delta in zip((layer.base.gate_up_proj, layer.base.down_proj), layer.deltas(), strict=True):
                 _add(weight, delta)
-        _put(model, name, layer.base)
+        put_layer(model, name, layer.base)
 
 
 def _add(weight: Tensor, delta: Tensor) -> None:
     weight.copy_(weight.float() + delta)
 
 
-def _put(model: nn.Module, name: str, module: nn.Module) -> None:
+def put_layer(model: nn.Module, name: str, module: nn.Module) -> None:
+    """Puts a module in the place `name` of a model."""
     parent, _, label = name.rpartition(".")
     setattr(model.get_submodule(parent), label, module)
 
@@ -101,4 +102,4 @@ def wrap(model: nn.Module, name: str, config: LoraConfig) -> None:
     layer = model.get_submodule(name)
     kind = LoraExperts if isinstance(layer, Experts | QuantizedExperts) else LoraLinear
     wrapped = kind(layer, config.rank, config.scale, config.dropout)  # type: ignore[arg-type]
-    _put(model, name, wrapped.train(layer.training))
+    put_layer(model, name, wrapped.train(layer.training))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
+from gesso.models.offload_plan import OffloadPlan
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
 from gesso.nn.image_attention import Span
@@ -94,6 +95,8 @@ class DiffusionGemma(nn.Module):
         self.layers = nn.ModuleList(Block(config, layer) for layer in config.layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_conditioning = SelfConditioning(config)
+        self.offload: OffloadPlan | None = None
+        """What of it streams from host memory; None where all of it is on its device."""
         self.ropes: dict[AttentionKind, RopeTable] = {
             layer.kind: RopeTable(config.rope(layer.kind), layer.head_dim) for layer in config.layers
         }

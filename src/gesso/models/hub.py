@@ -7,11 +7,13 @@ needed. What it raises is turned into one line that says what to do.
 import difflib
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from gesso.errors import HubError
+from gesso.errors import GessoError, HubError
 from gesso.models.hf_config import MODEL_TYPE
 
 HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
@@ -58,7 +60,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if folder is not None:
         lack = "holds no config.json" if folder.is_dir() else "is a file"
         raise HubError(f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights")
-    folder = _fetch(*_repository(name), WANTED, offline, progress)
+    folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"
         raise HubError(f"{_incomplete(name, folder)}; {what}")
@@ -75,11 +77,15 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
     folder = _local(name)
     if name in bundled() or (folder is not None and (folder / "config.json").is_file()):
         return resolve(name, offline=offline)
-    return _fetch(*_repository(name), ["config.json"], offline, progress=False)
+    return fetch(*repository(name), ["config.json"], offline, progress=False)
 
 
-def _repository(name: str) -> tuple[str, str | None]:
-    """Returns the repository and the revision of a Hugging Face id."""
+def repository(name: str) -> tuple[str, str | None]:
+    """Returns the repository and the revision of a Hugging Face id.
+
+    Raises:
+        HubError: it is none.
+    """
     match = HUB_ID.fullmatch(name)
     if match is None:
         raise HubError(_nothing_of_that_name(name))
@@ -129,8 +135,18 @@ def _nothing_of_that_name(name: str) -> str:
     )
 
 
-def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, progress: bool) -> Path:
-    from huggingface_hub import constants, errors, snapshot_download
+def fetch(
+    repo: str, revision: str | None, wanted: list[str], offline: bool, progress: bool, out: Path | None = None
+) -> Path:
+    """Returns a folder with the files of a repository that match `wanted`; fetches those that are not there.
+
+    Args:
+        out: the folder to put them into; None for the Hub's cache.
+
+    Raises:
+        HubError: they cannot be fetched.
+    """
+    from huggingface_hub import constants, snapshot_download
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
 
     class Silent(tqdm):
@@ -138,17 +154,29 @@ def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, pr
             super().__init__(*args, **(options | {"disable": True}))  # type: ignore[no-untyped-call]
 
     offline = offline or bool(constants.HF_HUB_OFFLINE)
-    try:
-        folder = Path(
+    with hub_errors(repo, revision, offline):
+        return Path(
             snapshot_download(
                 repo,
                 revision=revision,
                 allow_patterns=wanted,
                 ignore_patterns=NESTED,
+                local_dir=out,
                 local_files_only=offline,
                 tqdm_class=None if progress else Silent,
             )
         )
+
+
+@contextmanager
+def hub_errors(repo: str, revision: str | None, offline: bool = False) -> Iterator[None]:
+    """Turns whatever `huggingface_hub` raises about a repository into a HubError of one line."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except GessoError:
+        raise
     except errors.GatedRepoError:
         raise HubError(f"{repo} is gated: accept its terms on its Hub page, then {LOG_IN}") from None
     except errors.RepositoryNotFoundError:
@@ -167,7 +195,6 @@ def _fetch(repo: str, revision: str | None, wanted: list[str], offline: bool, pr
         raise HubError(
             f"fetching {repo} failed ({_first_line(error)}); the same command again goes on where it stopped"
         ) from None
-    return folder
 
 
 def _name(repo: str, revision: str | None) -> str:

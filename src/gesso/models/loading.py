@@ -4,7 +4,8 @@ Weights come from safetensors only, memory-mapped, tensor by tensor straight to 
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
 """
 
-from collections.abc import Container, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,11 +18,14 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.offload import Offload, plan_offload, tower_bytes
+from gesso.models.offload_plan import OffloadPlan
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.host_memory import keep_freed_memory
+from gesso.nn.layer_stream import LayerStream
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
 
@@ -109,30 +113,22 @@ def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dt
     return DTYPES[name]
 
 
-def load_folder(
-    folder: Path, device: str = "auto", dtype: str = "auto", quantize: Literal["nf4"] | None = None
-) -> DiffusionGemma:
-    """Loads the text model of a checkpoint folder.
+@dataclass(frozen=True, slots=True)
+class _Outline:
+    """Holds a model without storage, and what is known of its weights before they are read."""
 
-    Args:
-        dtype: of whatever is not packed, and of the activations.
-        quantize: hold linear layers and experts in 4 bits, made tensor by tensor while loading. Embeddings, norms and
-            routers keep `dtype`.
+    model: DiffusionGemma
+    """With the layers that are stored packed in their places, in its dtype."""
+    files: dict[str, Path]
+    packed: set[str]
+    """Names of tensors of packed layers."""
+    apart: dict[str, modelopt.Packed]
+    """Layers whose stored form is another program's."""
+    dtype: torch.dtype
 
-    Raises:
-        CheckpointError: missing, unknown, misshapen, truncated or non-finite weights, weights quantized by another
-            program, or another model type.
-        ConfigError: an unknown key or impossible value in `config.json`.
-        OptionError: a device or dtype that does not exist here, or a checkpoint to quantize that is quantized already.
-    """
-    target = pick_device(device)
-    pick_dtype(dtype, target)
-    if target.type == "cpu":
-        keep_freed_memory()
+
+def _outline(folder: Path, target: torch.device, dtype: str, stored: Quantization | None) -> _Outline:
     config = read_model_config(folder)
-    stored = stored_quantization(folder)
-    if stored is not None and quantize is not None:
-        raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
     with torch.device("meta"):
         model = DiffusionGemma(config)
     files, packed, apart = weight_files(folder), set[str](), dict[str, modelopt.Packed]()
@@ -145,15 +141,75 @@ def load_folder(
         apart = {name: module for name, module in model.named_modules() if isinstance(module, modelopt.Packed)}
     elif stored is not None:
         packed = packed_names(model, replace_layers(model, stored))
+    return _Outline(model, files, packed, apart, kind)
+
+
+def plan_folder_offload(folder: Path, device: str, dtype: str, device_memory: int, working: int) -> OffloadPlan | None:
+    """Plans what of a checkpoint would lie on a device, and reads no weight; None where all of it would.
+
+    Raises:
+        OptionError, CheckpointError, ConfigError: as `load_folder`.
+    """
+    found = _outline(folder, torch.device(device), dtype, stored_quantization(folder))
+    return plan_offload(found.model, tower_bytes(found.files, found.dtype), device_memory, working)
+
+
+def load_folder(
+    folder: Path,
+    device: str = "auto",
+    dtype: str = "auto",
+    quantize: Literal["nf4"] | None = None,
+    offload: Offload | None = None,
+) -> DiffusionGemma:
+    """Loads the text model of a checkpoint folder.
+
+    Args:
+        dtype: of whatever is not packed, and of the activations.
+        quantize: hold linear layers and experts in 4 bits, made tensor by tensor while loading. Embeddings, norms and
+            routers keep `dtype`.
+        offload: stream experts from host memory where not all of them fit; None puts everything on the device.
+
+    Raises:
+        CheckpointError: missing, unknown, misshapen, truncated or non-finite weights, weights quantized by another
+            program, or another model type.
+        ConfigError: an unknown key or impossible value in `config.json`.
+        OptionError: a device or dtype that does not exist here, a checkpoint to quantize that is quantized already, or
+            too little memory for what cannot stream.
+    """
+    target = pick_device(device)
+    pick_dtype(dtype, target)
+    if target.type == "cpu":
+        keep_freed_memory()
+    stored = stored_quantization(folder)
+    if stored is not None and quantize is not None:
+        raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
+    found = _outline(folder, target, dtype, stored)
+    model, files, packed, apart, kind = found.model, found.files, found.packed, found.apart, found.dtype
+    plan = None
+    if offload is not None:
+        tower = tower_bytes(files, kind)
+        plan = plan_offload(model, tower, offload.device_memory, offload.working, offload.needs_all)
+    if offload is not None and plan is not None:
+        offload.tell(plan.sentence(offload.store.rate()))
+    streamed = tuple(f"layers.{number}.experts" for number in (() if plan is None else plan.layers))
+
+    def place(name: str) -> torch.device:
+        return torch.device("cpu") if name.startswith(tuple(f"{layer}." for layer in streamed)) else target
+
     wanted = {name: tensor for name, tensor in model.state_dict().items() if not apart or name not in packed}
     layers = {} if quantize is None else replace_layers(model, QLORA)
     loaded: dict[str, Tensor] = {}
-    for name, tensor in _tensors(folder, files, wanted, target, kind, packed, modelopt.stored_names(apart, files)):
+    for name, tensor in _tensors(folder, files, wanted, place, kind, packed, modelopt.stored_names(apart, files)):
         form = layers.get(name.rpartition(".")[0])
         loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
-    loaded |= modelopt.layer_tensors(files, apart, target)
+    loaded |= modelopt.layer_tensors(files, apart, place)
     model.load_state_dict(loaded, strict=True, assign=True)
-    return model.eval().requires_grad_(False)
+    model = model.eval().requires_grad_(False)
+    if offload is not None and plan is not None:
+        del loaded
+        model.offload = plan
+        LayerStream([model.get_submodule(layer) for layer in streamed], offload.store)
+    return model
 
 
 def _whole_numbers(config: ModelConfig, stored: Quantization | None, only: Container[str] | None) -> int:
@@ -196,14 +252,14 @@ def _tensors(
     folder: Path,
     files: Mapping[str, Path],
     wanted: Mapping[str, Tensor],
-    device: torch.device,
+    place: Callable[[str], torch.device],
     dtype: torch.dtype,
     packed: Container[str],
     apart: Set[str],
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yields every wanted tensor on the device, in `dtype` where it is not packed."""
+    """Yields every wanted tensor on its device, in `dtype` where it is not packed."""
     for name, (hf_name, path) in sources(folder, files, wanted, apart).items():
-        with open_checked(hf_name, path, wanted[name], name in packed, str(device)) as file:
+        with open_checked(hf_name, path, wanted[name], name in packed, str(place(name))) as file:
             tensor = file.get_tensor(hf_name)
             check_finite(hf_name, tensor)
             yield name, tensor if name in packed else tensor.to(dtype)

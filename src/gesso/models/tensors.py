@@ -69,14 +69,25 @@ def open_checked(hf_name: str, path: Path, like: Tensor, packed: bool, device: s
             found = file.get_slice(hf_name)
         except SafetensorError:
             raise CheckpointError(f"{path.name} lacks {hf_name}, which {INDEX} says it holds") from None
-        shape, kind = list(found.get_shape()), found.get_dtype()
-        if shape != list(like.shape):
-            raise CheckpointError(f"{hf_name} has shape {shape}, the config says {list(like.shape)}")
-        if packed and kind != _KINDS[like.dtype]:
-            raise CheckpointError(f"{hf_name} is {kind}, the config says {_KINDS[like.dtype]}")
-        if not packed and kind not in _FLOATS:
-            raise CheckpointError(f"{hf_name} is {kind}: quantized, which config.json does not say")
+        check_stored(hf_name, list(found.get_shape()), found.get_dtype(), like, packed)
         yield file
+
+
+def check_stored(hf_name: str, shape: list[int], kind: str, like: Tensor, packed: bool) -> None:
+    """Checks what a safetensors header says of a tensor.
+
+    Args:
+        kind: its type, by the name of safetensors.
+
+    Raises:
+        CheckpointError: it is not of the shape and kind of `like`; floats of any width will do where it is not packed.
+    """
+    if shape != list(like.shape):
+        raise CheckpointError(f"{hf_name} has shape {shape}, the config says {list(like.shape)}")
+    if packed and kind != _KINDS[like.dtype]:
+        raise CheckpointError(f"{hf_name} is {kind}, the config says {_KINDS[like.dtype]}")
+    if not packed and kind not in _FLOATS:
+        raise CheckpointError(f"{hf_name} is {kind}: quantized, which config.json does not say")
 
 
 def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.dtype) -> list[str]:

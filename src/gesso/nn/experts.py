@@ -116,11 +116,12 @@ GroupedProjection = Callable[[Tensor, Tensor], Tensor]
 
 def mix_grouped(x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
     """Computes `mix_sorted` by PyTorch's grouped matmul."""
-    gate_up, down = (partial(_multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
+    gate_up, down = (partial(multiply_groups, matrix_EFD=matrix) for matrix in (gate_up_EFD, down_EDF))
     return mix_sorted(x_ND, weights_Nk, experts_Nk, len(gate_up_EFD), gate_up, down)
 
 
-def _multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+def multiply_groups(x_MD: Tensor, ends_E: Tensor, matrix_EFD: Tensor) -> Tensor:
+    """Multiplies sorted rows by their experts' matrices, [M, F]; rows behind the last end are left undefined."""
     assert _GROUPED_MM is not None
     return _GROUPED_MM(x_MD, matrix_EFD.mT, offs=ends_E)
 

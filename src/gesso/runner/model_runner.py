@@ -54,7 +54,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _TensorCopy:
+class TensorCopy:
     """Holds keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
 
     layers: tuple[Tensor, ...]
@@ -122,12 +122,16 @@ class ModelRunner:
         return () if self._switch is None else self._switch.names
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
+        if self.model.offload is not None:
+            raise OptionError("adapters need all weights on the device, and experts stream to it: merge one first")
         with self._lock:
-            self._switch = self._switch or AdapterSwitch(self.model)
+            self._switch = self._switch or self._new_switch()
             self._switch.load(folders)
             self._forget_graphs(None)
 
     def kv_memory(self, reserved: int) -> int:
+        if self.model.offload is not None:
+            return self.model.offload.cache
         return cache_memory(self.device, reserved + (0 if self._images is None else KEPT_BYTES))
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
@@ -211,7 +215,7 @@ class ModelRunner:
     def copy_prefix(self, cache: CacheHandle, tokens: int, kind: LayerKind) -> PrefixCopy:
         with self._lock:
             layers = self._layers(self._row(cache).cache, kind)
-            return _TensorCopy(tuple(layer.newest(tokens) for layer in layers))
+            return TensorCopy(tuple(layer.newest(tokens) for layer in layers))
 
     @torch.inference_mode()
     def restore_prefix(
@@ -221,7 +225,7 @@ class ModelRunner:
             row = self._row(cache).cache
             kinds: tuple[tuple[LayerKind, Sequence[PrefixCopy]], ...] = (("full", full), ("sliding", sliding))
             for kind, copies in kinds:
-                stretches = [copy.layers for copy in copies if isinstance(copy, _TensorCopy)]
+                stretches = [copy.layers for copy in copies if isinstance(copy, TensorCopy)]
                 for layer, parts in zip(self._layers(row, kind), zip(*stretches, strict=True), strict=True):
                     layer.restore(parts, row.max_seq_len, row.max_write_len)
             row.length = tokens
@@ -266,6 +270,9 @@ class ModelRunner:
     def _layers(self, row: SequenceCache, kind: LayerKind) -> list[LayerCache]:
         pairs = zip(row.layers, self.config.layers, strict=True)
         return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
+
+    def _new_switch(self) -> AdapterSwitch:
+        return AdapterSwitch(self.model)
 
     def _activate(self, adapter: str | None) -> None:
         """Computes with an adapter, or with none; a graph is bound to the weights it was captured with."""

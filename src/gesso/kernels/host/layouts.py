@@ -25,16 +25,18 @@ class Weights:
 class Layout:
     """Says how kernels read a format.
 
-    Weights are unsigned and at most 15, or signed; a scale belongs to a block, to a quarter of a block, or to a row.
+    Weights are unsigned and at most 15, or signed; a scale belongs to a block, to a half or a quarter of one, or to a
+    row. A half has an offset, too.
     """
 
     bits: int
     codes: Callable[[Writer, Weights, Value], Value]
     """Unpacks a block's 64 codes, given the block's number."""
     signed: bool
-    scale: Literal["block", "quarter", "row"]
+    scale: Literal["block", "half", "quarter", "row"]
     blocks_per_scale: int = 1
     offsets: bool = False
+    """Whether a block has an offset, which is multiplied by the sum of its activations."""
     tables: bool = False
     """Its codes go through a table, which takes an instruction of x86."""
     unit: float = 1.0
@@ -51,6 +53,13 @@ def _int4_codes(build: Writer, weights: Weights, block: Value) -> Value:
     bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
     low, high = _nibbles(build, bytes_)
     return build.pick(low, high, range(BLOCK))
+
+
+def _int4_codes_32(build: Writer, weights: Weights, block: Value) -> Value:
+    """Reads the low halves of 16 bytes, then their high ones, and the same of 16 more."""
+    bytes_ = build.read(weights.codes, vector(I8, 32), build.mul(block, constant(32)))
+    low, high = _nibbles(build, bytes_)
+    return build.pick(low, high, [*range(16), *range(32, 48), *range(16, 32), *range(48, 64)])
 
 
 def _int4_codes_128(build: Writer, weights: Weights, block: Value) -> Value:
@@ -86,6 +95,7 @@ NF4_TABLE = (-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 
 LAYOUTS = {
     "int8": Layout(8, _int8_codes, signed=True, scale="row"),
     "int4": Layout(4, _int4_codes, signed=False, scale="block", offsets=True),
+    "int4-32": Layout(4, _int4_codes_32, signed=False, scale="half"),
     "int4-128": Layout(4, _int4_codes_128, signed=False, scale="block", offsets=True, blocks_per_scale=2),
     "nf4": Layout(
         4, _through_table(NF4_TABLE, low_first=False), signed=True, scale="block", tables=True, unit=1 / NF4_TOP

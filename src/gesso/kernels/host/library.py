@@ -13,6 +13,7 @@ from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.products import write_multiply
+from gesso.kernels.host.sha256 import write_sha256
 
 _POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
 
@@ -71,6 +72,15 @@ def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None],
     engine = _compile(module)
     prototype = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 4)
     return prototype(engine.get_function_address("pack")), engine
+
+
+@functools.cache
+def sha256_kernel() -> tuple[Callable[..., None], Any]:
+    """Compiles the kernel that sums up blocks of bytes; returns it and the owner of its code."""
+    module = ir.Module("gesso_sha256")
+    write_sha256(module, "take")
+    engine = _compile(module)
+    return ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _WHOLE)(engine.get_function_address("take")), engine
 
 
 def _compile(module: ir.Module) -> Any:

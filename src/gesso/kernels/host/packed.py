@@ -31,7 +31,7 @@ def layout_of(name: str, codes: int, scales: int) -> str | None:
     None where no kernel reads them.
     """
     if name == "int4":
-        name = {32: "int4", 64: "int4-128"}.get(codes // scales, "")
+        name = {16: "int4-32", 32: "int4", 64: "int4-128"}.get(codes // scales, "")
     layout = LAYOUTS.get(name)
     if layout is None or codes * 8 // layout.bits % (BLOCK * layout.blocks_per_scale):
         return None

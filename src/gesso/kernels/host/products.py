@@ -173,16 +173,24 @@ class _Piece(Writer):
             self.read(self.x, BYTES, self.mul(self.add(self.mul(self.blocks, constant(r)), block), constant(BLOCK)))
             for r in range(self.size)
         ]
+        ones = constants([1] * BLOCK, I8)
+        row_sums = [
+            self.sitofp(dot(self, self.kind, zeros(WHOLES), ones, activations, small=True), FLOATS)
+            for activations in (rows if self.layout.scale == "half" else ())
+        ]
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
             self._ask_for(weights, block, len(matrix))
-            codes, quarters = self.layout.codes(self, weights, block), self._quarters(weights, block)
+            codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
+            offsets = self._halves(weights.third, weights, block) if row_sums else None
             start = self._shift_of(codes)
             for r, activations in enumerate(rows):
                 pair = (activations, codes) if self.layout.signed else (codes, activations)
                 product = self.sitofp(dot(self, self.kind, start, *pair, small=not self.layout.signed), FLOATS)
-                if quarters is not None:
-                    product = self.fmul(product, quarters)
+                if within is not None:
+                    product = self.fmul(product, within)
+                if offsets is not None:
+                    product = self.fma(row_sums[r], offsets, product)
                 factor = self.read(multiplier, F32, self._place(block, r))
                 sums.append(self.fma(product, self.splat(factor, LANES), next(totals)))
         loop.close(*sums)
@@ -203,17 +211,25 @@ class _Piece(Writer):
             return none
         return self.sub(none, dot(self, self.kind, none, constants([-128] * BLOCK, I8), codes, small=False))
 
-    def _quarters(self, weights: Weights, block: Value) -> Value | None:
-        """Reads the scales of a block's quarters into their lanes."""
+    def _scales_within(self, weights: Weights, block: Value) -> Value | None:
+        """Reads the scales of a block's halves or quarters into their lanes."""
+        if self.layout.scale == "half":
+            return self._halves(weights.scales, weights, block)
         if self.layout.scale != "quarter":
             return None
         place = self.mul(self.add(self.mul(weights.row, self.blocks), block), constant(4))
         four = e4m3(self, self.read(weights.scales, vector(I8, 4), place))
         return self.pick(four, four, [lane // 4 for lane in range(LANES)])
 
+    def _halves(self, part: Value, weights: Weights, block: Value) -> Value:
+        """Reads two numbers, one for each half of a block, into their lanes."""
+        place = self.mul(self.add(self.mul(weights.row, self.blocks), block), constant(2))
+        two = self.bfloat16(self.read(part, vector(I16, 2), place))
+        return self.pick(two, two, [lane // (LANES // 2) for lane in range(LANES)])
+
     def _scale_row(self, result: Value, weights: Weights) -> Value:
         """Multiplies by what belongs to the row of the matrix."""
-        if self.layout.scale == "block":
+        if self.layout.scale in ("block", "half"):
             return result
         if self.layout.scale == "row":
             factor = self.read(weights.scales, F32, weights.row)

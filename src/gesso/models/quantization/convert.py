@@ -4,7 +4,6 @@ Matrices are read, packed and let go a tile of rows at a time, fused experts one
 is the packed layer that is being written, and a tile in fp32.
 """
 
-import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -28,12 +27,11 @@ from gesso.models.loading import (
 from gesso.models.quantization import resume
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.quantization.resume import Written
+from gesso.models.quantization.tiles import check_disk, form_of, pack_tiles, places
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, TILE, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.quant.base import Format
-from gesso.nn.quant.layers import part_names
-from gesso.nn.quant.packing import pack
 
 Progress = Callable[[int, int], None]
 """Is called with the number of files written and the number of all."""
@@ -66,23 +64,15 @@ def quantize_folder(
             into groups.
         CheckpointError: a source that cannot be used, or is quantized already.
     """
-    if chosen == Quantization():
-        raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized", option="dense")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
-    config = read_model_config(source)
-    if stored_quantization(source) is not None:
-        raise CheckpointError(f"{source} is quantized already: quantize the model it was made from")
-    with torch.device("meta"):
-        plain, packed = DiffusionGemma(config).state_dict(), DiffusionGemma(config)
-    forms = replace_layers(packed, chosen)
+    check_out(out, chosen)
+    plain, packed, forms = plan_folder(source, chosen)
     files = weight_files(source)
     found = sources(source, files, plain)
-    repeated = set(check_copies(files, {to_hf(name) for name in plain if _form(name, forms)}, torch.float32))
+    repeated = set(check_copies(files, {to_hf(name) for name in plain if form_of(name, forms)}, torch.float32))
     own = {hf_name for hf_name, _ in found.values()}
     others = {name: path for name, path in files.items() if name not in own | repeated}
     partial = out.with_name(out.name + ".partial")
-    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)))
+    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)), Written)
 
     layers: dict[str, list[str]] = {}
     for name in plain:
@@ -101,23 +91,13 @@ def quantize_folder(
                 held |= (
                     _copy(name, others[name])
                     if name in others
-                    else _pack(name, *found[name], plain[name], _form(name, forms), done)
+                    else _pack(name, *found[name], plain[name], form_of(name, forms), done)
                 )
             write_tensors(partial / file, held)
             done.weight_map |= dict.fromkeys(held, file)
             done.shards.append(file)
             done.save(partial)
-        after = sum((partial / file).stat().st_size for file in shards)
-        weight_map = dict(sorted(done.weight_map.items()))
-        write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": weight_map})
-        copy_text_files(source, partial)
-        for name in ("generation_config.json", OWN_DEFAULTS):
-            if (source / name).exists():
-                shutil.copy(source / name, partial)
-        described = {"quantization_config": write_quantization(chosen)}
-        write_json(partial / "config.json", read_json(source / "config.json") | described)
-        (partial / resume.FILE).unlink()
-        os.replace(partial, out)
+        after = finish_folder(source, partial, out, chosen, done)
     except GessoError:  # it would end so again
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -125,8 +105,50 @@ def quantize_folder(
     return QuantizeReport(before, after, done.worst, done.tensor)
 
 
-def _form(name: str, forms: dict[str, Format]) -> Format | None:
-    return None if name.endswith(".bias") else forms.get(name.rpartition(".")[0])
+def check_out(out: Path, chosen: Quantization) -> None:
+    """Checks what can be checked before anything is read.
+
+    Raises:
+        OptionError: nothing to do, or a folder that is not empty.
+    """
+    if chosen == Quantization():
+        raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized", option="dense")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
+
+
+def plan_folder(source: Path, chosen: Quantization) -> tuple[dict[str, Tensor], DiffusionGemma, dict[str, Format]]:
+    """Returns the tensors of the whole model, without storage, the quantized model, likewise, and its layers' formats.
+
+    Args:
+        source: a folder with `config.json`; weights are not looked at.
+
+    Raises:
+        OptionError: a layer's width that cannot be cut into groups.
+        CheckpointError: a source that cannot be used, or is quantized already.
+    """
+    config = read_model_config(source)
+    if stored_quantization(source) is not None:
+        raise CheckpointError(f"{source} is quantized already: quantize the model it was made from")
+    with torch.device("meta"):
+        plain, packed = DiffusionGemma(config).state_dict(), DiffusionGemma(config)
+    return plain, packed, replace_layers(packed, chosen)
+
+
+def finish_folder(source: Path, partial: Path, out: Path, chosen: Quantization, done: Written) -> int:
+    """Writes what a checkpoint has beside weights, and gives it its name; returns the bytes of its weights' files."""
+    after = sum((partial / file).stat().st_size for file in done.shards)
+    weight_map = dict(sorted(done.weight_map.items()))
+    write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": weight_map})
+    copy_text_files(source, partial)
+    for name in ("generation_config.json", OWN_DEFAULTS):
+        if (source / name).exists():
+            shutil.copy(source / name, partial)
+    described = {"quantization_config": write_quantization(chosen)}
+    write_json(partial / "config.json", read_json(source / "config.json") | described)
+    (partial / resume.FILE).unlink()
+    os.replace(partial, out)
+    return after
 
 
 def _copy(name: str, path: Path) -> dict[str, Tensor]:
@@ -141,37 +163,16 @@ def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None
             tensor = file.get_tensor(hf_name)
             check_finite(hf_name, tensor)
             return {hf_name: tensor}
-        lost, size = 0.0, 0.0
-        parts = _empty(like, form)
-        for place, weight in _tiles(file, hf_name, like):
-            made, more_lost, more = pack(weight, form)
-            lost, size = lost + more_lost, size + more
-            for part, new in zip(parts, made, strict=True):
-                part[place].copy_(new)
-    error = math.sqrt(lost / size) if size else lost
-    if not math.isfinite(error):
-        raise CheckpointError(f"{hf_name} holds numbers that are not finite: it cannot be quantized")
-    if error >= done.worst:
-        done.worst, done.tensor = error, hf_name
-    return {to_hf(new): part for new, part in zip(part_names(name, form), parts, strict=True)}
-
-
-def _empty(like: Tensor, form: Format) -> tuple[Tensor, ...]:
-    parts = form.empty(*like.shape[-2:])
-    return parts if like.dim() == 2 else tuple(part.new_empty(like.shape[0], *part.shape) for part in parts)
+        made = pack_tiles(name, like, form, _tiles(file, hf_name, like))
+    if made.error >= done.worst:
+        done.worst, done.tensor = made.error, hf_name
+    return made.parts
 
 
 def _tiles(file: Any, hf_name: str, like: Tensor) -> Iterator[tuple[int | slice, Tensor]]:
-    """Yields experts one by one, or tiles of a matrix's rows, which every format packs by themselves; and where they
-    stand."""
+    """Yields the tiles of a tensor, and where they stand."""
     whole = file.get_slice(hf_name)
-    if like.dim() == 3:
-        for expert in range(len(like)):
-            yield expert, whole[expert]
-        return
-    rows = max(1, TILE // like.shape[1])
-    for begin in range(0, len(like), rows):
-        place = slice(begin, begin + rows)
+    for place in places(like):
         yield place, whole[place]
 
 
@@ -190,9 +191,4 @@ def _check_space(
     for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
         with open_file(path) as file:
             needed += file.get_tensor(hf_name).nbytes
-    place = next(parent for parent in out.absolute().parents if parent.exists())
-    free = shutil.disk_usage(place).free
-    if needed > free:
-        raise OptionError(
-            f"--out {out} needs {needed / 1e9:.2f} GB, and its disk has {free / 1e9:.2f} GB free", option="out"
-        )
+    check_disk(out, needed)

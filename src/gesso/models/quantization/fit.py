@@ -38,14 +38,25 @@ class Fit:
 
 
 def pick(folder: Path, limit: int) -> Fit:
-    """Picks the first of `CHOICES` whose weights, tower included, and `CONTEXT` tokens take up to `limit` bytes.
+    """Picks formats for the checkpoint in a folder, as `pick_formats` does.
+
+    Raises:
+        OptionError: none fits.
+        CheckpointError: the checkpoint cannot be used.
+    """
+    return pick_formats(read_model_config(folder), _tower_bytes(folder), limit)
+
+
+def pick_formats(config: ModelConfig, tower: int, limit: int) -> Fit:
+    """Picks the first of `CHOICES` whose weights and `CONTEXT` tokens take up to `limit` bytes.
+
+    Args:
+        tower: bytes of the vision tower, which stays whole.
 
     Raises:
         OptionError: none does.
-        CheckpointError: the checkpoint cannot be used.
     """
-    config, smallest = read_model_config(folder), 0
-    tower = _tower_bytes(folder)
+    smallest = 0
     for chosen in CHOICES:
         try:
             smallest = tower + counted_bytes(config, chosen)

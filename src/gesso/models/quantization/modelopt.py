@@ -11,7 +11,7 @@ activations, keys and values and are not used: these keep their type here, whate
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,15 +106,19 @@ def stored_names(layers: Mapping[str, Packed], files: Mapping[str, Path]) -> set
 
 
 def layer_tensors(
-    files: Mapping[str, Path], layers: Mapping[str, Packed], device: torch.device
+    files: Mapping[str, Path], layers: Mapping[str, Packed], place_of: Callable[[str], torch.device]
 ) -> Iterator[tuple[str, Tensor]]:
     """Yields the buffers of `layers` but biases, filled from `files`, which holds every name of `stored_names`.
+
+    Args:
+        place_of: the device of a buffer, by our name.
 
     Raises:
         CheckpointError: a tensor is not of the shape or type that it should be, a scale is no number, a copy differs.
     """
     used: set[str] = set()
     for layer, module in layers.items():
+        device = place_of(f"{layer}.")
         kinds, algorithm = list(zip(_STORED[type(module.form)], module.form.parts, strict=False)), type(module.form)
         buffers = ((name, buffer) for name, buffer in module.named_buffers() if name != "bias")
         made = {name: torch.empty_like(buffer, device=device) for name, buffer in buffers}

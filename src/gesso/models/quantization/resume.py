@@ -1,10 +1,10 @@
 """Remembers how far a conversion is, so that one that was broken off goes on from its last whole file."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gesso.json_files import read_json
 from gesso.models.saving import write_json
@@ -30,6 +30,9 @@ class Written:
         write_json(folder / FILE, asdict(self))
 
 
+W = TypeVar("W", bound=Written)
+
+
 def fingerprint(files: Iterable[Path], chosen: dict[str, Any]) -> dict[str, Any]:
     """Describes a conversion: names, sizes and times of the weights' files, and the formats."""
     stats = {path.name: (path, path.stat()) for path in sorted(set(files))}
@@ -39,15 +42,26 @@ def fingerprint(files: Iterable[Path], chosen: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def start(folder: Path, of: dict[str, Any]) -> Written:
-    """Returns what has been written of this conversion into `folder`; anything else there is removed."""
+def peek(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
+    """Returns what has been written of this conversion into `folder`, and changes nothing there.
+
+    Args:
+        fresh: `Written`, or a kind of it that tells more.
+    """
     if (folder / FILE).exists():
         try:
-            found = Written(**read_json(folder / FILE))
+            found = fresh(**read_json(folder / FILE))
         except (TypeError, ValueError):  # no file of ours, or one that was cut off
-            found = Written({})
+            found = fresh({})
         if found.of == of and all((folder / shard).exists() for shard in found.shards):
             return found
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return Written(of)
+    return fresh(of)
+
+
+def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
+    """Returns what `peek` does; anything else in the folder is removed."""
+    found = peek(folder, of, fresh)
+    if not found.shards:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    return found

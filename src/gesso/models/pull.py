@@ -1,0 +1,172 @@
+"""Brings a checkpoint from the Hugging Face Hub to this machine: into the Hub's cache, or into a folder.
+
+`huggingface_hub` says what there is and lays the cache out. The weights' bytes are fetched here, because it starts a
+file over after a break of the process, and looks at sizes alone.
+"""
+
+import os
+from collections.abc import Callable
+from hashlib import sha1, sha256
+from pathlib import Path
+from typing import Any
+
+from gesso.errors import HubError
+from gesso.json_files import read_json
+from gesso.models.byte_stream import RemoteBytes
+from gesso.models.hub import INDEX, SINGLE, fetch, hub_errors, resolve
+from gesso.models.loading import read_model_config
+from gesso.models.quantization.tiles import check_disk
+from gesso.models.remote import RemoteFile, RemoteModel
+
+Progress = Callable[[int], None]
+"""Is called with the number of bytes that have arrived since."""
+TEXTS = ["*.json", "*.jinja", "tokenizer*"]
+"""What a checkpoint has beside its weights."""
+INCOMPLETE = ".gesso-incomplete"
+"""Ends the name of a file that has not arrived whole."""
+PIECE = 1 << 22
+
+
+def pull_texts(model: RemoteModel, out: Path | None = None) -> Path:
+    """Fetches all but the weights, and checks it; returns the folder.
+
+    Args:
+        out: a folder to put it into; None for the Hub's cache.
+
+    Raises:
+        HubError: a file cannot be fetched, or differs from what the Hub says.
+        CheckpointError: it is no model of ours.
+        ConfigError: its config cannot be read.
+    """
+    folder = fetch(model.repo, model.revision, TEXTS, offline=False, progress=False, out=out)
+    for file in model.files:
+        if not file.holds_weights:
+            _check_text(folder / file.name, file)
+    read_model_config(folder)
+    return folder
+
+
+def weight_files(model: RemoteModel, folder: Path) -> list[RemoteFile]:
+    """Returns the weights' files that the index in a folder names, or else the single one, in order.
+
+    Raises:
+        HubError: the Hub lacks one.
+        CheckpointError: the index cannot be read.
+    """
+    names = [SINGLE]
+    if (folder / INDEX).exists():
+        named = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+            raise HubError(f"{INDEX} of {model.name} has no weight_map from tensors to file names")
+        names = sorted(set(named.values()))
+    known = {file.name: file for file in model.files}
+    for name in names:
+        if name not in known:
+            raise HubError(f"{model.name} lacks {name}: an incomplete upload")
+    return [known[name] for name in names]
+
+
+def remote_bytes(model: RemoteModel, file: RemoteFile) -> RemoteBytes:
+    """Returns a file's bytes on the Hub, at the commit that was looked up."""
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    with hub_errors(model.repo, model.revision):
+        url = hf_hub_url(model.repo, file.name, revision=model.commit)
+        headers = {key: value for key, value in build_hf_headers().items() if value is not None}
+        return RemoteBytes(file.name, url, file.bytes, headers)
+
+
+def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda taken: None) -> Path:
+    """Fetches a checkpoint and compares every file with its checksum; returns the folder. The disk is asked for room
+    before a weight is fetched.
+
+    What is there already is compared and kept.
+
+    Args:
+        out: the folder to put it into; None for the Hub's cache, where `org/name` finds it.
+
+    Raises:
+        OptionError: too little room.
+        HubError, CheckpointError, ConfigError: as `pull_texts`; after a break the same call goes on where it was.
+    """
+    folder = pull_texts(model, out)
+    files = weight_files(model, folder)
+    place = (folder if out is not None else _blobs(model)).absolute()
+    targets = [place / (file.name if out is not None else file.sum) for file in files]
+    missing = sum(file.bytes - _there(target) for file, target in zip(files, targets, strict=True))
+    check_disk(place / "weights", missing, f"{model.name}" if out is None else f"--out {out}")
+    for file, target in zip(files, targets, strict=True):
+        fetch_file(remote_bytes(model, file), file, target, progress)
+    return folder if out is not None else resolve(model.name, progress=False)
+
+
+def fetch_file(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress) -> None:
+    """Fetches one file, going on from what there is of it, and compares it with its checksum before it gets its name.
+
+    Raises:
+        HubError: it cannot be fetched, or differs.
+        OSError: it cannot be written.
+    """
+    partial = target.with_name(target.name + INCOMPLETE)
+    if target.exists():
+        if _summed(target, file, progress).hexdigest() == file.sum:
+            return
+        target.unlink()
+        progress(-file.bytes)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    total = _summed(partial, file, progress) if partial.exists() else _fresh(file)
+    with partial.open("ab") as stream:
+        for piece in remote.stream(stream.tell()):
+            stream.write(piece)
+            total.update(piece)
+            progress(len(piece))
+    if total.hexdigest() != file.sum:
+        partial.unlink()
+        raise HubError(_damaged(file))
+    os.replace(partial, target)
+
+
+def _there(target: Path) -> int:
+    """Returns how many bytes of a file are on the disk."""
+    found = (path.stat().st_size for path in (target, target.with_name(target.name + INCOMPLETE)) if path.exists())
+    return max(found, default=0)
+
+
+def _blobs(model: RemoteModel) -> Path:
+    """Returns where the Hub's cache keeps the contents of a repository's files, by their checksums."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=model.repo, repo_type="model") / "blobs"
+
+
+def _check_text(path: Path, file: RemoteFile) -> None:
+    if path.is_file() and _summed(path, file, lambda taken: None).hexdigest() == file.sum:
+        return
+    path.resolve().unlink(missing_ok=True)  # in the Hub's cache a file is a link to its content
+    path.unlink(missing_ok=True)
+    raise HubError(_damaged(file))
+
+
+def _damaged(file: RemoteFile) -> str:
+    return (
+        f"{file.name} arrived damaged: its checksum is not what the Hub says. It was removed; the same command again "
+        "fetches it anew"
+    )
+
+
+def _fresh(file: RemoteFile) -> Any:
+    if file.sha256 is not None:
+        return sha256()
+    return sha1(f"blob {file.bytes}\0".encode(), usedforsecurity=False)
+
+
+def _summed(path: Path, file: RemoteFile, progress: Progress) -> Any:
+    """Sums up what is there of a file."""
+    total = _fresh(file)
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            total.update(piece)
+            progress(len(piece))
+    return total

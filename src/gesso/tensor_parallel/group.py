@@ -1,0 +1,158 @@
+"""Connects the ranks of one model: what they add up and gather together, and what the leader announces."""
+
+import pickle
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gesso.errors import RankLostError
+
+_SIZE = struct.Struct("!Q")
+
+
+@dataclass(slots=True)
+class RankGroup:
+    """Describes this process among those that compute one model; a group of one computes it alone.
+
+    Collectives are called by all ranks in the same order. Messages go from the leader to each follower through a
+    socket of its own, which ends with either of them.
+    """
+
+    rank: int
+    size: int
+    device: torch.device
+    followers: Sequence[socket.socket] = ()
+    """The leader's ends of the sockets."""
+    collectives: int = 0
+    """Sums and gathers so far."""
+    sent: list[Tensor | None] = field(default_factory=lambda: [None, None])
+    """The newest hidden states and embeddings that every rank has made for itself: what equals them is not sent."""
+    in_pass: bool = False
+    """Whether all ranks are within an announced pass."""
+    lost: str | None = None
+    """Why the group is of no more use."""
+    dropped: deque[tuple[str, int]] = field(default_factory=deque)
+    """Caches and copies of prefixes, by kind and number, that the followers may forget: told with the next message."""
+
+    @property
+    def leads(self) -> bool:
+        """Says whether this is rank 0."""
+        return self.rank == 0
+
+    def share(self, count: int) -> range:
+        """Returns this rank's part of `count` things that are cut evenly."""
+        each = count // self.size
+        return range(self.rank * each, (self.rank + 1) * each)
+
+    def sum_(self, x: Tensor) -> Tensor:
+        """Adds up the ranks' tensors, in place; every rank gets the same bits.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        with self._together():
+            dist.all_reduce(x)
+        return x
+
+    def gather(self, x: Tensor) -> Tensor:
+        """Returns the ranks' tensors of one shape, [size, ...].
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        parts = [torch.empty_like(x) for _ in range(self.size)]
+        with self._together():
+            dist.all_gather(parts, x.contiguous())
+        return torch.stack(parts)
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Marks what is computed as a part of a pass that all ranks compute."""
+        self.in_pass = True
+        try:
+            yield
+        finally:
+            self.in_pass = False
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        if self.lost is not None:
+            raise RankLostError(self.lost)
+        self.collectives += 1
+        try:
+            yield
+        except RuntimeError as error:
+            self.lost = f"a rank of {self.size} has ended or does not answer"
+            raise RankLostError(self.lost) from error
+
+    def announce(self, name: str, *args: Any) -> None:
+        """Tells every follower what to compute next; nothing where this rank is one itself.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        if not self.followers:
+            return
+        if self.lost is not None:
+            raise RankLostError(self.lost)
+        dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
+        try:
+            for follower in self.followers:
+                send(follower, (name, dropped, [_on_host(arg) for arg in args]))
+        except OSError as error:
+            self.lost = f"a rank of {self.size} has ended or does not answer"
+            raise RankLostError(self.lost) from error
+
+    def reference(self, kind: int, x: Tensor) -> Tensor | None:
+        """Returns what is sent for a tensor: None where every rank made the same itself."""
+        known = self.sent[kind]
+        same = known is not None and known.shape == x.shape and known.dtype == x.dtype and torch.equal(known, x)
+        return None if same else x
+
+    def resolve(self, kind: int, x: Tensor | None) -> Tensor:
+        """Returns what a follower was sent by `reference`."""
+        found = self.sent[kind] if x is None else x.to(self.device)
+        assert found is not None
+        return found
+
+
+def _on_host(value: Any) -> Any:
+    return value.detach().cpu() if isinstance(value, Tensor) else value
+
+
+def send(channel: socket.socket, message: Any) -> None:
+    """Sends one message. Both ends are processes of one run, so that it may be pickled.
+
+    Raises:
+        OSError: the other end has closed, or takes nothing within the socket's time limit.
+    """
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    channel.sendall(_SIZE.pack(len(data)) + data)
+
+
+def receive(channel: socket.socket) -> Any:
+    """Waits for one message; None where the other end has closed."""
+    head = _read(channel, _SIZE.size)
+    data = None if head is None else _read(channel, *_SIZE.unpack(head))
+    return None if data is None else pickle.loads(data)
+
+
+def _read(channel: socket.socket, count: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < count:
+        try:
+            part = channel.recv(min(count - len(data), 1 << 20))
+        except ConnectionError:
+            return None
+        if not part:
+            return None
+        data += part
+    return bytes(data)
