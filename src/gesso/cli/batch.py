@@ -124,8 +124,8 @@ def _application(
 ) -> Iterator["FastAPI"]:
     """The server's application over a model of this process; it listens nowhere."""
     from gesso.cli.serve import adapter_folders
-    from gesso.cli.sizes import size_in_bytes
     from gesso.engine.async_engine import AsyncEngine, Limits
+    from gesso.options.sizes import size_in_bytes
     from gesso.server.app import create_app
     from gesso.server.settings import MEDIA_BODY_BYTES, Settings
 
