@@ -10,6 +10,7 @@ from gesso.bench.cells import Cell, Settings
 from gesso.bench.floor import Rates
 from gesso.bench.measure import CellResult
 from gesso.errors import OptionError
+from gesso.options import keyword
 
 BENCHMARK, FORMAT = "gesso bench", 1
 KEY = ("prompt", "output", "batch", "mode")
@@ -81,7 +82,7 @@ def key_of(cell: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(cell[name] for name in KEY)
 
 
-def read_report(path: Path) -> Report:
+def read_report(path: Path, option: str = "--compare") -> Report:
     """Reads the last line of a file that `--json` wrote.
 
     Raises:
@@ -90,7 +91,7 @@ def read_report(path: Path) -> Report:
     try:
         lines = path.read_text(encoding="utf-8").strip().splitlines()
     except OSError as error:
-        raise OptionError(f"--compare {path}: {error.strerror}", option="compare") from None
+        raise OptionError(f"{option} {path}: {error.strerror}", option=keyword(option)) from None
     except UnicodeDecodeError:
         lines = []
     try:
@@ -106,7 +107,8 @@ def read_report(path: Path) -> Report:
                 _change(spread, spread)
         _circumstances(report)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise OptionError(f"--compare {path} holds no line that gesso bench --json printed", option="compare") from None
+        message = f"{option} {path} holds no line that gesso bench --json printed"
+        raise OptionError(message, option=keyword(option)) from None
     return report
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gesso import __version__
+from gesso.cli.batch import batch
 from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
@@ -23,10 +24,12 @@ from gesso.cli.help import Command, Group
 from gesso.cli.lab import lab
 from gesso.cli.merge import merge
 from gesso.cli.models import models
+from gesso.cli.plan import plan
 from gesso.cli.pull import pull
 from gesso.cli.quantize import quantize
 from gesso.cli.reinforce import reinforce
 from gesso.cli.replay import replay
+from gesso.cli.router import router
 from gesso.cli.serve import serve
 from gesso.cli.signals import INTERRUPTED, SIGNALS
 from gesso.cli.studio import studio
@@ -48,6 +51,8 @@ app.command(cls=Command)(choose)
 app.command(cls=Command)(edit)
 app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
+app.command(cls=Command)(router)
+app.command(cls=Command)(batch)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)
 app.add_typer(models, name="models")
@@ -61,6 +66,7 @@ app.command(cls=Command)(quantize)
 app.command(name="eval", cls=Command)(evaluate)
 app.command(cls=Command)(bench)
 app.command(cls=Command)(lab)
+app.command(cls=Command)(plan)
 
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 

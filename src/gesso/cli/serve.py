@@ -10,6 +10,8 @@ from gesso.cli.serve_options import (
     Adapters,
     AllowedHosts,
     ApiKeys,
+    BatchFolder,
+    BatchWorkers,
     Chunked,
     DiffusionConfig,
     Drain,
@@ -55,6 +57,7 @@ def serve(
     allowed_hosts: AllowedHosts = None,
     drain_seconds: Drain = 10.0,
     log_prompts: LogPrompts = False,
+    batch_folder: BatchFolder = None,
     open_browser: Open = False,
     max_num_seqs: Running = 8,
     max_waiting: Waiting = 64,
@@ -68,6 +71,7 @@ def serve(
     allow_media_url: MediaUrl = None,
     allow_media_folder: MediaFolder = None,
     max_images: MaxImages = 16,
+    batch_workers: BatchWorkers = None,
     diffusion_config: DiffusionConfig = None,
     hf_overrides: HfOverrides = None,
     adapter: Adapters = None,
@@ -84,6 +88,8 @@ def serve(
         raise OptionError(
             "--kv-memory and --gpu-memory-utilization both bound the caches: give one of them", option="kv_memory"
         )
+    if batch_workers is not None and batch_folder is None:
+        raise OptionError("--batch-workers needs --batch-folder", option="batch_workers")
     bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
@@ -109,6 +115,8 @@ def serve(
         max_images=max_images,
         media_hosts=tuple(host.lower() for hosts in allow_media_url or () for host in hosts.split(",")),
         media_folder=allow_media_folder,
+        batch_folder=batch_folder,
+        batch_workers=4 if batch_workers is None else batch_workers,
     )
     limits = Limits(
         max_num_seqs=max_num_seqs,

@@ -44,6 +44,17 @@ AllowedHosts = Annotated[
 Drain = Annotated[float, typer.Option(metavar="X", help="Seconds for running requests after Ctrl-C.", **_SERVER)]
 Open = Annotated[bool, typer.Option("--open", help="Open the studio in the browser.", **_SERVER)]
 LogPrompts = Annotated[bool, typer.Option("--log-prompts", help="Write prompts into the access log.", **_SERVER)]
+BatchFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Answer /v1/files and /v1/batches, and keep what they are given in this folder.",
+        **_SERVER,
+    ),
+]
+BatchWorkers = Annotated[
+    int | None, typer.Option(metavar="N", help="Lines of batches under way at once; 4 without it.", **_LIMITS)
+]
 Running = Annotated[int, typer.Option(metavar="N", help="Requests that run at once.", **_LIMITS)]
 Waiting = Annotated[int, typer.Option(metavar="N", help="Requests in the queue; one more gets 429.", **_LIMITS)]
 MaxModelLen = Annotated[

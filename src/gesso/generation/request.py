@@ -43,7 +43,7 @@ class RequestOptions:
         group=ANSWER,
     )
     begin: str = option(
-        "", "What the answer is made to begin with; it is part of the output.", field=None, group=ANSWER
+        "", "What the answer is made to begin with; it is part of the output.", field="diffusion.begin", group=ANSWER
     )
     prompt_logprobs: int | None = option(
         None,

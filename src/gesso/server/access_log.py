@@ -7,15 +7,18 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gesso.engine.result import GenerationResult
 from gesso.server.errors import internal_error
-from gesso.server.metrics import Metrics
 from gesso.server.studio import is_file_of_studio
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+    from gesso.engine.result import GenerationResult
 
 log = logging.getLogger("gesso.server")
 access = logging.getLogger("gesso.access")
@@ -34,17 +37,24 @@ class Record:
     prompt: Any = None
     """Only where prompts are to be logged."""
 
-    def add(self, result: GenerationResult) -> None:
+    def add(self, result: "GenerationResult") -> None:
         """Adds a finished choice to the counts."""
         self.prompt_tokens += result.prompt_tokens
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
 
 
+class CountsRequests(Protocol):
+    """Has the counter of HTTP requests."""
+
+    http: "Counter"
+    """By route and status."""
+
+
 class AccessLog:
     """Logs every request: the outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: CountsRequests) -> None:
         self._app = app
         self._metrics = metrics
 

@@ -1,5 +1,6 @@
 """Builds the application: endpoints, and the layers around them."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -11,6 +12,8 @@ from gesso.engine.async_engine import AsyncEngine
 from gesso.server.access_log import AccessLog
 from gesso.server.anthropic import anthropic_routes
 from gesso.server.auth import ApiKeys
+from gesso.server.batch_life import with_batches
+from gesso.server.body import JsonRoute
 from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
 from gesso.server.completions import completion_routes
@@ -66,27 +69,34 @@ def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
         redirect_slashes=False,
         middleware=layers,
         responses=ERRORS,
+        lifespan=None if settings.batch_folder is None else partial(with_batches, settings),
     )
     app.state.context = context
     add_error_handlers(app)
-    for routes in (
-        anthropic_routes,
-        chat_routes,
-        completion_routes,
-        choose_routes,
-        count_routes,
-        edit_routes,
-        explain_routes,
-        fill_routes,
-        fim_routes,
-        model_routes,
-        option_routes,
-        ollama_routes,
-        props_routes,
-        responses_routes,
-        token_routes,
-        health_routes,
-    ):
-        app.include_router(routes(context))
+    routers = [
+        routes(context)
+        for routes in (
+            anthropic_routes,
+            chat_routes,
+            completion_routes,
+            choose_routes,
+            count_routes,
+            edit_routes,
+            explain_routes,
+            fill_routes,
+            fim_routes,
+            model_routes,
+            option_routes,
+            ollama_routes,
+            props_routes,
+            responses_routes,
+            token_routes,
+            health_routes,
+        )
+    ]
+    for router in routers:
+        app.include_router(router)
+    posts = (route for router in routers for route in router.routes)
+    app.state.endpoints = frozenset(route.path for route in posts if isinstance(route, JsonRoute))
     app.include_router(studio_routes())
     return app

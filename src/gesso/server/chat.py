@@ -17,6 +17,7 @@ from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
+from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, logged_messages, template_messages
 from gesso.server.report import block, diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
@@ -93,6 +94,8 @@ async def submit_chat(
         http.state.record.prompt = logged_messages(body.messages)
     engine = context.service.engine
     options = chat_options(body, engine.tokenizer, engine.defaults.max_new_tokens)
+    if begin and options.get("begin"):
+        raise ApiError(400, "diffusion.begin contradicts a last message of the assistant", param="diffusion.begin")
     if begin:
         options["begin"] = begin
     messages = await to_thread.run_sync(template_messages, body.messages)

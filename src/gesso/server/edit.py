@@ -20,7 +20,7 @@ from gesso.server.requests import Diffusion
 from gesso.server.responses import DiffusionReport, Usage
 from gesso.server.schema import Strict, contradiction
 
-_OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames")
+_OWN = ("start_canvas", "start_step", "strength", "canvas", "ignore_eos", "draft_frames", "begin")
 """Fields of `diffusion` that an edit decides itself."""
 
 

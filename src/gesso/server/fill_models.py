@@ -35,6 +35,8 @@ class FillRequest(Strict):
     def _no_frames(self) -> "FillRequest":
         if self.diffusion is not None and self.diffusion.draft_frames:
             raise contradiction("diffusion.draft_frames", "a fill is not streamed")
+        if self.diffusion is not None and getattr(self.diffusion, "begin", None):
+            raise contradiction("diffusion.begin", "has no part in a fill, whose text begins with what is given")
         return self
 
 

@@ -12,15 +12,17 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
-from gesso.engine.async_engine import AsyncEngine
 from gesso.errors import OptionError
-from gesso.server.app import create_app
-from gesso.server.connection import Connection
+from gesso.server.connection import Connection, ConnectionLimits
 from gesso.server.settings import Settings
+
+if TYPE_CHECKING:
+    from gesso.engine.async_engine import AsyncEngine
 
 FORCED = 130
 """Exit code after a second signal."""
@@ -55,10 +57,33 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class Closes(Protocol):
+    """Takes no more requests once it is closed."""
+
+    def close(self, drain_seconds: float) -> None:
+        """Lets what is under way finish, for so long at most."""
+
+
+class Bounds(Protocol):
+    """Holds the settings of a process that answers HTTP."""
+
+    @property
+    def connections(self) -> ConnectionLimits:
+        """Bounds what a connection may take."""
+
+    @property
+    def drain_seconds(self) -> float:
+        """Bounds how long requests go on after the signal to stop."""
+
+    @property
+    def has_lifespan(self) -> bool:
+        """Says whether the application has work of its own, from its start to its end."""
+
+
 class Server(uvicorn.Server):
     """Runs uvicorn with a draining time before its end, which a signal or `stop` begins."""
 
-    def __init__(self, app: FastAPI, service: AsyncEngine, settings: Settings) -> None:
+    def __init__(self, app: Starlette, service: Closes, settings: Bounds) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -67,7 +92,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                lifespan="off",
+                lifespan="on" if settings.has_lifespan else "off",
                 ws="none",
                 timeout_graceful_shutdown=LAST_WORDS,
             )
@@ -98,10 +123,15 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    service: AsyncEngine, settings: Settings, listener: socket.socket, started: Callable[[str], None] = lambda url: None
+    service: "AsyncEngine",
+    settings: Settings,
+    listener: socket.socket,
+    started: Callable[[str], None] = lambda url: None,
 ) -> int:
     """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
-    _log_to_stderr()
+    from gesso.server.app import create_app
+
+    log_to_stderr()
     _share_interpreter()
     server = Server(create_app(service, settings), service, settings)
     service.start()
@@ -119,8 +149,8 @@ def _share_interpreter() -> None:
     gc.set_threshold(*SWEEPS)
 
 
-def _log_to_stderr() -> None:
-    """Access lines are JSON by themselves; errors get their time and traceback."""
+def log_to_stderr() -> None:
+    """Sends the logs of the process to standard error: access lines are JSON by themselves, errors get their time."""
     for name, level, form in (
         ("gesso.access", logging.INFO, "%(message)s"),
         ("gesso", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),

@@ -38,6 +38,16 @@ class Settings:
     media_folder: Path | None = None
     """Folder whose files a request may name by `file://`."""
 
+    batch_folder: Path | None = None
+    """Where `/v1/files` and `/v1/batches` keep what they are given; there are none without it."""
+    batch_workers: int = 4
+    """Lines of batches under way at once."""
+
+    @property
+    def has_lifespan(self) -> bool:
+        """Says whether the application has work of its own, from its start to its end."""
+        return self.batch_folder is not None
+
     def __post_init__(self) -> None:
         if not self.served_model_name:
             raise OptionError("the served model name must not be empty", option="served_model_name")
@@ -53,6 +63,10 @@ class Settings:
             )
         if self.max_images < 0:
             raise OptionError(f"max images must be at least 0, got {self.max_images}", option="max_images")
+        if self.batch_folder is not None and self.batch_folder.exists() and not self.batch_folder.is_dir():
+            raise OptionError(f"--batch-folder: {self.batch_folder} is no folder", option="batch_folder")
+        if self.batch_workers < 1:
+            raise OptionError(f"batch workers must be at least 1, got {self.batch_workers}", option="batch_workers")
         for host in self.media_hosts:
             if not _HOST.fullmatch(host):
                 raise OptionError(

@@ -1,0 +1,119 @@
+"""Asks a server for the answer to one line: over the network, or an application in this process."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import httpx
+
+from gesso.batch.lines import Answer, BatchRequest
+from gesso.errors import GessoError, OptionError
+
+LONGEST_PAUSE = 30.0
+"""Seconds between two tries, at most."""
+JSON = {"Content-Type": "application/json"}
+_AGAIN = (429, 502, 503)
+"""Answers that say nothing of the request: the server is full, or not there."""
+
+
+class ServerGoneError(GessoError):
+    """Reports a server that does not come back; the lines that are left can be asked later."""
+
+
+class Asker:
+    """Asks one server, and asks again where it is full or away.
+
+    Args:
+        client: with the server's address and headers.
+        patience: seconds without any answer after which the server is given up; 0 gives up at the first refusal but
+            that of a full queue.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, patience: float = 300.0) -> None:
+        self._client = client
+        self._patience = patience
+
+    async def __call__(self, request: BatchRequest) -> Answer:
+        """Returns the answer to a line, which may be an error.
+
+        Raises:
+            ServerGoneError: the server refuses everything, or cannot be reached.
+        """
+        since, pause = time.monotonic(), 0.25
+        while True:
+            wanted: float | None = None
+            try:
+                response = await self._client.post(request.url, content=json.dumps(request.body).encode())
+            except httpx.TransportError as error:
+                reason, full = f"the server cannot be reached: {type(error).__name__} {error}".strip(), False
+            else:
+                if response.status_code not in _AGAIN:
+                    return _answer(response)
+                reason, full = f"the server refuses requests: {_message(response)}", response.status_code == 429
+                wanted = _seconds(response.headers.get("retry-after"))
+            # A full queue empties by itself, however long that takes.
+            if not full and time.monotonic() - since >= self._patience:
+                raise ServerGoneError(reason)
+            await asyncio.sleep(min(LONGEST_PAUSE, pause if wanted is None else wanted))
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def __aenter__(self) -> "Asker":
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        await self._client.aclose()
+
+
+def over_http(url: str, key: str | None = None, patience: float = 300.0) -> Asker:
+    """Makes an asker of a server, or of a router before several.
+
+    Raises:
+        OptionError: it is no address.
+    """
+    headers = JSON if key is None else {**JSON, "Authorization": f"Bearer {key}"}
+    try:
+        if httpx.URL(url).scheme not in ("http", "https") or not httpx.URL(url).host:
+            raise httpx.InvalidURL("it begins with http:// or https://")
+    except httpx.InvalidURL as error:
+        raise OptionError(f"--server {url} is no address: {error}", option="server") from None
+    base = url.rstrip("/").removesuffix("/v1")
+    return Asker(httpx.AsyncClient(base_url=base, headers=headers, timeout=httpx.Timeout(None, connect=10.0)), patience)
+
+
+def in_process(app: Any, key: str | None = None, host: str = "localhost") -> Asker:
+    """Makes an asker of an ASGI application in this process, which is not waited for once it refuses."""
+    headers = JSON if key is None else {**JSON, "Authorization": f"Bearer {key}"}
+    transport = httpx.ASGITransport(app)
+    return Asker(httpx.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers, timeout=None), 0.0)
+
+
+def _answer(response: httpx.Response) -> Answer:
+    identity = response.headers.get("x-request-id", "")
+    kind = response.headers.get("content-type", "").partition(";")[0]
+    try:
+        body = response.json() if kind == "application/json" else None
+    except ValueError:
+        body = None
+    if body is None:
+        message = (
+            f"the answer is {kind or 'nothing'}, no JSON; set stream to false where the endpoint streams by itself"
+        )
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": "no_json"}
+        return Answer(max(400, response.status_code), identity, {"error": error})
+    return Answer(response.status_code, identity, body)
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {response.status_code} {json.dumps(response.text[:100])}"
+
+
+def _seconds(text: str | None) -> float | None:
+    """Reads a `Retry-After` in seconds."""
+    try:
+        return None if text is None else max(0.0, float(text))
+    except ValueError:
+        return None

@@ -1,0 +1,153 @@
+"""Keeps the answers of a batch in a file that only grows: what stands there in whole lines is done.
+
+Life cycle: beside the file, under its name with `.batch` behind it, stands what it is an answer to; that is written
+first and never changed. Then groups of whole lines are appended, each brought to the disk before the next. Whatever
+ends the process, the next one cuts off a torn last line and goes on behind it. One process at a time holds it.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from gesso.errors import OptionError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has other locks; there nothing keeps two processes apart
+    fcntl = None  # type: ignore[assignment]
+
+
+class Journal:
+    """Appends lines of JSON with an `id` each, and knows those that are there.
+
+    Args:
+        path: the file of the answers.
+        facts: what the answers depend on; a file of other facts is not gone on with.
+        option: name of the option that named the file.
+
+    Raises:
+        OptionError: the file is of another batch, of none, or written by another process.
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path, facts: Mapping[str, object], option: str = "out") -> None:
+        self.path = path
+        self.done: set[str] = set()
+        """Ids of the answers that are there."""
+        self.failed = 0
+        """How many of them are errors."""
+        beside = path.with_name(f"{path.name}.batch")
+        if not beside.exists() and path.exists() and path.stat().st_size:
+            raise OptionError(f"{path} is there already, and is no output of a batch", option=option)
+        self._lock = beside.open("ab")
+        try:
+            hold(self._lock, f"{path} is being written by another process", option)
+            self._check(beside, dict(facts), option)
+            self._file: BinaryIO = path.open("ab")
+            self._cut(self._read())
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _check(self, beside: Path, facts: dict[str, object], option: str) -> None:
+        text = beside.read_text(encoding="utf-8")
+        if not text.endswith("\n"):
+            # New, or torn before anything was answered.
+            self._lock.truncate(0)
+            self._lock.write(json.dumps(facts).encode() + b"\n")
+            _to_disk(self._lock)
+            _folder_to_disk(beside.parent)
+            return
+        known = json.loads(text)
+        differing = [name for name in {**known, **facts} if known.get(name) != facts.get(name)]
+        if differing:
+            raise OptionError(
+                f"{self.path} holds answers with another {' and '.join(differing)}",
+                option=option,
+                hint=f"name another file, or remove it and {beside.name}",
+            )
+
+    def _read(self) -> int:
+        """Reads the answers; returns the bytes up to the end of the last line that is whole."""
+        end = 0
+        with self.path.open("rb") as file:
+            for raw in file:
+                try:
+                    line = json.loads(raw) if raw.endswith(b"\n") else None
+                    identity, error = (line["id"], is_error(line)) if line is not None else (None, False)
+                except (ValueError, TypeError, KeyError):
+                    identity, error = None, False
+                if identity is None:
+                    break
+                self.done.add(identity)
+                self.failed += error
+                end += len(raw)
+        return end
+
+    def _cut(self, end: int) -> None:
+        if self.path.stat().st_size > end:
+            self._file.truncate(end)
+        _to_disk(self._file)
+        _folder_to_disk(self.path.parent)
+
+    def append(self, lines: Sequence[str]) -> None:
+        """Writes a group of lines and brings it to the disk.
+
+        Raises:
+            OSError: the disk is full, or gone.
+        """
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
+        _to_disk(self._file)
+        for line in lines:
+            parsed = json.loads(line)
+            self.done.add(parsed["id"])
+            self.failed += is_error(parsed)
+
+    def close(self) -> None:
+        """Lets the file go."""
+        self._file.close()
+        self._lock.close()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def hold(file: BinaryIO, refusal: str, option: str) -> None:
+    """Locks a file for as long as it is open, where the system has such locks.
+
+    Raises:
+        OptionError: with this refusal, where another process holds it.
+    """
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OptionError(refusal, option=option) from None
+
+
+def is_error(line: dict[str, object]) -> bool:
+    """Says whether the line of an answer is an error."""
+    response = line["response"]
+    return not isinstance(response, dict) or response["status_code"] >= 400
+
+
+def _to_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _folder_to_disk(folder: Path) -> None:
+    """A new name of a file is safe once its folder is."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

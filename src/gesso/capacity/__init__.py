@@ -1,0 +1,1 @@
+"""Plans how many servers so many users need: by what a step costs, and by a simulation of users and faults."""

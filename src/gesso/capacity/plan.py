@@ -1,0 +1,124 @@
+"""Makes a plan: the fewest replicas that carry the load with one of them lost, checked by a simulation."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gesso.capacity.cost import Memory, StepCosts
+from gesso.capacity.simulation import Load, Outcome, simulate
+from gesso.errors import OptionError
+
+MOST_REPLICAS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Describes the users and what they ask. Lengths are means, in tokens.
+
+    Raises:
+        OptionError: a value that is impossible.
+    """
+
+    users: int = 500
+    requests_per_hour: float = 20.0
+    """Of one user."""
+    prompt: int = 1024
+    output: int = 512
+    cached: float = 0.5
+    """Share of prompts' tokens that the prefix store has."""
+    steps: float = 12.0
+    """Of a canvas."""
+
+    def __post_init__(self) -> None:
+        for name in ("users", "requests_per_hour", "prompt", "output", "steps"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise OptionError(f"{name} must be above 0, got {getattr(self, name)}", option=name)
+        if not 0 <= self.cached < 1:
+            raise OptionError(f"cached must be at least 0 and below 1, got {self.cached}", option="cached")
+
+    @property
+    def load(self) -> Load:
+        """Returns what comes to the servers."""
+        per_second = self.users * self.requests_per_hour / 3600
+        return Load(per_second, self.prompt * (1 - self.cached), self.output, self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Holds a plan and what a simulation says of it."""
+
+    replicas: int
+    spare: int
+    """Of them, so many may be lost."""
+    at_once: int
+    """Requests that a replica runs together."""
+    requests_per_second: float
+    capacity: float
+    """Requests a second that one replica answers at full load."""
+    tokens_per_second: float
+    """That one replica writes at full load."""
+    memory: Memory | None
+    usual: Outcome
+    with_fault: Outcome
+    """One replica is lost for two minutes, a third of the way."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all fields for JSON."""
+        return dataclasses.asdict(self)
+
+
+def capacity(load: Load, costs: StepCosts, at_once: int) -> float:
+    """Computes the requests a second of one replica that never runs dry."""
+    canvases = _canvases(load.output, costs.canvas)
+    step_share = costs.step(at_once) / at_once
+    return 1 / (canvases * load.steps * step_share + load.prompt * costs.prompt_token)
+
+
+def make_plan(
+    users: Users,
+    costs: StepCosts,
+    memory: Memory | None,
+    *,
+    max_num_seqs: int = 8,
+    utilization: float = 0.7,
+    spare: int = 1,
+    requests: int = 3000,
+) -> Plan:
+    """Makes a plan.
+
+    Args:
+        utilization: the share of its capacity that a replica is to work at, with all of them there.
+        requests: of each simulation.
+
+    Raises:
+        OptionError: a value that is impossible, or more than 2,000 replicas.
+    """
+    if not 0 < utilization < 1:
+        raise OptionError(f"utilization must be above 0 and below 1, got {utilization}", option="utilization")
+    for name, value, least in (("spare", spare, 0), ("max_num_seqs", max_num_seqs, 1)):
+        if value < least:
+            raise OptionError(f"{name} must be at least {least}, got {value}", option=name)
+    load = users.load
+    at_once = max_num_seqs if memory is None else min(max_num_seqs, memory.requests)
+    one = capacity(load, costs, at_once)
+    replicas = max(1, math.ceil(load.requests_per_second / (utilization * one))) + spare
+    if replicas > MOST_REPLICAS:
+        raise OptionError(f"{replicas} replicas would be needed, more than {MOST_REPLICAS}", option="users")
+    third = requests / load.requests_per_second / 3
+    return Plan(
+        replicas=replicas,
+        spare=spare,
+        at_once=at_once,
+        requests_per_second=load.requests_per_second,
+        capacity=one,
+        tokens_per_second=one * _canvases(load.output, costs.canvas) * costs.canvas,
+        memory=memory,
+        usual=simulate(load, costs, replicas, at_once, requests=requests),
+        with_fault=simulate(load, costs, replicas, at_once, requests=requests, failures=[(third, 120.0)]),
+    )
+
+
+def _canvases(output: float, canvas: int) -> float:
+    """The mean number of canvases of answers whose lengths are exponentially distributed."""
+    return 1 / (1 - math.exp(-canvas / output))

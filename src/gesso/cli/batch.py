@@ -1,0 +1,139 @@
+"""Implements `gesso batch`."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gesso.cli import options as opt
+from gesso.cli.output import print_json
+from gesso.cli.serve_options import Adapters, KvMemory, Running
+from gesso.load_options import LoadOptions
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from gesso.batch.ask import Asker
+    from gesso.batch.journal import Journal
+    from gesso.batch.lines import Scan
+
+_BATCH = {"rich_help_panel": "Batch"}
+Input = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Requests, one JSON object a line: custom_id, method (POST), url and body."),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE", help="Answers, one a line. One that is there is gone on with, if it is of this input.", **_BATCH
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option(metavar="N", help="Lines under way at once; --max-num-seqs without it.", **_BATCH)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with the counts.", **_BATCH)]
+
+
+@opt.takes(load=("model", "device", "dtype", "cuda_graphs", "offline"))
+def batch(
+    load: LoadOptions,
+    input: Input,  # noqa: A002
+    out: Out,
+    workers: Workers = None,
+    as_json: AsJson = False,
+    server: opt.Server = None,
+    api_key: opt.ApiKey = None,
+    max_num_seqs: Running = 8,
+    kv_memory: KvMemory = None,
+    adapter: Adapters = None,
+) -> int:
+    """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
+    from gesso.batch.journal import Journal
+    from gesso.batch.lines import refuse_duplicates, scan
+    from gesso.cli.session import note
+    from gesso.errors import OptionError
+
+    if workers is not None and workers < 1:
+        raise OptionError(f"workers must be at least 1, got {workers}", option="workers")
+    if server is not None and (load != LoadOptions() or kv_memory is not None or adapter):
+        raise OptionError(
+            "--server has its own model: leave out --model, --adapter and what loads them", option="server"
+        )
+    if out.resolve() == input.resolve():
+        raise OptionError("--out must not be the input", option="out")
+    scanned = scan(input)
+    refuse_duplicates(scanned, str(input))
+    with Journal(out, {"input": scanned.sha256, "model": load.model if server is None else server}) as journal:
+        there = len(journal.done)
+        if there:
+            note(f"{out}: {there} of {scanned.lines} lines are answered already")
+        if there < scanned.lines:
+            at_once = workers or max_num_seqs
+            try:
+                if server is not None:
+                    from gesso.batch.ask import over_http
+
+                    _run(over_http(server, api_key), input, scanned, journal, at_once)
+                else:
+                    with _application(load, max_num_seqs, at_once, kv_memory, adapter or []) as app:
+                        from gesso.batch.ask import in_process
+
+                        _run(in_process(app), input, scanned, journal, at_once)
+            except ModuleNotFoundError as error:
+                if (error.name or "").startswith("gesso"):
+                    raise
+                raise OptionError(f'{error.name} is missing; batches need pip install "gesso[server]"') from None
+            except BaseException:
+                note(f"{out}: {len(journal.done)} of {scanned.lines} lines are answered; the same command goes on")
+                raise
+        counts = {"lines": scanned.lines, "answered": len(journal.done), "failed": journal.failed, "resumed": there}
+    if as_json:
+        print_json(counts)
+    else:
+        print(f"{out}: {counts['answered']} lines, {counts['failed']} of them errors")
+    return 0
+
+
+def _run(ask: "Asker", file: Path, scanned: "Scan", journal: "Journal", workers: int) -> None:
+    """Answers the lines that have no answer yet."""
+    import asyncio
+
+    from gesso.batch.lines import requests_of
+    from gesso.batch.run import run_batch
+    from gesso.cli.progress import working
+
+    left = (request for request in requests_of(file) if scanned.identity(request.number) not in journal.done)
+    with working(f"{len(journal.done)} of {scanned.lines} lines") as show:
+
+        def write(lines: Sequence[str]) -> None:
+            journal.append(lines)
+            show(f"{len(journal.done)} of {scanned.lines} lines")
+
+        async def run() -> None:
+            async with ask:
+                await run_batch(left, scanned.identity, ask, write, workers)
+
+        asyncio.run(run())
+
+
+@contextlib.contextmanager
+def _application(
+    load: LoadOptions, max_num_seqs: int, workers: int, kv_memory: str | None, adapters: list[str]
+) -> Iterator["FastAPI"]:
+    """The server's application over a model of this process; it listens nowhere."""
+    from gesso.cli.serve import adapter_folders
+    from gesso.engine.async_engine import AsyncEngine, Limits
+    from gesso.options.sizes import size_in_bytes
+    from gesso.server.app import create_app
+    from gesso.server.settings import MEDIA_BODY_BYTES, Settings
+
+    bound = None if kv_memory is None else size_in_bytes(kv_memory, "--kv-memory")
+    limits = Limits(max_num_seqs=max_num_seqs, max_waiting=max(64, 8 * workers), kv_memory=bound)
+    service = AsyncEngine(opt.load_engine(load), limits, adapter_folders(adapters))
+    service.start()
+    try:
+        yield create_app(service, Settings(served_model_name=load.model, max_body_bytes=MEDIA_BODY_BYTES))
+    finally:
+        service.close()

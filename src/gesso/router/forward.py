@@ -1,0 +1,248 @@
+"""Answers requests by asking replicas, again where one fails, and goes on with streams that were broken off.
+
+A request is sent again only as long as the client has nothing of an answer, or to go on behind what it has (`Ledger`).
+An error that says nothing of the request, a connection that breaks and a stream that stops before its last event count
+against the replica; any other answer is the client's.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+import httpx
+from starlette.types import Receive, Scope, Send
+
+from gesso.router.asked import Asked, Pins, read_body
+from gesso.router.events import EVENTS, LINES, BadStreamError, StreamEvent, read_data, split_events
+from gesso.router.ledger import DivergedError, Ledger, is_fault
+from gesso.router.metrics import RouterMetrics
+from gesso.router.replicas import Pool, Replica
+from gesso.router.settings import RouterSettings
+from gesso.router.writer import Writer
+from gesso.server.errors import ApiError
+
+log = logging.getLogger("gesso.server")
+
+_AGAIN = (429, 500, 502, 503)
+"""Answers that another replica may give otherwise."""
+KEEP_ALIVE_SECONDS = 10.0
+LARGE_BODY = 2**17
+"""Bytes."""
+
+
+class _FailedError(Exception):
+    """A replica did not do its part."""
+
+    def __init__(self, reason: str, answer: httpx.Response | None = None, told: StreamEvent | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
+        """What it said instead."""
+        self.told = told
+        """The event by which it broke a stream off."""
+
+    @property
+    def is_full(self) -> bool:
+        """Says whether its queue was full, which is no fault."""
+        return self.answer is not None and self.answer.status_code == 429
+
+
+class Forward:
+    """Is the part of the application that asks replicas."""
+
+    def __init__(self, settings: RouterSettings, pool: Pool, metrics: RouterMetrics) -> None:
+        self._settings, self._pool, self._metrics = settings, pool, metrics
+        self._pins = Pins()
+        self.ready = asyncio.Event()
+        """Set whenever a replica may have come back."""
+        self.stopping = asyncio.Event()
+        """Set at the end: what still runs is told."""
+        self.running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = Writer(scope["path"], send)
+        self.running += 1
+        try:
+            body = await read_body(scope, receive, self._settings.max_body_bytes)
+            # A large body takes a while to read, and others are not to wait for it.
+            make = partial(Asked, scope, body, self._settings.replica_api_key, self._pins)
+            asked = await asyncio.to_thread(make) if len(body) > LARGE_BODY else make()
+            await self._until_gone(self._answer(asked, writer), receive, scope)
+        except ApiError as error:
+            await writer.fail(error)
+        finally:
+            self.running -= 1
+
+    async def _until_gone(self, answer: Coroutine[Any, Any, None], receive: Receive, scope: Scope) -> None:
+        """Runs the answer to its end, unless the client goes away or the router stops."""
+        work = asyncio.ensure_future(answer)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        stop = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait((work, gone, stop), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+                return
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            if gone.done():
+                scope["state"]["record"].outcome = "client_disconnected"
+            else:
+                raise ApiError(503, "the router stopped this request: it is shutting down", code="shutting_down")
+        finally:
+            for task in (work, gone, stop):
+                task.cancel()
+            await asyncio.gather(work, gone, stop, return_exceptions=True)
+
+    async def _answer(self, asked: Asked, writer: Writer) -> None:
+        ledger, began = Ledger(), time.monotonic()
+        excluded: set[str] = set()
+        left, before = self._settings.retries, 0
+        while True:
+            replica = await self._choose(asked, excluded, writer)
+            try:
+                await self._ask(replica, asked, ledger, writer, began)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                # Nobody is there: that was no try, and the next one waits for a replica that is.
+                log.warning("replica %s: %s", replica.name, _said(error))
+                self._metrics.retries.labels(replica.name).inc()
+                await self._pool.lost(replica)
+                if asked.pinned is not None:
+                    await self._give_up(error, ledger, writer)
+                    return
+                self._go_on(asked, ledger, writer)
+            except (_FailedError, httpx.TransportError, BadStreamError, RuntimeError) as error:
+                full = isinstance(error, _FailedError) and error.is_full
+                if not full:
+                    self._pool.failed(replica)
+                log.warning("replica %s: %s", replica.name, _said(error))
+                if ledger.progress > before:
+                    # It got further: all replicas have another chance.
+                    left, before, excluded = self._settings.retries, ledger.progress, set()
+                excluded.add(replica.name)
+                everywhere = full and all(name in excluded for name in self._pool.replicas)
+                if left == 0 or everywhere or asked.pinned is not None:
+                    await self._give_up(error, ledger, writer)
+                    return
+                left -= 1
+                self._metrics.retries.labels(replica.name).inc()
+                self._go_on(asked, ledger, writer)
+            except DivergedError:
+                if not (ledger.can_begin and asked.begin_with(ledger.text)):
+                    self._metrics.broken.inc()
+                    message = "a replica was lost, and another one writes otherwise: the stream cannot go on"
+                    raise ApiError(503, message, code="replica_lost") from None
+                ledger.restart(begin=True)
+                self._metrics.resumed.labels("begin").inc()
+            else:
+                self._pool.succeeded(replica)
+                return
+            finally:
+                self._pool.release(replica)
+
+    def _go_on(self, asked: Asked, ledger: Ledger, writer: Writer) -> None:
+        """Prepares for another replica's stream of the same, where the client has the beginning of one."""
+        if not writer.started:
+            return
+        begun = ledger.began and asked.begin_with(ledger.text)
+        ledger.restart(begin=begun)
+        self._metrics.resumed.labels("begin" if begun else "seed").inc()
+
+    async def _choose(self, asked: Asked, excluded: set[str], writer: Writer) -> Replica:
+        """Finds a replica; where none takes requests, waits for one while the client is told that the stream lives."""
+        if asked.pinned is not None:
+            pinned = self._pool.replicas.get(asked.pinned)
+            if pinned is None or pinned.state == "lost":
+                raise ApiError(404, "what this refers to was stored by a replica that is lost", code="replica_lost")
+            self._pool.take(pinned)
+            return pinned
+        until = time.monotonic() + self._settings.wait_seconds
+        while True:
+            self.ready.clear()
+            replica = self._pool.choose(asked.digests, excluded)
+            if replica is not None:
+                return replica
+            left = until - time.monotonic()
+            if left <= 0:
+                raise ApiError(503, "no replica takes requests", code="no_replica", headers={"Retry-After": "5"})
+            try:
+                # An open breaker says nothing when it is time to try it, so this looks again by itself.
+                await asyncio.wait_for(self.ready.wait(), min(left, 0.5))
+            except TimeoutError:
+                await writer.keep_alive(KEEP_ALIVE_SECONDS)
+
+    async def _ask(self, replica: Replica, asked: Asked, ledger: Ledger, writer: Writer, began: float) -> None:
+        """Asks one replica, and sends the client what it says.
+
+        Raises:
+            _FailedError, httpx.TransportError: the replica failed before the end.
+            DivergedError: its stream is not the one that the client has the beginning of.
+        """
+        timeout = httpx.Timeout(None, connect=5.0, read=None)
+        request = replica.client.build_request(
+            asked.method, asked.target, content=asked.body or None, headers=asked.headers, timeout=timeout
+        )
+        response = await replica.client.send(request, stream=True)
+        try:
+            kind = response.headers.get("content-type", "").partition(";")[0]
+            if response.status_code in _AGAIN or (writer.started and (response.status_code != 200)):
+                await response.aread()
+                raise _FailedError(f"HTTP {response.status_code}", response)
+            if kind not in (EVENTS, LINES):
+                body = await response.aread()
+                self._metrics.first.observe(time.monotonic() - began)
+                self._pin(asked, read_data(body), ledger, replica)
+                await writer.whole(response, body)
+                return
+            try:
+                async for event in split_events(response.aiter_raw(), kind):
+                    if is_fault(event):
+                        raise _FailedError("the stream was broken off", told=event)
+                    if not writer.started:
+                        self._metrics.first.observe(time.monotonic() - began)
+                        await writer.begin(response, kind)
+                    if out := ledger.take(event):
+                        await writer.write(out)
+                    if ledger.finished:
+                        self._pin(asked, event.data, ledger, replica)
+            except httpx.TransportError:
+                if not ledger.finished:
+                    raise
+            if not ledger.finished:
+                raise _FailedError("the stream stopped before its end")
+            await writer.end()
+        finally:
+            await response.aclose()
+
+    async def _give_up(self, error: Exception, ledger: Ledger, writer: Writer) -> None:
+        """Tells the client what the last replica said, or that it is lost."""
+        answer = error.answer if isinstance(error, _FailedError) else None
+        told = error.told if isinstance(error, _FailedError) else None
+        if writer.started:
+            self._metrics.broken.inc()
+            if told is not None and not ledger.began:
+                await writer.write(told.raw)
+                await writer.end(broken=True)
+                return
+        elif answer is not None:
+            await writer.whole(answer, answer.content)
+            return
+        raise ApiError(503, f"a replica was lost: {_said(error)}", code="replica_lost")
+
+    def _pin(self, asked: Asked, data: Any, ledger: Ledger, replica: Replica) -> None:
+        """Remembers who stored a response, and under which id."""
+        if asked.path == "/v1/responses" and asked.method == "POST" and isinstance(data, dict):
+            identity = data.get("response", data).get("id")
+            if isinstance(identity, str):
+                self._pins.put(ledger.shown(identity), replica.name, identity)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

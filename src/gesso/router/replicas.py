@@ -1,0 +1,148 @@
+"""Keeps the state of the servers behind a router, and chooses one for each request.
+
+A replica is *up* while it answers `/ready` with 200; *away* while it refuses, draining or not ready, though what it
+runs goes on; *lost* once it cannot be reached or answers nothing, when all connections to it are cut. Apart from that
+its circuit breaker *opens* after failures in a row and lets one request at a time try again after a pause.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+
+from gesso.router.affinity import PrefixTable
+
+FAILURES = 3
+"""In a row, after which a breaker opens."""
+PAUSE, LONGEST_PAUSE = 2.0, 60.0
+"""Seconds for which it is open at first, and at most: each time twice as long."""
+State = Literal["up", "away", "lost"]
+MakeClient = Callable[[str], httpx.AsyncClient]
+
+
+@dataclass(slots=True)
+class Replica:
+    """Is one server."""
+
+    name: str
+    url: str
+    client: httpx.AsyncClient
+    state: State = "lost"
+    draining: bool = False
+    """Whether someone asked to send it nothing new."""
+    load: int = 0
+    """Requests of this router that it runs."""
+    failures: int = 0
+    """In a row."""
+    opened: int = 0
+    """How often in a row the breaker opened."""
+    open_until: float = 0.0
+    trying: bool = False
+    """Whether one request tries the open breaker."""
+    requests: int = 0
+    pid: int | None = None
+    """Of the process, where the router has started it."""
+
+    @property
+    def open(self) -> bool:
+        """Says whether the breaker has opened and not closed since."""
+        return self.opened > 0
+
+
+class Pool:
+    """Holds all replicas. Of one event loop.
+
+    Args:
+        make_client: makes the connections to an address.
+        slack: see `RouterSettings`.
+    """
+
+    def __init__(self, make_client: MakeClient, slack: int = 4, clock: Callable[[], float] = time.monotonic) -> None:
+        self.replicas: dict[str, Replica] = {}
+        self.prefixes = PrefixTable()
+        self.kept = self.moved = 0
+        """Requests with a known beginning that went where it is held, and that load sent elsewhere."""
+        self._make_client, self._slack, self._clock = make_client, slack, clock
+
+    def add(self, name: str, url: str) -> Replica:
+        """Adds a server, or gives one of this name another address: what it remembered is gone then."""
+        self.prefixes.forget(name)
+        replica = Replica(name, url, self._make_client(url))
+        self.replicas[name] = replica
+        return replica
+
+    def choose(self, digests: Sequence[bytes], excluded: Collection[str] = ()) -> Replica | None:
+        """Finds the server for a request and counts it as under way there; None where none takes requests.
+
+        It goes where the longest known beginning of its prompt is, unless that server is ahead of the least busy one by
+        more requests than there are parts in the beginning, and `slack` at most. Else to the least busy one; among
+        equals its first part decides, so that several routers agree.
+        """
+        ready = [replica for replica in self.replicas.values() if self._takes(replica)]
+        ready = [replica for replica in ready if replica.name not in excluded] or ready
+        if not ready:
+            return None
+        least = min(replica.load for replica in ready)
+        parts, holders = self.prefixes.find(digests)
+        holding = [replica for replica in ready if replica.name in holders]
+        chosen = min(holding, key=lambda replica: (replica.load, holders.index(replica.name)), default=None)
+        if chosen is not None and chosen.load - least <= min(parts, self._slack):
+            self.kept += 1
+        else:
+            self.moved += bool(parts)
+            seed = digests[0] if digests else b""
+            idle = [replica for replica in ready if replica.load == least]
+            # Without a prompt to tell them apart, turns are taken.
+            chosen = min(idle, key=lambda replica: _rank(seed, replica.name) if seed else (replica.requests,))
+        self.prefixes.put(digests, chosen.name)
+        self.take(chosen)
+        return chosen
+
+    def take(self, replica: Replica) -> None:
+        """Counts a request as under way at a replica."""
+        replica.load += 1
+        replica.requests += 1
+        replica.trying = replica.open
+
+    def _takes(self, replica: Replica) -> bool:
+        if replica.state != "up" or replica.draining:
+            return False
+        return not replica.open or (self._clock() >= replica.open_until and not replica.trying)
+
+    def release(self, replica: Replica) -> None:
+        """Counts a request as over."""
+        replica.load -= 1
+        replica.trying = False
+
+    def succeeded(self, replica: Replica) -> None:
+        """Closes the breaker."""
+        replica.failures = replica.opened = 0
+
+    def failed(self, replica: Replica) -> None:
+        """Counts a failure, which may open the breaker."""
+        replica.failures += 1
+        if replica.failures >= FAILURES or replica.open:
+            replica.open_until = self._clock() + min(LONGEST_PAUSE, PAUSE * 2**replica.opened)
+            replica.opened = min(16, replica.opened + 1)
+
+    async def lost(self, replica: Replica) -> None:
+        """Cuts all connections to a replica: whoever waits for it is told, and asks another one."""
+        if replica.state == "lost":
+            return
+        replica.state = "lost"
+        self.prefixes.forget(replica.name)
+        client, replica.client = replica.client, self._make_client(replica.url)
+        await client.aclose()
+
+    async def close(self) -> None:
+        """Cuts all connections."""
+        for replica in self.replicas.values():
+            await replica.client.aclose()
+
+
+def _rank(seed: bytes, name: str) -> tuple[int]:
+    """Rendezvous hashing: each beginning has an order of servers of its own."""
+    return (int.from_bytes(hashlib.blake2b(seed + name.encode(), digest_size=8).digest(), "big"),)

@@ -1,0 +1,124 @@
+"""Declares what `/v1/files` and `/v1/batches` take and answer, as OpenAI has it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from gesso.server.schema import Strict
+
+Status = Literal["validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"]
+
+
+class FileObject(BaseModel):
+    """Describes a stored file."""
+
+    id: str
+    object: Literal["file"] = "file"
+    bytes: int
+    created_at: int
+    expires_at: int | None = None
+    filename: str
+    purpose: str
+    status: Literal["processed"] = "processed"
+
+
+class Deleted(BaseModel):
+    """Tells that a file is gone."""
+
+    id: str
+    object: Literal["file"] = "file"
+    deleted: bool = True
+
+
+class FileList(BaseModel):
+    """Holds one page of files."""
+
+    object: Literal["list"] = "list"
+    data: list[FileObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class RequestCounts(BaseModel):
+    """Counts the lines of a batch."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+class BatchError(BaseModel):
+    """Tells why a batch did not begin."""
+
+    code: str
+    message: str
+    param: str | None = None
+    line: int | None = None
+
+
+class BatchErrors(BaseModel):
+    """Holds what was wrong with an input."""
+
+    object: Literal["list"] = "list"
+    data: list[BatchError]
+
+
+class Batch(BaseModel):
+    """Describes a batch. Times are Unix seconds."""
+
+    id: str
+    object: Literal["batch"] = "batch"
+    endpoint: str
+    errors: BatchErrors | None = None
+    input_file_id: str
+    completion_window: str
+    status: Status = "validating"
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    created_at: int
+    in_progress_at: int | None = None
+    expires_at: int
+    finalizing_at: int | None = None
+    completed_at: int | None = None
+    failed_at: int | None = None
+    expired_at: int | None = None
+    cancelling_at: int | None = None
+    cancelled_at: int | None = None
+    request_counts: RequestCounts = Field(default_factory=RequestCounts)
+    metadata: dict[str, str] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Says whether nothing will change any more."""
+        return self.status in ("failed", "completed", "expired", "cancelled")
+
+
+class BatchList(BaseModel):
+    """Holds one page of batches."""
+
+    object: Literal["list"] = "list"
+    data: list[Batch]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class CreateBatch(Strict):
+    """Asks for the answers to all lines of a file."""
+
+    input_file_id: str
+    endpoint: str
+    completion_window: Annotated[str, Field(pattern=r"^([1-9]|[1-9][0-9]|1[0-5][0-9]|16[0-8])h$")] = "24h"
+    """Hours, 1 to 168, after which lines without an answer expire."""
+    metadata: (
+        Annotated[
+            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+        ]
+        | None
+    ) = None
+
+
+def page(items: list[Any]) -> dict[str, Any]:
+    """Returns the ends of a page."""
+    return {"first_id": items[0].id if items else None, "last_id": items[-1].id if items else None}

@@ -1,0 +1,235 @@
+"""Works off the batches of a store, one after the other, oldest first.
+
+Life cycle of a batch: `validating` (the input is read once), `in_progress` (its lines are asked, and every answer is on
+the disk before it counts), `finalizing` (the journals become files), `completed`. A bad input ends it as `failed`;
+`cancel` and the end of its window end it with what is answered by then. A process that ends in between leaves all that
+in the store, and the next one goes on: no line is asked again that has an answer.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from anyio import to_thread
+
+from gesso.batch.ask import Asker, ServerGoneError
+from gesso.batch.journal import Journal, is_error
+from gesso.batch.lines import BatchRequest, Scan, error_line, requests_of, scan
+from gesso.batch.run import run_batch
+from gesso.server.batch_models import Batch, BatchError, BatchErrors, RequestCounts
+from gesso.server.batch_store import BatchStore
+
+log = logging.getLogger("gesso.server")
+
+REST_SECONDS = 60.0
+"""After which the worker looks again: for files whose time is over, and after a server that refused."""
+_End = Literal["completed", "cancelled", "expired"]
+
+
+class BatchWorker:
+    """Answers batches within one event loop.
+
+    Args:
+        ask: asks this same application.
+        endpoints: what batches may ask for.
+        workers: lines under way at once.
+    """
+
+    def __init__(self, store: BatchStore, ask: Asker, endpoints: frozenset[str], workers: int) -> None:
+        self.store = store
+        self.endpoints = endpoints
+        self._ask, self._workers = ask, workers
+        self._wake = asyncio.Event()
+        self._running: Batch | None = None
+        self._task: asyncio.Task[None] | None = None
+        """Of the lines of the batch that is running."""
+        self._journals: tuple[Journal, Journal] | None = None
+
+    def wake(self) -> None:
+        """Tells that there is a new batch."""
+        self._wake.set()
+
+    def shown(self, batch: Batch) -> Batch:
+        """Returns a batch with its counts as they are now."""
+        if self._running is not None and self._running.id == batch.id:
+            batch.request_counts = self._counts(self._running.request_counts.total)
+        return batch
+
+    async def cancel(self, identity: str) -> Batch:
+        """Ends a batch; one that is over stays as it is.
+
+        Raises:
+            ApiError: there is none of this id.
+        """
+        running = self._running
+        if running is not None and running.id == identity:
+            if running.status not in ("finalizing", "cancelling"):
+                running.status, running.cancelling_at = "cancelling", self.store.now()
+                await to_thread.run_sync(self.store.put_batch, running)
+                if self._task is not None:
+                    self._task.cancel()
+            return self.shown(running.model_copy())
+        batch = await to_thread.run_sync(self.store.batch, identity)
+        if not batch.over and batch.status != "cancelling":
+            batch.status, batch.cancelling_at = "cancelling", self.store.now()
+            await to_thread.run_sync(self.store.put_batch, batch)
+            self.wake()
+        return batch
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        while True:
+            self._wake.clear()
+            await to_thread.run_sync(self.store.sweep)
+            batch = await to_thread.run_sync(self.store.next_batch)
+            if batch is None:
+                await self._rest()
+                continue
+            try:
+                self._running = batch
+                await self._work(batch)
+            except ServerGoneError as error:
+                log.warning("batch %s waits: %s", batch.id, error)
+                self._running = None
+                await self._rest()
+            except Exception as error:
+                log.exception("batch %s crashed", batch.id)
+                await self._fail(batch, [BatchError(code="internal_error", message=f"{type(error).__name__}: {error}")])
+            finally:
+                self._running = None
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), REST_SECONDS)
+
+    async def _work(self, batch: Batch) -> None:
+        file = await to_thread.run_sync(self.store.file, batch.input_file_id)
+        path = self.store.path(file)
+        scanned = await to_thread.run_sync(scan, path, batch.endpoint)
+        if batch.status == "validating":
+            if wrong := self._faults(scanned):
+                await self._fail(batch, wrong)
+                return
+            batch.status, batch.in_progress_at = "in_progress", self.store.now()
+        batch.request_counts.total = scanned.lines
+        await to_thread.run_sync(self.store.put_batch, batch)
+        facts = {"input": scanned.sha256}
+        with (
+            Journal(self.store.work_path(batch, "output"), facts) as output,
+            Journal(self.store.work_path(batch, "errors"), facts) as errors,
+        ):
+            self._journals = (output, errors)
+            try:
+                done = output.done | errors.done
+                left = (
+                    request
+                    for request in requests_of(path, batch.endpoint)
+                    if scanned.identity(request.number) not in done
+                )
+                await self._finish(batch, await self._answer(batch, scanned, left))
+            finally:
+                self._journals = None
+        for kind in ("output", "errors"):
+            work = self.store.work_path(batch, kind)
+            for rest in (work, work.with_name(f"{work.name}.batch")):
+                rest.unlink(missing_ok=True)
+
+    def _faults(self, scanned: Scan) -> list[BatchError]:
+        """What keeps a whole batch from beginning; a bad line is none, it has an error of its own."""
+        if scanned.lines > self.store.limits.lines:
+            most = self.store.limits.lines
+            return [BatchError(code="too_many_lines", message=f"{scanned.lines} lines, and at most {most} are taken")]
+        if not scanned.lines:
+            return [BatchError(code="empty_file", message="the input has no lines")]
+        if (twice := scanned.duplicate) is not None:
+            message = f"custom_id {twice.custom_id!r} stands on line {twice.first} and on line {twice.again}"
+            return [BatchError(code="duplicate_custom_id", message=message, param="custom_id", line=twice.again)]
+        return []
+
+    async def _answer(self, batch: Batch, scanned: Scan, left: Iterator[BatchRequest]) -> _End:
+        """Asks the lines that are left, until there are none, the batch is cancelled, or its window ends."""
+        if batch.status == "cancelling":
+            return "cancelled"
+        seconds = batch.expires_at - self.store.clock()
+        if seconds > 0 and batch.status == "in_progress":
+            self._task = asyncio.ensure_future(
+                run_batch(left, scanned.identity, self._ask, self._append, self._workers)
+            )
+            try:
+                await asyncio.wait_for(self._task, seconds)
+            except TimeoutError:
+                pass
+            except asyncio.CancelledError:
+                if self._cancelled(batch):
+                    return "cancelled"
+                raise
+            finally:
+                self._task = None
+        assert self._journals is not None
+        output, errors = self._journals
+        if len(output.done) + len(errors.done) == scanned.lines:
+            return "completed"
+        message = f"the batch's window of {batch.completion_window} ended before this line was answered"
+        expired = [
+            error_line(scanned.identity(request.number), request, "batch_expired", message)
+            for request in requests_of(self.store.path(self.store.file(batch.input_file_id)), batch.endpoint)
+            if scanned.identity(request.number) not in output.done | errors.done
+        ]
+        await to_thread.run_sync(errors.append, expired)
+        return "expired"
+
+    def _cancelled(self, batch: Batch) -> bool:
+        """Whether it was the batch that was cancelled, and not the worker."""
+        current = asyncio.current_task()
+        return batch.status == "cancelling" and (current is None or not current.cancelling())
+
+    def _append(self, lines: Sequence[str]) -> None:
+        """Writes each line to where it belongs."""
+        assert self._journals is not None
+        parted: tuple[list[str], list[str]] = ([], [])
+        for line in lines:
+            parted[is_error(_parsed(line))].append(line)
+        for journal, part in zip(self._journals, parted, strict=True):
+            if part:
+                journal.append(part)
+
+    def _counts(self, total: int) -> RequestCounts:
+        journals = self._journals
+        if journals is None:
+            return RequestCounts(total=total)
+        return RequestCounts(total=total, completed=len(journals[0].done), failed=len(journals[1].done))
+
+    async def _finish(self, batch: Batch, end: _End) -> None:
+        assert self._journals is not None
+        now = self.store.now()
+        batch.request_counts = self._counts(batch.request_counts.total)
+        if end == "completed":
+            batch.status, batch.finalizing_at = "finalizing", batch.finalizing_at or now
+            await to_thread.run_sync(self.store.put_batch, batch)
+        output, errors = self._journals
+        if output.done:
+            batch.output_file_id = await to_thread.run_sync(self._publish, output, f"{batch.id}_output.jsonl")
+        if errors.done:
+            batch.error_file_id = await to_thread.run_sync(self._publish, errors, f"{batch.id}_error.jsonl")
+        batch.status = end
+        setattr(batch, f"{end}_at", self.store.now())
+        await to_thread.run_sync(self.store.put_batch, batch)
+
+    def _publish(self, journal: Journal, name: str) -> str:
+        """Makes a file of a journal; one that a killed process made before is found by nobody and expires."""
+        path = self.store.new_path()
+        os.link(journal.path, path)
+        return self.store.add_file(path, name, "batch_output", self.store.limits.keep_seconds).id
+
+    async def _fail(self, batch: Batch, wrong: list[BatchError]) -> None:
+        batch.status, batch.failed_at, batch.errors = "failed", self.store.now(), BatchErrors(data=wrong)
+        await to_thread.run_sync(self.store.put_batch, batch)
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(line)
+    return parsed

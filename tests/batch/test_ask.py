@@ -1,0 +1,66 @@
+"""What is asked again, what is an answer, and when a server is given up."""
+
+import asyncio
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from gesso.batch import ask as module
+from gesso.batch.ask import Asker, ServerGoneError, over_http
+from gesso.batch.lines import Answer, BatchRequest
+from gesso.errors import OptionError
+
+LINE = BatchRequest(1, "a", "/v1/x", {"text": "\ud800", "n": 1})
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST_PAUSE", 0.0)
+
+
+def asked(handler: Callable[[httpx.Request], httpx.Response], patience: float = 300.0) -> Answer:
+    async def run() -> Answer:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(handler), base_url="http://a")
+        async with Asker(client, patience) as ask:
+            return await ask(LINE)
+
+    return asyncio.run(run())
+
+
+def test_an_error_is_an_answer() -> None:
+    body = {"error": {"message": "no such model"}}
+    answer = asked(lambda request: httpx.Response(404, json=body, headers={"x-request-id": "req_7"}))
+    assert (answer.status, answer.request_id, answer.body, answer.ok) == (404, "req_7", body, False)
+
+
+def test_a_stream_is_told_of() -> None:
+    answer = asked(
+        lambda request: httpx.Response(200, text="{}\n{}\n", headers={"content-type": "application/x-ndjson"})
+    )
+    assert answer.status == 400
+    assert "set stream to false" in answer.body["error"]["message"]
+
+
+@pytest.mark.parametrize("first", [429, 503, httpx.ConnectError("refused")])
+def test_what_says_nothing_of_the_request_is_asked_again(first: int | Exception) -> None:
+    told: list[int | Exception] = [first, first, 200]
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        say = told.pop(0)
+        if isinstance(say, Exception):
+            raise say
+        return httpx.Response(say, json={"said": request.content.decode()}, headers={"retry-after": "9"})
+
+    assert asked(handler).body == {"said": '{"text": "\\ud800", "n": 1}'}
+
+
+def test_a_server_that_does_not_come_back_is_given_up() -> None:
+    with pytest.raises(ServerGoneError, match="the engine has failed"):
+        asked(lambda request: httpx.Response(503, json={"error": {"message": "the engine has failed"}}), patience=0.0)
+
+
+@pytest.mark.parametrize("url", ["ftp://a", "nowhere", "http://", "http://a:b"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(OptionError, match="is no address"):
+        over_http(url)

@@ -1,0 +1,76 @@
+"""Answers on the disk: torn ends are cut, and a file is of one batch and one process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gesso.batch.journal import Journal
+from gesso.errors import OptionError
+
+FACTS = {"input": "abc", "model": "mini"}
+
+
+def line(number: int, status: int = 200) -> str:
+    response = {"status_code": status, "request_id": "r", "body": {"text": "\u00e9\n" * number}}
+    return json.dumps({"id": f"i{number}", "custom_id": f"c{number}", "response": response, "error": None})
+
+
+def test_what_is_appended_is_known_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Journal(path, FACTS) as journal:
+        journal.append([line(1), line(2, status=404)])
+    with Journal(path, FACTS) as journal:
+        assert journal.done == {"i1", "i2"}
+        assert journal.failed == 1
+        journal.append([line(3)])
+    assert [json.loads(text)["id"] for text in path.read_text().splitlines()] == ["i1", "i2", "i3"]
+
+
+def test_every_torn_end_is_cut(tmp_path: Path) -> None:
+    """Whatever byte a killed process came to: whole lines stay, and no line is there twice."""
+    whole = f"{line(1)}\n{line(2)}\n".encode()
+    middle = whole.index(b"\n")
+    for length in (0, 1, middle // 2, middle, middle + 1, middle + 2, len(whole) - 2, len(whole) - 1, len(whole)):
+        path = tmp_path / f"{length}.jsonl"
+        Journal(path, FACTS).close()
+        path.write_bytes(whole[:length])
+        with Journal(path, FACTS) as journal:
+            left = {1, 2} - {int(identity[1:]) for identity in journal.done}
+            assert len(journal.done) == whole[:length].count(b"\n")
+            journal.append([line(number) for number in sorted(left)])
+        assert path.read_bytes() == whole
+
+
+def test_zeros_that_a_file_system_left_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Journal(path, FACTS) as journal:
+        journal.append([line(1)])
+    with path.open("ab") as file:
+        file.write(b"\0" * 100 + b"\n")
+    with Journal(path, FACTS) as journal:
+        assert journal.done == {"i1"}
+    assert path.read_text() == line(1) + "\n"
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    with pytest.raises(OptionError, match="no output of a batch"):
+        Journal(path, FACTS)
+    assert path.read_text() == "mine"
+
+
+def test_another_input_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    Journal(path, FACTS).close()
+    with pytest.raises(OptionError, match="with another input") as refused:
+        Journal(path, {**FACTS, "input": "xyz"})
+    assert "out.jsonl.batch" in (refused.value.hint or "")
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Journal(path, FACTS), pytest.raises(OptionError, match="another process"):
+        Journal(path, FACTS)
+    Journal(path, FACTS).close()

@@ -1,0 +1,87 @@
+"""Lines of a batch's input and of its answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gesso.batch.lines import Answer, answer_line, error_line, read_line, refuse_duplicates, requests_of, scan
+from gesso.errors import DataError
+
+
+def request(custom_id: str = "a", **changes: Any) -> dict[str, Any]:
+    given = {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": {"model": "mini"}}
+    return {**given, **changes}
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "custom_id"),
+    [
+        ("{", "invalid_json_line", None),
+        ("[1]", "invalid_json_line", None),
+        ('{"custom_id": NaN}', "invalid_json_line", None),
+        ("[" * 100_000, "invalid_json_line", None),
+        (json.dumps(request(custom_id="")), "invalid_custom_id", None),
+        (json.dumps({"method": "POST"}), "invalid_custom_id", None),
+        (json.dumps(request(method="GET")), "invalid_method", "a"),
+        (json.dumps(request(url="v1/x")), "invalid_url", "a"),
+        (json.dumps(request(url="/v1/batches")), "invalid_url", "a"),
+        (json.dumps(request(url="/v1/fill")), "mismatched_url", "a"),
+        (json.dumps(request(body=[])), "invalid_body", "a"),
+        (json.dumps(request(body={"stream": True})), "stream_not_supported", "a"),
+        (json.dumps(request(priority=1)), "unknown_field", "a"),
+    ],
+)
+def test_bad_lines_say_why(line: str, code: str, custom_id: str | None) -> None:
+    read = read_line(7, line.encode(), "/v1/chat/completions")
+    assert read.problem is not None
+    assert (read.problem.code, read.custom_id) == (code, custom_id)
+    assert read.problem.message.startswith("line 7: ")
+
+
+def test_a_good_line() -> None:
+    read = read_line(1, json.dumps(request("é")).encode())
+    assert (read.problem, read.custom_id, read.url, read.body) == (None, "é", "/v1/chat/completions", {"model": "mini"})
+
+
+def test_a_scan_tells_duplicates_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text("\n".join(json.dumps(request(name)) for name in ("a", "b", "a", "b")) + "\n\n")
+    scanned = scan(path)
+    assert scanned.lines == 4
+    with pytest.raises(DataError, match="custom_id 'a' stands on line 1 and on line 3"):
+        refuse_duplicates(scanned, "in.jsonl")
+
+
+def test_blank_lines_count_for_numbers_only(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(f"\n{json.dumps(request('a'))}\n \n{json.dumps(request('b'))}")
+    assert [(read.number, read.custom_id) for read in requests_of(path)] == [(2, "a"), (4, "b")]
+    scanned = scan(path)
+    assert (scanned.lines, scanned.problems, scanned.duplicate) == (2, (), None)
+    assert scanned.identity(2) != scanned.identity(4)
+
+
+def test_ids_are_of_the_input(tmp_path: Path) -> None:
+    (one, other) = (tmp_path / "1", tmp_path / "2")
+    one.write_text(json.dumps(request("a")))
+    other.write_text(json.dumps(request("b")))
+    assert scan(one).identity(1) == scan(one).identity(1) != scan(other).identity(1)
+
+
+def test_lines_of_answers_have_openais_fields() -> None:
+    read = read_line(1, json.dumps(request()).encode())
+    line = json.loads(answer_line("i", read, Answer(200, "req_1", {"x": "\u2028"})))
+    assert line == {
+        "id": "i",
+        "custom_id": "a",
+        "response": {"status_code": 200, "request_id": "req_1", "body": {"x": "\u2028"}},
+        "error": None,
+    }
+    assert json.loads(error_line("i", read, "batch_expired", "late")) == {
+        "id": "i",
+        "custom_id": "a",
+        "response": None,
+        "error": {"code": "batch_expired", "message": "late"},
+    }

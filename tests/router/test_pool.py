@@ -1,0 +1,216 @@
+"""Which replica is chosen: beginnings, load, breakers, drains."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from gesso.router.affinity import PrefixTable, prefix_digests
+from gesso.router.health import Health
+from gesso.router.limits import TokenBuckets
+from gesso.router.replicas import FAILURES, LONGEST_PAUSE, PAUSE, Pool, Replica
+
+PATH = "/v1/chat/completions"
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def pool(number: int = 3, **settings: Any) -> Pool:
+    nobody = httpx.MockTransport(lambda request: httpx.Response(200))
+    made = Pool(lambda url: httpx.AsyncClient(transport=nobody, base_url=url), **settings)
+    for place in range(number):
+        made.add(f"r{place}", f"http://r{place}").state = "up"
+    return made
+
+
+def chat(*texts: str, **fields: Any) -> list[bytes]:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+    return prefix_digests(PATH, {"model": "mini", "messages": messages, **fields})
+
+
+def sent(made: Pool, digests: list[bytes]) -> Replica:
+    """One request from its beginning to its end."""
+    replica = made.choose(digests)
+    assert replica is not None
+    made.release(replica)
+    return replica
+
+
+def test_digests_are_of_beginnings() -> None:
+    short, longer = chat("Hi"), chat("Hi", "Hello", "How are you?")
+    assert longer[:1] == short
+    assert len(longer) == 3
+    assert chat("Hi", model="other") != short
+    assert chat("Hi", tools=[{"name": "add"}]) != short
+    shared = "x" * 1000
+    one, other = chat(shared + "a"), chat(shared + "b")
+    assert (len(one), one[:3]) == (4, other[:3])
+    assert one[3] != other[3]
+    assert prefix_digests("/v1/completions", {"prompt": [1, 2]}) != prefix_digests(
+        "/v1/completions", {"prompt": [1, 3]}
+    )
+    assert chat("\ud800")
+    assert prefix_digests(PATH, {"messages": ["no message", 3]}) == prefix_digests(
+        PATH, {"messages": ["no message", 3]}
+    )
+
+
+def test_the_messages_interface_shares_the_system_text() -> None:
+    one, other = (
+        prefix_digests("/v1/messages", {"system": "Be short.", "messages": [{"role": "user", "content": text}]})
+        for text in "ab"
+    )
+    assert one[0] == other[0]
+    assert one[1] != other[1]
+
+
+def test_conversations_stay_where_they_began() -> None:
+    made = pool()
+    conversations = {name: [f"I am {name}"] for name in "abcdefghijkl"}
+    homes = {name: sent(made, chat(*texts)).name for name, texts in conversations.items()}
+    assert len(set(homes.values())) == 3
+    for turn in range(3):
+        for name, texts in conversations.items():
+            texts += [f"answer {turn}", f"question {turn}"]
+            assert sent(made, chat(*texts)).name == homes[name]
+
+
+def test_a_shared_beginning_goes_to_one_replica_while_load_is_even() -> None:
+    made = pool()
+    shared = "The same long instructions. " * 40
+    found = Counter(sent(made, chat(shared + f"Question {number}")).name for number in range(100))
+    assert found.most_common(1)[0][1] == 100
+
+
+def test_load_moves_a_beginning_when_it_differs() -> None:
+    made = pool(2, slack=2)
+    digests = chat("y" * 1000)
+    names = [made.choose(digests).name for _ in range(8)]  # type: ignore[union-attr]
+    assert Counter(names)[names[0]] == 4
+    assert names[:3] == [names[0]] * 3
+    # A short beginning is worth less than a long one.
+    made = pool(2, slack=4)
+    names = [made.choose(chat("short")).name for _ in range(4)]  # type: ignore[union-attr]
+    assert Counter(names)[names[0]] == 2
+
+
+def test_several_routers_agree_on_a_new_beginning() -> None:
+    digests = [chat(f"conversation {number}") for number in range(30)]
+    one, other = ([sent(pool(), each).name for each in digests] for _ in range(2))
+    assert one == other
+    assert set(one) == {"r0", "r1", "r2"}
+
+
+def test_requests_without_a_prompt_take_turns() -> None:
+    made = pool()
+    assert Counter(sent(made, []).name for _ in range(9)) == {"r0": 3, "r1": 3, "r2": 3}
+
+
+def test_a_lost_replica_has_forgotten_its_beginnings() -> None:
+    made = pool(2)
+    home = sent(made, chat("Hi"))
+    asyncio.run(made.lost(home))
+    away = sent(made, chat("Hi"))
+    assert away is not home
+    home.state = "up"
+    assert sent(made, chat("Hi")) is away
+
+
+def test_a_draining_replica_gets_nothing_new() -> None:
+    made = pool(2)
+    home = sent(made, chat("Hi"))
+    home.draining = True
+    assert {sent(made, chat("Hi")).name for _ in range(3)} == {"r0", "r1"} - {home.name}
+    for replica in made.replicas.values():
+        replica.draining = True
+    assert made.choose(chat("Hi")) is None
+
+
+def test_a_breaker_opens_and_tries_again() -> None:
+    clock = Clock()
+    made = pool(1, clock=clock)
+    (replica,) = made.replicas.values()
+    for _ in range(FAILURES):
+        assert made.choose([]) is replica
+        made.failed(replica)
+        made.release(replica)
+    assert made.choose([]) is None
+    clock.now += PAUSE
+    assert made.choose([]) is replica
+    assert made.choose([]) is None  # one at a time
+    made.failed(replica)
+    made.release(replica)
+    clock.now += PAUSE
+    assert made.choose([]) is None  # twice as long
+    clock.now += PAUSE
+    assert made.choose([]) is replica
+    made.succeeded(replica)
+    made.release(replica)
+    assert made.choose([]) is made.choose([]) is replica
+    for _ in range(40):
+        made.failed(replica)
+    assert replica.open_until - clock.now == LONGEST_PAUSE
+
+
+def test_the_table_of_beginnings_is_bounded() -> None:
+    table = PrefixTable(most=3)
+    table.put([b"1", b"2"], "a")
+    table.put([b"1"], "b")
+    assert table.find([b"1", b"2"]) == (2, ("a",))
+    assert table.find([b"1", b"9"]) == (1, ("b", "a"))
+    table.put([b"3", b"4"], "c")
+    assert len(table) == 3
+    assert table.find([b"0", b"2"]) == (0, ())
+    table.forget("c")
+    assert table.find([b"3"]) == (0, ())
+
+
+def test_health_is_what_a_replica_says() -> None:
+    dead = httpx.Response(503, json={"error": {"code": "engine_hangs"}})
+    told: dict[str, Any] = {
+        "r0": httpx.Response(200),
+        "r1": httpx.Response(503, json={"error": {"code": "shutting_down"}}),
+        "r2": httpx.ConnectError("refused"),
+        "r3": httpx.ReadTimeout("slow"),
+        "r4": dead,
+    }
+    woken: list[int] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        say = told[request.url.host]
+        if isinstance(say, Exception):
+            raise say
+        return say  # type: ignore[no-any-return]
+
+    made = Pool(lambda url: httpx.AsyncClient(base_url=url, transport=httpx.MockTransport(handler)))
+    for name in told:
+        made.add(name, f"http://{name}").state = "up"
+    made.replicas["r0"].state = "lost"
+    connections = {name: replica.client for name, replica in made.replicas.items()}
+    asyncio.run(Health(made, 1.0, 9.0, lambda: woken.append(1)).look())
+    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost", "lost"]
+    cut = [name for name, client in connections.items() if client.is_closed]
+    assert cut == ["r2", "r3", "r4"]
+    assert woken == [1]
+
+
+def test_buckets_fill_evenly() -> None:
+    clock = Clock()
+    buckets = TokenBuckets(rate=3, clock=clock, most=2)
+    assert [buckets.wait(b"a") for _ in range(3)] == [0, 0, 0]
+    assert buckets.wait(b"a") == pytest.approx(20)
+    assert buckets.wait(b"b") == 0
+    clock.now += 20
+    assert buckets.wait(b"a") == 0
+    assert buckets.wait(b"a") == pytest.approx(20)
+    buckets.wait(b"c")
+    buckets.wait(b"d")
+    assert buckets.wait(b"a") == 0  # forgotten

@@ -1,0 +1,187 @@
+"""The router as an application: what it forwards, sends again, refuses and tells of itself."""
+
+import json
+from typing import Any
+
+import pytest
+from server.fake import FakeService
+
+from gesso.engine.events import Failed
+from gesso.errors import OptionError, QueueFullError
+from gesso.router.settings import RouterSettings
+from router.replicas import Dying, Fleet, server
+
+CHAT = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}]}
+PATH = "/v1/chat/completions"
+
+
+APPS = [server(FakeService()) for _ in range(2)]
+
+
+def fleet(*deaths: list[int | None], **settings: Any) -> Fleet:
+    return Fleet(*(Dying(app, each) for app, each in zip(APPS, deaths, strict=False)), **settings)
+
+
+def test_a_whole_answer_is_asked_for_again() -> None:
+    made = fleet([0, 0], [0, 0])
+    response = made(PATH, CHAT)
+    assert response.status_code == 200
+    assert response.json()["choices"][0]["message"]["content"] == "Hello there"
+    assert made.metric("retries_total") == 3  # the fourth try was one of two that hold
+    assert "seed" not in made.replicas["http://0"].bodies[0]
+
+
+def test_what_no_replica_can_answer_is_told() -> None:
+    made = fleet([0] * 9, [0] * 9)
+    response = made(PATH, CHAT)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "replica_lost")
+    ollama = fleet([0] * 9)("/api/chat", {**CHAT, "stream": False})
+    assert (ollama.status_code, set(ollama.json())) == (503, {"error"})
+
+
+def test_a_crash_and_a_full_queue_are_asked_of_another() -> None:
+    for bad in (FakeService(), FakeService()):
+        made = Fleet(Dying(server(bad)), Dying(server(FakeService())))
+        made.router.pool.replicas["http://1"].load = 1
+        bad.events = [Failed("a pass crashed", "crash")]
+        assert made(PATH, CHAT).status_code == 200
+    full = FakeService()
+    full.error = QueueFullError("full", 3.0)
+    made = Fleet(Dying(server(full)), Dying(server(full)))
+    response = made(PATH, CHAT)
+    assert (response.status_code, response.headers["retry-after"]) == (429, "3")
+    assert response.json()["error"]["code"] == "queue_full"
+    assert all(replica.failures == 0 for replica in made.router.pool.replicas.values())
+
+
+def test_a_bad_request_is_answered_once_and_to_the_letter() -> None:
+    made = fleet([], [])
+    for body in ({"model": "mini", "stream": True}, {**CHAT, "stream": True, "temprature": 1}):
+        response = made(PATH, body)
+        assert response.status_code == 400
+        assert response.json() == fleet([])(PATH, body).json()
+    for content in (b"{", b"[]", b"", b'{"stream": true, "seed": 1, "seed": 2'):
+        response = made(PATH, content=content, headers={"content-type": "application/json"})
+        assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_json")
+    assert made.metric("retries_total") == 0
+
+
+def test_other_paths_pass() -> None:
+    made = fleet([], [])
+    assert made("/v1/models", method="GET").json()["data"][0]["id"] == "mini"
+    assert made("/v1/tokenize", {"prompt": "a"}).status_code == 200
+    assert made("/v1/nothing", method="GET").status_code == 404
+    assert "studio" in made("/", method="GET").text
+    assert made("/v1/files", method="GET").status_code == 404
+
+
+def test_a_response_is_found_where_it_is_stored() -> None:
+    made = fleet([], [])
+    asked = {"model": "mini", "input": "Hi"}
+    stored = [made("/v1/responses", {**asked, "input": f"Hi {number}"}).json()["id"] for number in range(12)]
+    assert all(made(f"/v1/responses/{name}", method="GET").json()["id"] == name for name in stored)
+    assert all(made("/v1/responses", {**asked, "previous_response_id": name}).status_code == 200 for name in stored)
+    assert {replica.requests > 0 for replica in made.router.pool.replicas.values()} == {True}
+
+
+def test_a_response_keeps_its_name_when_another_replica_finishes_it() -> None:
+    made = fleet([3], [])
+    made.router.pool.replicas["http://1"].load = 1
+    text = made("/v1/responses", {"model": "mini", "input": "Hi", "stream": True}).text
+    data = [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: {")]
+    (name,) = {part["response"]["id"] for part in data if "response" in part}
+    assert made(f"/v1/responses/{name}", method="GET").status_code == 200
+    assert made("/v1/responses", {"model": "mini", "input": "So?", "previous_response_id": name}).status_code == 200
+
+
+def test_keys_hosts_and_rates_are_the_routers_own() -> None:
+    replica = Dying(server(FakeService(), api_keys=("inner",)))
+    settings = {"api_keys": ("outer",), "replica_api_key": "inner", "allowed_hosts": ("localhost",), "rate_limit": 2}
+    made = Fleet(replica, **settings)
+    key = {"headers": {"Authorization": "Bearer outer"}}
+    assert made(PATH, CHAT).status_code == 401
+    assert made(PATH, CHAT, headers={"X-API-Key": "inner"}).status_code == 401
+    assert made(PATH, CHAT, headers={"Host": "stranger.example"}).status_code == 403
+    assert [made(PATH, CHAT, **key).status_code for _ in range(3)] == [200, 200, 429]
+    refused = made(PATH, CHAT, **key)
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert int(refused.headers["retry-after"]) >= 1
+    assert made("/ready", method="GET").status_code == 200
+    assert made.metric("rate_limited_total") == 2
+
+
+def test_without_keys_of_its_own_the_clients_key_is_passed_on() -> None:
+    made = Fleet(Dying(server(FakeService(), api_keys=("k",))))
+    assert made(PATH, CHAT).status_code == 401
+    assert made(PATH, CHAT, headers={"X-API-Key": "k"}).status_code == 200
+
+
+def test_a_body_that_is_too_large() -> None:
+    made = fleet([], max_body_bytes=100)
+    assert made(PATH, {**CHAT, "user": "x" * 100}).json()["error"]["code"] == "body_too_large"
+
+
+def test_a_large_body_and_a_request_id_come_through() -> None:
+    made = fleet([])
+    headers = {"X-Request-Id": "mine-7", "Content-Type": "application/json"}
+    response = made(PATH, content=json.dumps(CHAT).encode() + b" " * 200_000, headers=headers)
+    assert response.status_code == 200
+    assert response.headers.get_list("x-request-id") == ["mine-7"]
+
+
+def test_where_no_replica_takes_requests() -> None:
+    made = fleet([], up=False, wait_seconds=0.01)
+    assert made("/health", method="GET").status_code == 200
+    assert made("/ready", method="GET").status_code == 503
+    response = made(PATH, CHAT)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "no_replica")
+
+
+def test_replicas_are_listed_and_drained() -> None:
+    made = fleet([], [])
+    assert made("/router/replicas/http://0/drain").json() == {"name": "http://0", "draining": True, "load": 0}
+    assert [each["draining"] for each in made("/router/replicas", method="GET").json()["data"]] == [True, False]
+    for _ in range(4):
+        made(PATH, CHAT)
+    assert made.replicas["http://0"].bodies == []
+    assert made("/router/replicas/http://0/resume").json()["draining"] is False
+    assert made("/router/replicas/nobody/drain").status_code == 404
+
+
+def test_a_closing_router_takes_no_requests() -> None:
+    made = fleet([])
+    made.router.close(0.0)
+    assert made("/ready", method="GET").status_code == 503
+    assert made(PATH, CHAT).json()["error"]["code"] == "shutting_down"
+
+
+def test_metrics_are_prometheus_text() -> None:
+    made = fleet([], [0])
+    for number in range(6):
+        made(PATH, {**CHAT, "messages": [{"role": "user", "content": f"Hi {number}"}]})
+    assert made.metric("replica_up") == 2
+    assert made.metric("requests_total") == 6 + made.metric("retries_total")
+    text = made("/metrics", method="GET").text
+    assert f'gesso_router_http_requests_total{{route="{PATH}",status="200"}} 6.0' in text
+    assert "gesso_router_seconds_to_first_byte_bucket" in text
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"replicas": ("10.0.0.5:8000",)},
+        {"replicas": ("http://a/v1",)},
+        {"replicas": ("http://a", "http://a")},
+        {"wait_seconds": 0.0},
+        {"health_seconds": float("nan")},
+        {"stall_seconds": -1.0},
+        {"drain_seconds": -1.0},
+        {"rate_limit": 0.0},
+        {"slack": -1},
+        {"retries": -1},
+        {"api_keys": ("a b",)},
+    ],
+)
+def test_settings_that_are_impossible(settings: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        RouterSettings(**settings)

@@ -1,0 +1,259 @@
+"""`/v1/files` and `/v1/batches`: through a whole life, cancelled, expired, and after a process was killed."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from starlette.testclient import TestClient
+
+from gesso.batch.journal import Journal
+from gesso.batch.lines import scan
+from gesso.errors import OptionError
+from gesso.server.app import create_app
+from gesso.server.batch_store import BatchStore, StoreLimits
+from gesso.server.errors import ApiError
+from gesso.server.settings import Settings
+from server.conftest import eventually, running
+from server.fake import FakeService
+
+
+@contextmanager
+def served(folder: Path, service: FakeService | None = None, **settings: Any) -> Iterator[TestClient]:
+    app = create_app(service or FakeService(), Settings(served_model_name="mini", batch_folder=folder, **settings))
+    with TestClient(app) as client:
+        yield client
+
+
+def line(custom_id: str = "a", url: str = "/v1/chat/completions", **body: Any) -> str:
+    asked = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}], **body}
+    return json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": asked})
+
+
+def upload(client: TestClient, text: str, **fields: Any) -> dict[str, Any]:
+    response = client.post("/v1/files", files={"file": ("in.jsonl", text)}, data={"purpose": "batch", **fields})
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+def begin(client: TestClient, text: str, **fields: Any) -> str:
+    asked = {"input_file_id": upload(client, text)["id"], "endpoint": "/v1/chat/completions", **fields}
+    response = client.post("/v1/batches", json={"completion_window": "24h", **asked})
+    assert response.status_code == 200, response.text
+    assert response.json()["status"] == "validating"
+    return str(response.json()["id"])
+
+
+def state(client: TestClient, batch: str) -> dict[str, Any]:
+    return dict(client.get(f"/v1/batches/{batch}").json())
+
+
+def over(client: TestClient, batch: str, status: str) -> dict[str, Any]:
+    """The batch once it is over, which must be so."""
+    assert eventually(lambda: state(client, batch)["status"] in ("completed", "failed", "expired", "cancelled"))
+    told = state(client, batch)
+    assert told["status"] == status, told
+    return told
+
+
+def content(client: TestClient, file: str) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in client.get(f"/v1/files/{file}/content").text.splitlines()]
+
+
+def test_there_are_none_without_a_folder() -> None:
+    client = TestClient(create_app(FakeService(), Settings(served_model_name="mini")))
+    assert client.get("/v1/files").status_code == client.get("/v1/batches").status_code == 404
+
+
+def test_openais_client_runs_a_batch(tmp_path: Path) -> None:
+    """Over a real connection, with a key and a host that is asked for."""
+    settings = {"batch_folder": tmp_path, "api_keys": ("k",), "allowed_hosts": ("127.0.0.1",)}
+    with running(FakeService(), **settings) as url:
+        client = OpenAI(base_url=f"{url}/v1", api_key="k")
+        text = "\n".join([line("a"), "{nonsense", line("b", n=99), line("c", url="/v1/fill")])
+        file = client.files.create(file=("in.jsonl", text.encode()), purpose="batch")
+        assert (file.filename, file.bytes, file.status) == ("in.jsonl", len(text), "processed")
+        batch = client.batches.create(
+            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"who": "me"}
+        )
+        assert eventually(lambda: client.batches.retrieve(batch.id).status == "completed")
+        batch = client.batches.retrieve(batch.id)
+        counts = batch.request_counts
+        assert counts is not None
+        assert (counts.total, counts.completed, counts.failed, batch.metadata) == (4, 1, 3, {"who": "me"})
+        assert batch.output_file_id is not None
+        assert batch.error_file_id is not None
+        (good,) = client.files.content(batch.output_file_id).text.splitlines()
+        assert json.loads(good)["response"]["body"]["choices"][0]["message"]["content"] == "Hello there"
+        bad = [json.loads(text) for text in client.files.content(batch.error_file_id).text.splitlines()]
+        assert {(one["custom_id"], one["error"] and one["error"]["code"]) for one in bad} == {
+            (None, "invalid_json_line"), ("b", None), ("c", "mismatched_url"),
+        }  # fmt: skip
+        assert [one.id for one in client.batches.list()] == [batch.id]
+        assert len(list(client.files.list())) == 3
+        assert client.files.delete(file.id).deleted
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "told"),
+    [
+        (f"{line('a')}\n{line('b')}\n{line('a')}", "duplicate_custom_id", "'a' stands on line 1 and on line 3"),
+        ("\n\n", "empty_file", "no lines"),
+    ],
+)
+def test_an_input_that_cannot_begin_fails(tmp_path: Path, text: str, code: str, told: str) -> None:
+    with served(tmp_path) as client:
+        (error,) = over(client, begin(client, text), "failed")["errors"]["data"]
+        assert error["code"] == code
+        assert told in error["message"]
+
+
+def test_a_cancelled_batch_keeps_what_is_answered(tmp_path: Path) -> None:
+    service = FakeService()
+    service.scripts = [service.events, []]  # the second line is never answered
+    with served(tmp_path, service, batch_workers=1) as client:
+        batch = begin(client, "\n".join(line(name) for name in "abc"))
+        assert eventually(
+            lambda: len(service.tickets) == 2 and state(client, batch)["request_counts"]["completed"] == 1
+        )
+        assert (
+            client.delete(f"/v1/files/{state(client, batch)['input_file_id']}").json()["error"]["code"] == "file_in_use"
+        )
+        assert client.post(f"/v1/batches/{batch}/cancel").json()["status"] in ("cancelling", "cancelled")
+        told = over(client, batch, "cancelled")
+        assert told["request_counts"] == {"total": 3, "completed": 1, "failed": 0}
+        assert [one["custom_id"] for one in content(client, told["output_file_id"])] == ["a"]
+        assert service.tickets[1].cancelled.is_set()
+        # One that waits behind it is ended too, and the next one runs.
+        assert client.post(f"/v1/batches/{batch}/cancel").json()["status"] == "cancelled"
+        over(client, begin(client, line("d")), "completed")
+
+
+def test_lines_expire_with_the_window(tmp_path: Path) -> None:
+    """The window of a batch has ended while no server ran."""
+    service = FakeService()
+    service.scripts = [service.events, []]
+    with served(tmp_path, service, batch_workers=1) as client:
+        batch = begin(client, "\n".join(line(name) for name in "abc"), completion_window="1h")
+        assert eventually(
+            lambda: len(service.tickets) == 2 and state(client, batch)["request_counts"]["completed"] == 1
+        )
+    store = BatchStore(tmp_path)
+    late = store.batch(batch)
+    late.expires_at = store.now() - 1
+    store.put_batch(late)
+    store.close()
+    with served(tmp_path) as client:
+        told = over(client, batch, "expired")
+        assert told["request_counts"] == {"total": 3, "completed": 1, "failed": 2}
+        assert {one["error"]["code"] for one in content(client, told["error_file_id"])} == {"batch_expired"}
+
+
+def test_a_batch_goes_on_after_a_kill(tmp_path: Path) -> None:
+    """What a killed process left: a batch in progress, one answer, and half a line of the next."""
+    service = FakeService()
+    service.scripts = [[]]
+    with served(tmp_path, service, batch_workers=1) as client:
+        batch = begin(client, "\n".join(line(name) for name in "abc"))
+        assert eventually(lambda: bool(service.tickets))
+        source = tmp_path / "files" / state(client, batch)["input_file_id"]
+    scanned = scan(source, "/v1/chat/completions")
+    journal = tmp_path / "work" / f"{batch}.output"
+    answered = {"id": scanned.identity(2), "custom_id": "b", "response": {"status_code": 200, "body": 1}, "error": None}
+    with Journal(journal, {"input": scanned.sha256}) as opened:
+        opened.append([json.dumps(answered)])
+    with journal.open("ab") as file:
+        file.write(json.dumps(answered).encode()[:40])
+    with served(tmp_path, fresh := FakeService()) as client:
+        told = over(client, batch, "completed")
+        assert sorted(one["custom_id"] for one in content(client, told["output_file_id"])) == ["a", "b", "c"]
+        assert len(fresh.requests) == 2
+        assert not list((tmp_path / "work").iterdir())
+
+
+def test_a_server_that_stops_loses_no_line(tmp_path: Path) -> None:
+    """The engine refuses everything: lines wait for the next process and are no errors."""
+    service = FakeService()
+    service.ready = False
+    with served(tmp_path, service) as client:
+        batch = begin(client, line("a"))
+        assert eventually(lambda: state(client, batch)["status"] == "in_progress")
+    with served(tmp_path) as client:
+        assert over(client, batch, "completed")["request_counts"]["completed"] == 1
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        file = {"file": ("in.jsonl", "x")}
+        for status, param, fields in (
+            (400, "purpose", {"data": {"purpose": "fine-tune"}, "files": file}),
+            (400, "file", {"data": {"purpose": "batch"}, "files": {"purpose": (None, "batch")}}),
+            (400, "colour", {"data": {"purpose": "batch", "colour": "red"}, "files": file}),
+            (
+                400,
+                "expires_after.seconds",
+                {"data": {"purpose": "batch", "expires_after[anchor]": "created_at"}, "files": file},
+            ),
+            (400, None, {"content": b"x", "headers": {"content-type": "text/plain"}}),
+            (400, None, {"content": b"x", "headers": {"content-type": "multipart/form-data"}}),
+            (
+                403,
+                None,
+                {"data": {"purpose": "batch"}, "files": file, "headers": {"Origin": "https://stranger.example"}},
+            ),
+        ):
+            response = client.post("/v1/files", **fields)
+            assert (response.status_code, response.json()["error"]["param"]) == (status, param), response.text
+        stored = upload(client, line(), **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"})
+        assert stored["expires_at"] == stored["created_at"] + 3600
+        for changes in (
+            {"endpoint": "/v1/nothing"},
+            {"endpoint": "/v1/batches"},
+            {"input_file_id": "file-none"},
+            {"completion_window": "0h"},
+        ):
+            asked = {"input_file_id": stored["id"], "endpoint": "/v1/fill", "completion_window": "24h", **changes}
+            assert client.post("/v1/batches", json=asked).status_code in (400, 404)
+        assert client.get("/v1/batches/none").json()["error"]["code"] == "batch_not_found"
+        assert client.get("/v1/files/none/content").json()["error"]["code"] == "file_not_found"
+
+
+def test_a_store_is_bounded(tmp_path: Path) -> None:
+    clock = [1000.0]
+    store = BatchStore(tmp_path, StoreLimits(file_bytes=10, all_bytes=15), lambda: clock[0])
+    path = store.new_path()
+    path.write_bytes(b"0123456789")
+    file = store.add_file(path, "a", "batch", 60)
+    for size, code in ((11, "file_too_large"), (6, "store_full")):
+        with pytest.raises(ApiError) as refused:
+            store.check_room(size)
+        assert refused.value.code == code
+    store.check_room(5)
+    clock[0] += 60
+    store.check_room(5)
+    assert store.files(None, 9, None, "desc") == ([], False)
+    assert not path.exists()
+    store.check_room(10)
+    assert file.expires_at == 1060
+    stray = store.new_path()
+    stray.write_bytes(b"x")
+    with pytest.raises(OptionError, match="another server"):
+        BatchStore(tmp_path)
+    store.close()
+    BatchStore(tmp_path).close()
+    assert not stray.exists()
+
+
+def test_pages_of_a_list(tmp_path: Path) -> None:
+    with served(tmp_path) as client:
+        made = [upload(client, str(number))["id"] for number in range(5)]
+        first = client.get("/v1/files", params={"limit": 2, "order": "asc"}).json()
+        assert ([file["id"] for file in first["data"]], first["has_more"]) == (made[:2], True)
+        rest = client.get("/v1/files", params={"after": first["last_id"], "order": "asc"}).json()
+        assert ([file["id"] for file in rest["data"]], rest["has_more"]) == (made[2:], False)
+        assert [file["id"] for file in client.get("/v1/files").json()["data"]] == made[::-1]
+        assert time.time() - rest["data"][0]["created_at"] < 600
