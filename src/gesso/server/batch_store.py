@@ -8,7 +8,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -231,7 +231,7 @@ class BatchStore:
         return None if row is None else Batch.model_validate_json(row[0])
 
     def _page(
-        self, table: str, after: str | None, limit: int, where: str, given: list[object], order: str
+        self, table: str, after: str | None, limit: int, where: str, given: Sequence[object], order: str
     ) -> list[str]:
         sign = ">" if order == "asc" else "<"
         if after is not None:
