@@ -18,6 +18,8 @@ WITH_JSON = {
     "fill": ["nosuch"],
     "eval": ["--task", "nosuch"],
     "bench": ["--mode", "nosuch"],
+    "batch": ["nosuch", "--out", "out.jsonl"],
+    "plan": ["--users", "0", "--gpu", "h200"],
     "doctor": ["--frobnicate"],
     "lab": ["nosuch.json"],
     "models": ["--frobnicate"],

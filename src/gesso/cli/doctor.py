@@ -16,7 +16,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line.")]
 PARTS: dict[str, tuple[str, dict[str, str]]] = {
     "server": (
         "gesso serve, chat --server",
-        {p: p for p in ("fastapi", "uvicorn", "pydantic", "prometheus-client", "httpx", "httptools", "uvloop")},
+        {
+            p: p
+            for p in (
+                "fastapi",
+                "uvicorn",
+                "pydantic",
+                "prometheus-client",
+                "httpx",
+                "httptools",
+                "uvloop",
+                "python-multipart",
+            )
+        },
     ),
     "train": ("--plot, --tensorboard, --optimizer adamw8bit", {p: p for p in ("matplotlib", "tensorboard", "torchao")}),
     "transformers": ("gesso bench --peer transformers", {"transformers": "transformers"}),
