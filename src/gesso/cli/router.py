@@ -63,7 +63,7 @@ def router(
     drain_seconds: Drain = 10.0,
     rate_limit: RateLimit = None,
     slack: Slack = 4,
-    retries: Retries = 3,
+    retries: Retries = 8,
     wait_seconds: Wait = 60.0,
     health_seconds: HealthSeconds = 2.0,
     stall_seconds: Stall = 15.0,

@@ -27,7 +27,7 @@ class RouterSettings:
     """Requests a minute of one key, or of one address where there are no keys."""
     slack: int = 4
     """By how many requests a server that holds a prefix may be ahead of the least busy one."""
-    retries: int = 3
+    retries: int = 8
     """Times that a request is sent again without getting any further."""
     wait_seconds: float = 60.0
     """How long a request waits for a server where none takes requests."""
