@@ -95,7 +95,8 @@ def main() -> None:
         assert isinstance(runner, DistributedRunner)
         row: dict[str, Any] = {"load_seconds": round(time.perf_counter() - begin, 1)}
         found = answers(engine, asked, given.at_once)
-        row["equal"] = sum(one == other for one, other in zip(found, expected, strict=True))
+        for place, what in enumerate(("equal_tokens", "equal_steps")):
+            row[what] = sum(one[place] == other[place] for one, other in zip(found, expected, strict=True))
         row["share_of_numbers"] = round(numbers(engine) / whole, 3)
         step_ms(engine, 2)
         before = runner.group.collectives
@@ -105,9 +106,11 @@ def main() -> None:
         row["collectives_a_step"] = (runner.group.collectives - before - encoding) / (given.steps + 1)
         runner.close()
         rows[str(ranks)] = row
-    table = Table("ranks", "equal", "share of numbers", "collectives a step", "ms a step", "load, s")
+    table = Table(
+        "ranks", "equal tokens", "equal steps", "share of numbers", "collectives a step", "ms a step", "load, s"
+    )
     for name, row in rows.items():
-        names = ("equal", "share_of_numbers", "collectives_a_step", "ms_a_step", "load_seconds")
+        names = ("equal_tokens", "equal_steps", "share_of_numbers", "collectives_a_step", "ms_a_step", "load_seconds")
         table.add_row(name, *(str(row.get(key, "")) for key in names))
     Console().print(table)
     layers = len(alone.config.layers)

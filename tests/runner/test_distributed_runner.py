@@ -131,7 +131,7 @@ def test_what_a_step_and_a_rank_take(spread: Engine, folder: Path) -> None:
     result = spread.generate("Sort: fig, apple", seed=1, max_new_tokens=8, canvas_length=8, verify=0)
     # A prompt and a committed canvas are encoded: two sums a layer and the embedding's.
     passes = runner.group.collectives - before - sum(result.denoising_steps) * (2 * layers + 3)
-    assert passes % (2 * layers + 1) == 0
+    assert passes in (2 * layers + 1, 2 * (2 * layers + 1))
     whole = sum(tensor.numel() for tensor in load(folder, "cpu").model.state_dict().values())
     cut = ("vocabulary.", "_proj.weight", "experts.gate_up_proj", "experts.down_proj")
     own = runner.shard.state_dict()

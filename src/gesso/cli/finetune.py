@@ -198,8 +198,7 @@ def finetune(
         held_out_files=held_out_file or (),
         train_vision=train_vision,
     )
-    from gesso.cli.training import is_main_process, run_training
-    from gesso.train.checkpoint import export
+    from gesso.cli.training import is_main_process, print_result, run_training
 
     if is_main_process():
         Console(stderr=True, highlight=False).print(recipe.examples.report.summary, style="dim")  # type: ignore[attr-defined]
@@ -215,9 +214,7 @@ def finetune(
     )
     if not is_main_process():
         return 0
-    result = out / ("model" if recipe.adapter is None else "adapter")
-    export(outcome.best or outcome.last, result)
-    print(result)
+    print_result(recipe, outcome, out)
     return 130 if outcome.reason == "interrupted" else 0
 
 

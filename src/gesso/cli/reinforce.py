@@ -132,8 +132,7 @@ def reinforce(
             targets=tuple(target or usual.targets),
         ),
     )
-    from gesso.cli.training import run_training
-    from gesso.train.checkpoint import export
+    from gesso.cli.training import print_result, run_training
 
     outcome = run_training(
         recipe,
@@ -145,7 +144,5 @@ def reinforce(
         plot=plot,
         tensorboard=tensorboard,
     )
-    result = out / ("model" if recipe.adapter is None else "adapter")
-    export(outcome.best or outcome.last, result)
-    print(result)
+    print_result(recipe, outcome, out)
     return 130 if outcome.reason == "interrupted" else 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
 from gesso.options import keyword
+from gesso.train.checkpoint import export
 from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, TrainingCallback, scalars
 from gesso.train.trainer import train
 
@@ -144,3 +145,11 @@ def run_training(
         plot_losses(folder / METRICS, picture)
         print(picture)
     return outcome
+
+
+def print_result(recipe: Recipe, outcome: Outcome, out: Path) -> None:
+    """Writes the best weights of a run, or its last ones, to `out`/model, or its adapter to `out`/adapter; prints
+    where."""
+    result = out / ("model" if recipe.adapter is None else "adapter")
+    export(outcome.best or outcome.last, result)
+    print(result)
