@@ -11,16 +11,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import httpx
-
 from gesso.router.affinity import PrefixTable
+from gesso.router.client import Client
 
 FAILURES = 3
 """In a row, after which a breaker opens."""
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds for which it is open at first, and at most: each time twice as long."""
 State = Literal["up", "away", "lost"]
-MakeClient = Callable[[str], httpx.AsyncClient]
+MakeClient = Callable[[str], Client]
 
 
 @dataclass(slots=True)
@@ -29,7 +28,7 @@ class Replica:
 
     name: str
     url: str
-    client: httpx.AsyncClient
+    client: Client
     state: State = "lost"
     draining: bool = False
     """Whether someone asked to send it nothing new."""
@@ -135,12 +134,12 @@ class Pool:
         replica.state = "lost"
         self.prefixes.forget(replica.name)
         client, replica.client = replica.client, self._make_client(replica.url)
-        await client.aclose()
+        await client.close()
 
     async def close(self) -> None:
         """Cuts all connections."""
         for replica in self.replicas.values():
-            await replica.client.aclose()
+            await replica.client.close()
 
 
 def _rank(seed: bytes, name: str) -> tuple[int]:
