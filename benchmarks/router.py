@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -71,7 +72,7 @@ def body(number: int, **fields: Any) -> dict[str, Any]:
 
 async def ask(client: httpx.AsyncClient, number: int, **fields: Any) -> dict[str, Any]:
     """One stream: its text, its ends, errors, and seconds to its first block."""
-    began, first, text, ends, errors = time.perf_counter(), None, "", 0, 0
+    began, first, text, ends, errors = time.perf_counter(), None, "", 0, list[str]()
     async with client.stream("POST", "/v1/chat/completions", json=body(number, **fields)) as response:
         async for line in response.aiter_lines():
             if not line.startswith("data: "):
@@ -80,7 +81,8 @@ async def ask(client: httpx.AsyncClient, number: int, **fields: Any) -> dict[str
                 ends += 1
                 continue
             data = json.loads(line.removeprefix("data: "))
-            errors += "error" in data
+            if "error" in data:
+                errors.append(str(data["error"]["message"]))
             for choice in data.get("choices", ()):
                 said = choice["delta"].get("content") or ""
                 if said and first is None:
@@ -235,6 +237,7 @@ async def killed(url: str, clients: int, requests: int, kills: int) -> dict[str,
         "streams": requests,
         "resumed": int(resumed),
         "broken": sum(bool(each["errors"]) for each in answers),
+        "errors": dict(Counter(message for each in answers for message in each["errors"])),
         "texts_equal": sum(a["text"] == b["text"] for a, b in zip(undisturbed, answers, strict=True)),
         "one_end_each": all(each["ends"] == 1 for each in answers),
     }

@@ -68,7 +68,7 @@ def router(
     rate_limit: RateLimit = None,
     slack: Slack = 4,
     retries: Retries = 8,
-    retry_seconds: RetrySeconds = 120.0,
+    retry_seconds: RetrySeconds = 300.0,
     wait_seconds: Wait = 60.0,
     health_seconds: HealthSeconds = 2.0,
     stall_seconds: Stall = 15.0,

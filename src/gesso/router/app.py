@@ -46,17 +46,20 @@ class Router:
         settings: RouterSettings,
         connect: Callable[[str], Client] = HttpClient,
         spawner: Spawner | None = None,
+        pool: Pool | None = None,
     ) -> None:
         """
         Args:
             connect: makes the connections to an address.
             spawner: starts servers of this machine.
+            pool: one that someone else looks after, instead of the replicas of the settings.
         """
         self.settings = settings
         self.closing = False
         self._spawner = spawner
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.pool = Pool(connect, settings.slack)
+        self._watches = pool is None
+        self.pool = Pool(connect, settings.slack) if pool is None else pool
         self.metrics = RouterMetrics(self.pool)
         self.forward = Forward(settings, self.pool, self.metrics)
         self.health = Health(self.pool, settings.health_seconds, settings.stall_seconds, self.forward.ready.set)
@@ -68,7 +71,7 @@ class Router:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002 - Starlette's signature
         """Looks after the replicas for as long as the application runs."""
         self._loop = asyncio.get_running_loop()
-        tasks = [asyncio.create_task(self.health.run())]
+        tasks = [asyncio.create_task(self.health.run())] if self._watches else []
         if self._spawner is not None:
             tasks += self._spawner.start(self.pool, self.health, self.metrics.restarts.inc)
         try:

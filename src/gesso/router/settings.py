@@ -29,7 +29,7 @@ class RouterSettings:
     """By how many requests a server that holds a prefix may be ahead of the least busy one."""
     retries: int = 8
     """Times that a request is sent again without getting any further."""
-    retry_seconds: float = 120.0
+    retry_seconds: float = 300.0
     """For which it is sent again in any case where servers are lost under it."""
     wait_seconds: float = 60.0
     """How long a request waits for a server where none takes requests."""
