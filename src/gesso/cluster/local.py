@@ -37,9 +37,6 @@ def run_locally(
     from gesso.cluster.app import app
 
     ended = stop or threading.Event()
-    if stop is None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: ended.set())
     # Ray counts CPUs for itself; more replicas than cores are slow, and not refused.
     cpus = max(os.cpu_count() or 1, 1 + round(settings.max_replicas * settings.num_cpus))
     ray.init(
@@ -53,6 +50,10 @@ def run_locally(
     try:
         serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
         serve.run(app(args), name=NAME, route_prefix="/", blocking=False)
+        if stop is None:
+            # Ray has set handlers of its own by now, which end the process where it stands.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: ended.set())
         shown = f"[{host}]" if ":" in host else host
         started(f"http://{shown}:{port}")
         ended.wait()
