@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from router.replicas import server
 from server.fake import FakeService, block, result
 
 from gesso.cluster.call import Call, Part, answer
 from gesso.engine.events import Finished
-from router.replicas import server
 
 CHAT = b'{"model": "mini", "messages": [{"role": "user", "content": "Hi"}], "stream": true}'
 JSON = ((b"content-type", b"application/json"),)
