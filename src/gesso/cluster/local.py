@@ -11,6 +11,13 @@ from gesso.cluster.settings import ClusterSettings
 from gesso.errors import OptionError
 
 NAME = "gesso"
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
+    # All is on one machine, whose cores a model may take for a while: who is slow is not dead.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+}
+"""Of Ray, where nothing else is set."""
 STORE_BYTES = 200 * 2**20
 """Of Ray's object store, through which nothing large goes here."""
 
@@ -30,7 +37,8 @@ def run_locally(
     """
     settings = ClusterSettings.read(args)
     port = _free_port(host, port)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     import ray
     from ray import serve
 

@@ -1,7 +1,7 @@
 """Implements the text model in parts: the same passes, in which every rank computes its heads, rows and experts."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, count
+from collections.abc import Sequence
+from itertools import count
 from weakref import WeakKeyDictionary, finalize
 
 import torch
@@ -11,47 +11,10 @@ from gesso.config import LayerConfig, ModelConfig
 from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.diffusion_gemma import Block, DiffusionGemma, PlacedEmbeddings, SelfConditioning
 from gesso.nn.attention import Attend
-from gesso.nn.experts import Experts, Projection, can_group, mix_experts, mix_sorted, multiply_groups
+from gesso.tensor_parallel.experts import ShardedExperts
 from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import local_config
 from gesso.tensor_parallel.vocabulary import EMBEDDING, HIDDEN, ShardedVocabulary
-
-
-class ShardedExperts(Experts):
-    """Holds a rank's experts and computes their part of the mixture; what others hold adds nothing."""
-
-    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, group: RankGroup) -> None:
-        self.own = group.share(num_experts)
-        super().__init__(hidden_size, intermediate_size, len(self.own))
-
-    def own_part(self, weights_Nk: Tensor, experts_Nk: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the weights and experts of this rank, both [N, k]: those of other ranks weigh nothing, and stand
-        behind the last one as one that answers nothing."""
-        place_Nk = experts_Nk - self.own.start
-        outside_Nk = (place_Nk < 0) | (place_Nk >= len(self.own))
-        return weights_Nk.masked_fill(outside_Nk, 0.0), place_Nk.masked_fill(outside_Nk, len(self.own))
-
-    def mix(
-        self, x_ND: Tensor, weights_Nk: Tensor, place_Nk: Tensor, projections: Iterator[tuple[Projection, Projection]]
-    ) -> Tensor:
-        """Sums weight times expert(x) over this rank's experts, one after the other, [N, D]."""
-        rows, width = self.gate_up_proj.shape[1], x_ND.shape[1]
-        nobody = (lambda x: x.new_zeros(len(x), rows), lambda x: x.new_zeros(len(x), width))
-        return mix_experts(x_ND, weights_Nk, place_Nk, len(self.own) + 1, chain(projections, [nobody]))
-
-    def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        weights_Nk, place_Nk = self.own_part(weights_Nk, experts_Nk)
-        if can_group(x_ND, self.gate_up_proj, self.down_proj):
-            gate_up, down = self.gate_up_proj, self.down_proj
-
-            def last(x_MD: Tensor, ends_E: Tensor) -> Tensor:
-                behind = torch.arange(len(x_MD), device=x_MD.device) >= ends_E[-1]
-                return multiply_groups(x_MD, ends_E, down).masked_fill(behind[:, None], 0.0)
-
-            return mix_sorted(
-                x_ND, weights_Nk, place_Nk, len(self.own), lambda x, ends: multiply_groups(x, ends, gate_up), last
-            )
-        return self.mix(x_ND, weights_Nk, place_Nk, self.projections())
 
 
 class ShardedBlock(Block):
