@@ -25,6 +25,7 @@ from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.runner.distributed_runner import DistributedRunner
+from gesso.tensor_parallel.processes import CHECK
 
 SECONDS = 60
 RANKS = 2
@@ -193,8 +194,12 @@ def test_a_rank_that_is_gone_ends_the_others(
         runner.close()
 
 
-def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine) -> None:
-    """The answers of one process, where rounding decides nothing: sums over packed columns come in another order."""
+def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers of one process, where rounding decides nothing: sums over packed columns come in another order.
+
+    The ranks compare what they decide, too.
+    """
+    monkeypatch.setenv(CHECK, "1")
     assert isinstance(spread.runner, DistributedRunner)
     spread.runner.close()
     source, packed = Path(gesso.__file__).parent / "bundled" / "mini", tmp_path / "packed"
@@ -204,6 +209,7 @@ def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine) -> None:
     engine = load(packed, "cpu", tensor_parallel=RANKS)
     assert isinstance(engine.runner, DistributedRunner)
     try:
+        assert engine.runner.group.checks
         assert engine.generate_batch([asked])[0].token_ids == alone.token_ids
         assert "777" in alone.text
     finally:

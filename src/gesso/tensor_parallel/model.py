@@ -20,8 +20,9 @@ from gesso.tensor_parallel.vocabulary import EMBEDDING, HIDDEN, ShardedVocabular
 class ShardedBlock(Block):
     """Implements a layer with two sums over the ranks: behind attention, and behind dense MLP and experts at once."""
 
-    def __init__(self, config: ModelConfig, layer: LayerConfig, group: RankGroup) -> None:
+    def __init__(self, config: ModelConfig, layer: LayerConfig, group: RankGroup, number: int) -> None:
         super().__init__(config, layer)
+        self.name = f"the experts of layer {number}"
         self.experts = ShardedExperts(config.hidden_size, config.moe_intermediate_size, config.num_experts, group)
         self.group = group
 
@@ -30,6 +31,7 @@ class ShardedBlock(Block):
         x_ND = x_ND + self.post_attention_norm(attended)
         dense = self.mlp(self.pre_mlp_norm(x_ND))
         weights, experts = self.router(x_ND)
+        self.group.decide(self.name, experts)
         routed = self.experts(self.pre_experts_norm(x_ND), weights, experts)
         # Each of the two has a norm of its own, so that they cannot be added up before.
         dense, routed = self.group.sum_(torch.cat((dense, routed.to(dense.dtype)), dim=-1)).chunk(2, dim=-1)
@@ -52,7 +54,9 @@ class ShardedModel(DiffusionGemma):
         self.vocabulary = ShardedVocabulary(
             config.vocab_size, config.hidden_size, config.final_logit_softcapping, group
         )
-        self.layers = nn.ModuleList(ShardedBlock(local, layer, group) for layer in local.layers)
+        self.layers = nn.ModuleList(
+            ShardedBlock(local, layer, group, number) for number, layer in enumerate(local.layers)
+        )
         self.self_conditioning = SelfConditioning(config)
         self.numbers: WeakKeyDictionary[SequenceCache, int] = WeakKeyDictionary()
         """What the ranks call each cache of the leader."""
