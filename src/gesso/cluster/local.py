@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
 }
 """Of Ray, where nothing else is set."""
+ATTEMPTS = 3
 STORE_BYTES = 200 * 2**20
 """Of Ray's object store, through which nothing large goes here."""
 
@@ -47,14 +48,7 @@ def run_locally(
     ended = stop or threading.Event()
     # Ray counts CPUs for itself; more replicas than cores are slow, and not refused.
     cpus = max(os.cpu_count() or 1, 1 + round(settings.max_replicas * settings.num_cpus))
-    ray.init(
-        num_cpus=cpus,
-        num_gpus=None,
-        include_dashboard=False,
-        object_store_memory=STORE_BYTES,
-        log_to_driver=False,
-        configure_logging=False,
-    )
+    _start_ray(cpus)
     try:
         serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
         serve.run(app(args), name=NAME, route_prefix="/", blocking=False)
@@ -68,6 +62,26 @@ def run_locally(
         serve.shutdown()
     finally:
         ray.shutdown()
+
+
+def _start_ray(cpus: int) -> None:
+    """Starts Ray, once more where it gave up on itself: it waits 30 seconds for its own processes, and no longer."""
+    import ray
+
+    for attempt in range(ATTEMPTS):
+        try:
+            ray.init(
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+            return
+        except Exception as error:
+            ray.shutdown()
+            if "timed out during startup" not in str(error) or attempt == ATTEMPTS - 1:
+                raise
 
 
 def _free_port(host: str, port: int) -> int:
