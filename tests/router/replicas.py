@@ -36,10 +36,12 @@ class Dying:
         self.deaths = list(deaths)
         self.refusing = False
         self.bodies: list[dict[str, Any]] = []
+        self.headers: list[Headers] = []
 
     async def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Answer:
         if self.refusing:
             raise NotListeningError("refused")
+        self.headers.append(headers)
         if method == "POST":
             with contextlib.suppress(ValueError):
                 self.bodies.append(json.loads(body))

@@ -14,6 +14,8 @@ NAME = "gesso"
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
     # All is on one machine, whose cores a model may take for a while: who is slow is not dead.
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_worker_register_timeout_seconds": "300",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
 }
