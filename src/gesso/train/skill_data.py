@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.tasks.base import Example, Task, held_out
-from gesso.tasks.bpe import Respelling
 from gesso.tasks.registry import TRAINING_TASKS
+from gesso.tasks.spelled import Spelling
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
@@ -49,7 +49,7 @@ class SkillData:
         mixtures: Sequence[Mixture],
         tokenizer: Tokenizer,
         template: ChatTemplate,
-        respelling: Respelling,
+        respelling: Spelling,
         *,
         seed: int,
         respelled_share: float = 0.5,

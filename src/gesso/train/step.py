@@ -13,9 +13,11 @@ from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.text.tokenizer import Tokenizer
+from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import losses
+from gesso.train.retokenize import retokenize
 from gesso.train.vision import BatchImages
 
 
@@ -74,6 +76,11 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
     model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
+    if recipe.adapter is None and isinstance(recipe.text, NewText):
+        before, after = Tokenizer.from_folder(recipe.start), recipe.text.tokenizer()
+        if before.vocabulary != after.get_vocab():
+            refuse_quantized(model, "taking another tokenizer")
+            model = retokenize(model, before, after)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
     free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
     if dataclasses.replace(model.config, **free) != recipe.model:

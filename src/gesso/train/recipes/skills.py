@@ -4,7 +4,8 @@ do."""
 import dataclasses
 from functools import cache
 
-from gesso.tasks.bpe import Respelling, load_tokenizer
+from gesso.models.hub import resolve
+from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
@@ -13,30 +14,21 @@ from gesso.train.skill_data import Mixture, SkillData
 
 CANVAS, NARROWEST = 64, 8
 
-COPYING = Mixture(
+FIRST = Mixture(
     0,
     {
-        "sorting": 0.08, "duplicates": 0.05, "reversing": 0.13, "casing": 0.15, "replacing": 0.13, "extraction": 0.15,
-        "dialogues": 0.08, "sums": 0.08, "functions": 0.06, "topics": 0.02, "dates": 0.03, "abstention": 0.04,
+        "sorting": 0.07, "duplicates": 0.06, "reversing": 0.09, "casing": 0.09, "replacing": 0.09, "extraction": 0.12,
+        "functions": 0.10, "changes": 0.06, "dialogues": 0.04, "calls": 0.03, "sums": 0.05, "ranges": 0.04,
+        "dates": 0.03, "abstention": 0.05, "topics": 0.01, "sentiment": 0.01,
+        "json": 0.01, "code": 0.01, "arithmetic": 0.01, "ordering": 0.01, "editing": 0.01, "counting": 0.01,
+        "revision": 0.01, "revision-in-file": 0.005,
     },
 )  # fmt: skip
-"""At first mostly what is copied: a word that can be copied is what all other skills are made of."""
-ALL = Mixture(
-    1500,
-    {
-        "sorting": 0.09, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.06, "extraction": 0.07,
-        "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07,
-        "changes": 0.07,
-        "filling": 0.03, "calls": 0.05, "sentiment": 0.02, "topics": 0.03, "dialogues": 0.05, "abstention": 0.07,
-        "json": 0.01, "code": 0.02, "arithmetic": 0.02, "ordering": 0.015, "editing": 0.015, "counting": 0.03,
-        "revision": 0.01, "revision-in-file": 0.01,
-    },
-)  # fmt: skip
-"""Then all skills, and the six tasks in the words of the model before."""
+"""Mostly what is copied: a word that can be copied is what all other skills are made of."""
 NARROW = (
-    CanvasWidth(8, batch_size=64, share=0.12, canvases_per_example=3),
-    CanvasWidth(16, batch_size=48, share=0.45, canvases_per_example=3),
-    CanvasWidth(32, batch_size=32, share=0.30, canvases_per_example=2),
+    CanvasWidth(8, batch_size=64, share=0.10, canvases_per_example=3),
+    CanvasWidth(16, batch_size=48, share=0.25, canvases_per_example=3),
+    CanvasWidth(32, batch_size=24, share=0.45, canvases_per_example=3),
 )
 
 
@@ -46,7 +38,7 @@ GPU_TIMES = 24
 
 @cache
 def _tokenizer() -> Tokenizer:
-    return Tokenizer(load_tokenizer())
+    return Tokenizer(build_tokenizer())
 
 
 def skills() -> Recipe:
@@ -54,14 +46,14 @@ def skills() -> Recipe:
     tokenizer = _tokenizer()
     model = small_model(
         tokenizer,
-        hidden_size=256,
-        intermediate_size=512,
-        moe_intermediate_size=192,
+        hidden_size=192,
+        intermediate_size=256,
+        moe_intermediate_size=128,
         sliding_window=256,
         canvas_length=CANVAS,
     )
     train = TrainConfig(
-        steps=20_000,
+        steps=3000,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
@@ -77,8 +69,9 @@ def skills() -> Recipe:
         model=model,
         generation=small_generation(tokenizer, verify=0),
         train=train,
-        text=text_files(load_tokenizer),
-        data=skill_data((COPYING, ALL), seed=0),
+        text=text_files(build_tokenizer),
+        data=skill_data((FIRST,), seed=0),
+        start=resolve("mini"),
     )
 
 
@@ -111,5 +104,5 @@ def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
     """Returns conversations of the skills, through their tokenizer and mini's template."""
     template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
-        mixtures, _tokenizer(), template, Respelling(load_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
+        mixtures, _tokenizer(), template, Spelling(build_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
     )
