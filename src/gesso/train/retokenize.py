@@ -12,7 +12,6 @@ import torch
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.text.tokenizer import Tokenizer
 
-
 NOISE = 0.1
 """Added to a mean, as a share of the table's standard deviation: tokens that begin alike would stay alike."""
 

@@ -12,12 +12,12 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
-from gesso.train.batch import Batch, make_batch
 from gesso.text.tokenizer import Tokenizer
+from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
-from gesso.train.forward import losses
 from gesso.train.retokenize import retokenize
+from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
 
 
@@ -121,6 +121,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         encoder_loss=config.encoder_loss_weight > 0,
         time_exponent=config.time_exponent,
         source_probability=config.source_probability,
+        prefix_probability=config.prefix_probability,
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
         jump=recipe.distill,
     )

@@ -32,6 +32,18 @@ NARROW = (
 )
 
 
+ALL = Mixture(
+    0,
+    {
+        "sorting": 0.09, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.06, "extraction": 0.07,
+        "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07,
+        "changes": 0.07,
+        "filling": 0.03, "calls": 0.05, "sentiment": 0.02, "topics": 0.03, "dialogues": 0.05, "abstention": 0.07,
+        "json": 0.01, "code": 0.02, "arithmetic": 0.02, "ordering": 0.015, "editing": 0.015, "counting": 0.03,
+        "revision": 0.01, "revision-in-file": 0.01,
+    },
+)  # fmt: skip
+"""All skills, and the six tasks in the words of the model before."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -62,6 +74,7 @@ def skills() -> Recipe:
         encoder_loss_weight=0.3,
         optimizer="muon",
         source_probability=0.3,
+        prefix_probability=0.4,
         checkpoint_every=100,
     )
     return Recipe(
@@ -96,7 +109,7 @@ def skills_gpu() -> Recipe:
         checkpoint_every=500,
         log_every=25,
     )
-    data = skill_data((COPYING, dataclasses.replace(ALL, start=600)), seed=1)
+    data = skill_data((FIRST, dataclasses.replace(ALL, start=600)), seed=1)
     return dataclasses.replace(recipe, name="skills-gpu", train=train, data=data)
 
 
