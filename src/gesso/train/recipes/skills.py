@@ -13,6 +13,10 @@ from gesso.train.recipes.common import TOKENS, chat_template, small_generation, 
 from gesso.train.skill_data import Mixture, SkillData
 
 CANVAS, NARROWEST = 64, 8
+SMALL = {"hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
+"""The shape of `mini`: 5.4 million parameters."""
+LARGE = {"hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
+"""11 million parameters, for who has a GPU."""
 
 FIRST = Mixture(
     0,
@@ -54,16 +58,9 @@ def _tokenizer() -> Tokenizer:
 
 
 def skills() -> Recipe:
-    """Trains nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
+    """Trains on from the bundled `mini`: skills with open slots, and abstention, in some two hours of one core."""
     tokenizer = _tokenizer()
-    model = small_model(
-        tokenizer,
-        hidden_size=192,
-        intermediate_size=256,
-        moe_intermediate_size=128,
-        sliding_window=256,
-        canvas_length=CANVAS,
-    )
+    model = small_model(tokenizer, **SMALL, sliding_window=256, canvas_length=CANVAS)
     train = TrainConfig(
         steps=3000,
         batch_size=16,
@@ -89,8 +86,9 @@ def skills() -> Recipe:
 
 
 def skills_gpu() -> Recipe:
-    """Trains `skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    """Trains nineteen skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
     recipe = skills()
+    model = small_model(_tokenizer(), **LARGE, sliding_window=256, canvas_length=CANVAS)
     # More of the whole width, which is what answers are written in where nobody asks for less.
     narrow = tuple(
         dataclasses.replace(width, batch_size=width.batch_size * GPU_TIMES, share=share)
@@ -110,7 +108,7 @@ def skills_gpu() -> Recipe:
         log_every=25,
     )
     data = skill_data((FIRST, dataclasses.replace(ALL, start=600)), seed=1)
-    return dataclasses.replace(recipe, name="skills-gpu", train=train, data=data)
+    return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
 def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
