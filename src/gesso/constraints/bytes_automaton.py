@@ -5,9 +5,9 @@ the sets of its states that can be reached (`determinize`), and merges states th
 (`minimize`). What cannot be said with single steps (intersections, differences, anchors inside a larger text) is
 compiled by itself first and put in as a graph.
 
-A repetition of many counts becomes a counter (see `determinize`); of repetitions in each other the longest does. Where
-a text does not say what the count is, as in `(a|aa){100}`, or two counters would have to be kept at once, it is spelled
-out instead: copy after copy.
+A repetition of many counts becomes a counter (see `determinize`); of repetitions in each other the one that would be
+largest without one does. Where a text does not say what the count is, as in `(a|aa){100}`, or two counters would have
+to be kept at once, it is spelled out instead: copy after copy.
 """
 
 from contextlib import suppress
@@ -30,7 +30,7 @@ from gesso.constraints.expression import (
     Union,
     Whole,
 )
-from gesso.constraints.measures import COUNTED, least_bytes
+from gesso.constraints.measures import least_bytes
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
 from gesso.constraints.sized_cache import SizedCache, held_bytes
@@ -124,9 +124,8 @@ class _Compiler:
                 return graph.add_leaf(expression, source)
 
     def build_repeat(self, graph: Graph, repeat: Repeat, source: int) -> int:
-        count = max(repeat.least, repeat.most or 0)
-        countable = count >= COUNTED and not graph.inside and id(repeat) not in self.spelled
-        if countable and count > self.survey.of(repeat.body).longest:
+        countable = not graph.inside and id(repeat) not in self.spelled
+        if countable and self.survey.of(repeat).counted:
             return self.build_counted(graph, repeat, source)
         ends = [source] if repeat.least == 0 else []
         last = max(repeat.least, 1) if repeat.most is None else repeat.most

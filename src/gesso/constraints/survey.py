@@ -22,6 +22,10 @@ from gesso.constraints.measures import COUNTED, parts_of
 
 WORTH = 24
 """Parts of an expression that stands in others more than once, from which on it is compiled by itself."""
+LARGE = 2_000
+"""Parts of a repetition, spelled out, from which on a counter is kept however few times it may come."""
+_MOST = 10**9
+"""Parts that are counted."""
 
 
 @dataclass(slots=True)
@@ -30,12 +34,16 @@ class Facts:
 
     expression: Expression
     """Kept, for its identity is the key."""
-    size: int
-    """Its characters and parts; each where it stands."""
-    longest: int
-    """The most repetitions that a counter in it would count."""
     anchored: bool
     """Whether an anchor in it refers to what is around it."""
+    size: int
+    """Its characters and parts, each where it stands; of what is counted, those of one turn."""
+    spelled: int
+    """The same where nothing is counted."""
+    counts: bool
+    """Whether something in it is counted, or it is itself."""
+    counted: bool = False
+    """Whether it is a repetition with a counter of its own, and what is in it has none."""
 
 
 class Survey:
@@ -64,20 +72,26 @@ class Survey:
         if (found := self._facts.get(id(expression))) is None:
             parts = [self.of(part) for part in parts_of(expression)]
             size = sum(part.size for part in parts) + 1
-            longest = max((part.longest for part in parts), default=0)
+            spelled = sum(part.spelled for part in parts) + 1
+            counts = any(part.counts for part in parts)
             anchored = any(part.anchored for part in parts)
+            counted = False
             match expression:
                 case Anchor():
                     anchored = True
                 case Text(text):
-                    size = len(text)
+                    size = spelled = len(text)
                 case Whole() | Intersection() | Difference() | Fitting():
                     anchored = False
                 case Repeat(_, least, most):
                     count = max(least, most or 0)
-                    longest = max(longest, count if count >= COUNTED else 0)
-                    size *= count if 1 < count < COUNTED else 1
-            found = self._facts[id(expression)] = Facts(expression, size, longest, anchored)
+                    # Either this one is counted or what is in it: what is smaller then.
+                    counted = (count >= COUNTED or count * size >= LARGE) and spelled < count * size
+                    spelled *= max(count, 1)
+                    size *= 1 if counted else max(count, 1)
+                    counts |= counted
+            found = Facts(expression, anchored, min(size, _MOST), min(spelled, _MOST), counts, counted)
+            self._facts[id(expression)] = found
         return found
 
     def stands_alone(self, expression: Expression) -> bool:
@@ -87,4 +101,4 @@ class Survey:
         if not isinstance(expression, Whole) and self._times.get(expression, 0) < 2:
             return False
         facts = self.of(expression)
-        return facts.size >= WORTH and not facts.longest and not facts.anchored
+        return facts.size >= WORTH and not facts.counts and not facts.anchored
