@@ -5,11 +5,13 @@ parts, each of them once, and counts how often they stand in others; then `of` a
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gesso.constraints.expression import (
     Anchor,
     Chars,
     Difference,
+    Distinct,
     Expression,
     Fitting,
     Intersection,
@@ -64,11 +66,17 @@ class Survey:
                 if isinstance(part, Text | Chars | Anchor | Multiples):
                     continue
                 times = self._times[part] = self._times.get(part, 0) + 1
-                if times == 1:
+                # What is compiled by itself is walked then, if it is not known already.
+                if times == 1 and not (isinstance(part, Whole) and self.stands_alone(part)):
                     waiting.append(part)
 
     def of(self, expression: Expression) -> Facts:
         """Returns what is known of an expression."""
+        if isinstance(expression, Whole):
+            return _of_whole(expression)
+        return self._of(expression)
+
+    def _of(self, expression: Expression) -> Facts:
         if (found := self._facts.get(id(expression))) is None:
             parts = [self.of(part) for part in parts_of(expression)]
             size = sum(part.size for part in parts) + 1
@@ -81,7 +89,7 @@ class Survey:
                     anchored = True
                 case Text(text):
                     size = spelled = len(text)
-                case Whole() | Intersection() | Difference() | Fitting():
+                case Whole() | Intersection() | Difference() | Fitting() | Distinct():
                     anchored = False
                 case Repeat(_, least, most):
                     count = max(least, most or 0)
@@ -96,9 +104,15 @@ class Survey:
 
     def stands_alone(self, expression: Expression) -> bool:
         """Tells whether an expression is to be compiled by itself, and put into others as a block."""
-        if isinstance(expression, Text | Chars | Anchor | Multiples | Intersection | Difference | Fitting):
+        if isinstance(expression, Text | Chars | Anchor | Multiples | Intersection | Difference | Fitting | Distinct):
             return False
         if not isinstance(expression, Whole) and self._times.get(expression, 0) < 2:
             return False
         facts = self.of(expression)
         return facts.size >= WORTH and not facts.counts and not facts.anchored
+
+
+@lru_cache(maxsize=256)
+def _of_whole(expression: Whole) -> Facts:
+    """The facts about what stands in many expressions, as any value does: found once."""
+    return Survey()._of(expression)
