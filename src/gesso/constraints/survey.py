@@ -24,8 +24,8 @@ from gesso.constraints.measures import COUNTED, parts_of
 
 WORTH = 24
 """Parts of an expression that stands in others more than once, from which on it is compiled by itself."""
-LARGE = 2_000
-"""Parts of a repetition, spelled out, from which on a counter is kept however few times it may come."""
+LARGE, FEW = 2_000, 6
+"""Parts of a repetition, spelled out, from which on a counter is kept for as few times as the second number."""
 _MOST = 10**9
 """Parts that are counted."""
 
@@ -94,7 +94,8 @@ class Survey:
                 case Repeat(_, least, most):
                     count = max(least, most or 0)
                     # Either this one is counted or what is in it: what is smaller then.
-                    counted = (count >= COUNTED or count * size >= LARGE) and spelled < count * size
+                    many = count >= COUNTED or (count >= FEW and count * size >= LARGE)
+                    counted = many and spelled < count * size
                     spelled *= max(count, 1)
                     size *= 1 if counted else max(count, 1)
                     counts |= counted
