@@ -9,6 +9,13 @@ from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.family import (
+    BlockDiffusionModel,
+    family_of,
+    load_family,
+    only_diffusion_gemma,
+    read_defaults,
+)
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, pick_device, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
@@ -67,6 +74,17 @@ def load(
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
     folder = resolve(str(path), offline=offline)
+    if (family := family_of(folder)) is not None:
+        given = {
+            "adapter": adapter is not None,
+            "cuda_graphs": cuda_graphs,
+            "tensor_parallel": tensor_parallel > 1,
+            "device_memory": device_memory is not None,
+        }
+        for name, wanted in given.items():
+            if wanted:
+                only_diffusion_gemma(None, name, name)
+        return _engine_of(folder, load_family(folder, family, device, dtype), str(path))
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
     if tensor_parallel > 1:
@@ -98,3 +116,9 @@ def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:
     # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
     deferred = pick_device(device).type == "cpu"
     return load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
+
+
+def _engine_of(folder: Path, model: BlockDiffusionModel, name: str) -> Engine:
+    """Makes the engine of a model that was loaded whole and reads text only."""
+    tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
+    return Engine(model, tokenizer, ChatTemplate.from_folder(folder), read_defaults(folder, model.config), name=name)
