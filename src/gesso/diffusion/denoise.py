@@ -127,12 +127,14 @@ class CanvasState:
         strength: float | None = None,
         probe: Probe | None = None,
         mask_token: int | None = None,
+        canvas_length: int | None = None,
     ) -> None:
         """
         Args:
             start_canvas: what it starts from; None starts from noise.
             strength: share of the start canvas that noise takes the place of; None leaves it as it is.
             mask_token: what noise is; None where it is uniform.
+            canvas_length: positions of a whole canvas; None where this one is whole.
         """
         self.rules = rules
         self.generator = generator
@@ -149,6 +151,7 @@ class CanvasState:
             held_C=None if pins is None else pins.held_C,
             end_tokens=rules.end_tokens,
             mask_token=mask_token,
+            canvas_length=canvas_length,
         )
         first_C, self._sampler_state = rules.sampler.start(self.info, generator)
         self._stopping_state = rules.stopping.start(self.info)

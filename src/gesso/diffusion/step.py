@@ -30,6 +30,8 @@ class CanvasInfo:
     """Token ids that end the answer, where only what stands up to the first of them has to settle."""
     mask_token: int | None = None
     """Token id that noise is; None where noise is uniform."""
+    canvas_length: int | None = None
+    """Positions of a whole canvas, where this one may be narrower; None where it is whole."""
 
 
 @dataclass(frozen=True, slots=True)

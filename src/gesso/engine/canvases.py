@@ -108,6 +108,7 @@ class Canvases:
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
             mask_token=self._mask_token,
+            canvas_length=self._canvas_length,
         )
 
     def make_round(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:

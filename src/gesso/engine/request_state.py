@@ -227,6 +227,8 @@ def new_request(
         accept: ends a canvas that makes the answer a text that it accepts.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
+    if block_length is not None:  # keys of a block are final when it is whole
+        prefill_chunk = max(block_length, prefill_chunk - prefill_chunk % block_length)
     whole = prompt.followed_by(tuple(response_prefix))
     pins = config.canvas or ()
     last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)

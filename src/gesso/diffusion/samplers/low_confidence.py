@@ -21,8 +21,8 @@ class LowConfidenceSampler(Sampler):
 
     `dynamic` commits every open position whose drawn token has more than the probability `threshold`, where these are
     as many as the step's share, and else the share's surest; `static` the share's surest always; `sequential` the
-    first ones. The width is divided evenly over the steps, and earlier steps take what is left over. What is not
-    committed is noise. Its state is what is committed, bool [C].
+    first ones. The length of a whole canvas is divided evenly over the steps, and earlier steps take what is left
+    over. What is not committed is noise. Its state is what is committed, bool [C].
     """
 
     reads_confidence: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class LowConfidenceSampler(Sampler):
     def quota(self, info: "StepInfo") -> int:
         """Returns the positions that a step commits at least, while there are so many."""
         total = info.canvas.total_steps
-        share, left_over = divmod(info.width, total)
+        share, left_over = divmod(info.canvas.canvas_length or info.width, total)
         return share + (total - info.steps_left - 1 < left_over)
 
     def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
