@@ -4,6 +4,7 @@ What decodes it is diffusers' pipeline for LLaDA 2, which commits by confidence 
 """
 
 import json
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gesso.tasks.vocabulary import build_tokenizer
+from gesso.train.config import NewText
 
 SHARP = 6.0
 """Factor of the head: random distributions would be flat, and no token sure."""
@@ -49,7 +51,12 @@ def make_sdar_folder(folder: Path, *, block: int = 4, tied: bool = False, bias: 
     model.save_pretrained(folder)
     own = {"model_type": "sdar", "architectures": ["SDARForCausalLM"], "hidden_act": "silu", "rope_theta": 10_000}
     own |= {"block_size": block, "mask_token_id": words + 1, "sliding_window": None, "use_sliding_window": False}
+    tokens = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    settings = {"bos_token_id": 2, "eos_token_id": [1], "pad_token_id": 1, "do_sample": True, "temperature": 0.6}
+    template = resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
+    NewText(build_tokenizer, template, {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}).write(folder)
     (folder / "config.json").write_text(json.dumps(sizes | own), encoding="utf-8")
+    (folder / "generation_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return folder
 
 
