@@ -57,7 +57,8 @@ def load(
     """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
-        adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
+        adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights; one with a delta for the
+            encoder and another for the decoder stays beside them.
         cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
             are processes that end with this one.
@@ -103,8 +104,8 @@ def load(
     needs_all = [name for name, wanted in given.items() if wanted]
     offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
     model = load_folder(folder, device, dtype, offload=offload)
-    if adapter is not None:
-        load_adapter(model, Path(adapter))
+    # A delta for each of encoder and decoder cannot be merged into the weights that they share.
+    if adapter is not None and not load_adapter(model, Path(adapter)).separate:
         merge(model)
     defaults = read_generation_defaults(folder, model.config)
     vision = _load_tower(folder, device, dtype)

@@ -238,6 +238,9 @@ class LoraConfig:
     targets: tuple[str, ...] = ("layers.*.attention.*", "layers.*.mlp.*", "self_conditioning.*")
     """Shell patterns on module names; `layers.*.experts` and `layers.*.router.proj` are left alone unless named."""
     rank_stabilised: bool = False
+    separate: bool = False
+    """Encoder and decoder have a delta each, as PEFT gives them on the reference. Their weights are one, so such an
+    adapter cannot be merged."""
 
     def __post_init__(self) -> None:
         _require_int("rank", self.rank, 1)
