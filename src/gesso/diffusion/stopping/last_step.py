@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @STOPPING_RULES.register("last_step")
 @dataclass(frozen=True)
 class LastStep(StoppingRule):
-    """Never stops: a canvas ends with its last step, and one of masks, under every rule, when none of them is left."""
+    """Ends a canvas with its last step alone; one of masks ends, under every rule, when none of them is left."""
 
     def start(self, canvas: "CanvasInfo") -> None:
         return None
