@@ -7,7 +7,7 @@ difference. Scale 1 is no guidance, and takes no second pass; 0 is the second pr
 *By a classifier* (D-CBG, same paper): `Classifier.gains` says by how much the log-probability of what is wanted would
 change if a position held another token, and is added to the logits. `Differentiable` takes it from one gradient at the
 canvas's prediction (first order), `BlackBox` from trying the likeliest tokens one by one. `Nested` gives parts of the
-canvas classifiers of their own, each with an interval of its own (as NestedGuidanceFn of hackable_diffusion does for the
+canvas classifiers of their own, each with an interval of its own (as hackable_diffusion's NestedGuidanceFn does for the
 parts of its data).
 
 Both hold between two noise levels only, where an interval is given (arXiv 2404.07724). What they change is logits:
