@@ -39,6 +39,17 @@ def test_it_answers_as_the_engine_does(masked: tuple[TestClient, Path]) -> None:
     assert sampled["choices"][0]["diffusion"]["denoising_steps"]
 
 
+def test_a_stored_prefix_changes_nothing(masked: tuple[TestClient, Path]) -> None:
+    client, folder = masked
+    engine, text = load(folder, "cpu"), "pear, fig, " * 40
+    for end in ("kiwi", "plum and more"):  # another length each, so that blocks end elsewhere
+        messages = [{"role": "user", "content": text + end}]
+        expected = engine.generate(messages, seed=5, max_new_tokens=12)
+        answer = ask(client, messages=messages, seed=5, max_tokens=12)
+        assert answer["choices"][0]["message"]["content"] == expected.text
+    assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] >= 128
+
+
 def test_what_does_not_fit_is_refused_with_its_field(masked: tuple[TestClient, Path]) -> None:
     client, _ = masked
     assert refusal(client, diffusion={"sampler": "leave_one_out"})["param"] == "diffusion.sampler"
