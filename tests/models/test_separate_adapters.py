@@ -1,5 +1,6 @@
 """Adapters with one delta for the encoder and another for the decoder, as PEFT trains them on the reference."""
 
+import dataclasses
 import json
 import warnings
 from pathlib import Path
@@ -13,7 +14,14 @@ from torch import Tensor
 
 from gesso.config import LoraConfig
 from gesso.errors import CheckpointError, OptionError
-from gesso.models.adapter_files import CONFIG, WEIGHTS, adapter_config_of, load_adapter, save_adapter
+from gesso.models.adapter_files import (
+    CONFIG,
+    WEIGHTS,
+    adapter_config_of,
+    load_adapter,
+    load_adapter_weights,
+    save_adapter,
+)
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.adapters import adapted_layers, adapter_parameters, attach, merge, separate
 from gesso.models.loading import load_folder
@@ -130,6 +138,15 @@ def test_a_delta_that_lacks_a_matrix_is_refused(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "adapter" / WEIGHTS)
     with pytest.raises(CheckpointError, match=r"lacks .*encoder\.language_model\.layers\.0\.self_attn\.q_proj\.lora_B"):
         load_adapter(load_folder(tmp_path / "base", "cpu", "float32"), tmp_path / "adapter")
+
+
+def test_a_run_of_shared_deltas_does_not_take_separate_ones(tmp_path: Path) -> None:
+    write_peft_adapter(tmp_path, "both")
+    model = load_folder(tmp_path / "base", "cpu", "float32")
+    found = adapter_config_of(model.config, tmp_path / "adapter")
+    attach(model, dataclasses.replace(found, separate=False))
+    with pytest.raises(CheckpointError, match="the run trains one shared delta"):
+        load_adapter_weights(model, tmp_path / "adapter", lambda full, _: full)
 
 
 def test_each_delta_gets_the_gradients_of_its_own_passes() -> None:
