@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gesso.errors import RankLostError
 from gesso.models.adapter_switch import AdapterSwitch
+from gesso.models.family import only_diffusion_gemma
 from gesso.models.loading import pick_device, read_model_config
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.model_runner import ModelRunner, TensorCopy
@@ -123,7 +124,7 @@ class DistributedRunner(ModelRunner):
             super().restore_prefix(cache, tokens, full, sliding)
 
     def _new_switch(self) -> AdapterSwitch:
-        return AdapterSwitch(self.model, load_adapter_part)
+        return AdapterSwitch(only_diffusion_gemma(self.model, "adapter", "adapters"), load_adapter_part)
 
     def _activate(self, adapter: str | None) -> None:
         super()._activate(adapter)

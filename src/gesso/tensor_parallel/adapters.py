@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gesso.config import LoraConfig
+from gesso.errors import CheckpointError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import adapted_layers, adapter_parameters, merge, put_layer, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -43,6 +44,10 @@ def load_adapter_part(model: DiffusionGemma, folder: Path) -> LoraConfig:
         return full
 
     config = load_adapter(whole, folder, keep)
+    if config.separate:
+        raise CheckpointError(
+            f"{folder} has one delta for the encoder and another for the decoder: ranks run shared deltas only"
+        )
     for name in config.targets:
         layer = model.get_submodule(name)
         if isinstance(layer, ShardedExperts | ShardedQuantizedExperts):
