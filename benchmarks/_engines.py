@@ -51,7 +51,8 @@ Steps = Iterator[tuple[float, list[int]]]
 
 
 def gesso_engine(folder: Path, dtype: str) -> tuple[torch.nn.Module, Callable[[Run], Steps]]:
-    from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
+    from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
+    from gesso.diffusion.denoise import denoise_step
     from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
     from gesso.diffusion.schedules.linear import LinearSchedule
     from gesso.diffusion.stopping.stable_and_confident import StableAndConfident

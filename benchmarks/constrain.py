@@ -29,7 +29,8 @@ from _shapes import CANVAS, SHAPES, write_checkpoint
 from gesso.constraints.compile import compile_constraint
 from gesso.constraints.inference import Lattice
 from gesso.constraints.json_schema import schema_expression
-from gesso.diffusion.denoise import CanvasState, denoise_step
+from gesso.diffusion.canvas_state import CanvasState
+from gesso.diffusion.denoise import denoise_step
 from gesso.engine.canvases import denoising_rules
 from gesso.engine.constraint import OutputConstraint
 from gesso.generation import GenerationConfig

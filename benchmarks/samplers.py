@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from _shapes import CANVAS, PROMPT, SHAPES, write_checkpoint
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
+from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.diffusion.stopping.stable_and_confident import StableAndConfident
 from gesso.models.loading import load_folder

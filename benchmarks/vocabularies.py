@@ -54,6 +54,7 @@ EVALUATION_STEPS = 16
 def make_recipe(name: str) -> tuple[Recipe, dict[str, float]]:
     """An arm's recipe, and what its tokenizer makes of words."""
     arm = ARMS[name]
+    respelling: Spelling | Respelling
     if arm is None:
         built, respelling = build_tokenizer(), Spelling(build_tokenizer())
     else:

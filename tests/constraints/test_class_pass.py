@@ -14,7 +14,7 @@ from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import ClassPass, TokenClasses
 from gesso.constraints.inference import Lattice
 from gesso.constraints.segments import Segments
-from gesso.diffusion.denoise import Pins
+from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import LogitsProcessing, processed_pass
 from gesso.engine.constraint import CanvasConstraintState
 from gesso.nn.quant.base import Format, dequantize

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
+from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import Sampler, draw_noise
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler

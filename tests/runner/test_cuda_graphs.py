@@ -16,7 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from gesso import load
 from gesso.config import LoraConfig
-from gesso.diffusion.denoise import CanvasState
+from gesso.diffusion.canvas_state import CanvasState
 from gesso.engine.canvases import Canvases
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError

@@ -7,7 +7,7 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, Probe
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins, Probe
 from gesso.diffusion.guidance import Classifier, Guidance
 from gesso.diffusion.logits_processing import LogitsProcessing
 from gesso.diffusion.stopping.accepting import AcceptingRule

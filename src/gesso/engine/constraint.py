@@ -20,7 +20,7 @@ from gesso.constraints.json_text import json_object
 from gesso.constraints.regex import parse
 from gesso.constraints.sized_cache import CacheStats, SizedCache, held_bytes
 from gesso.constraints.tool_calls import tool_calls
-from gesso.diffusion.denoise import Pins
+from gesso.diffusion.canvas_state import Pins
 from gesso.diffusion.logits_processing import ConstraintPosterior
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig

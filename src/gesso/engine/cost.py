@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Literal
 
-from gesso.diffusion.denoise import CanvasState
+from gesso.diffusion.canvas_state import CanvasState
 from gesso.engine.canvases import Canvases
 from gesso.generation import GenerationConfig
 from gesso.runner.protocol import CacheHandle, CanvasItem, PrefillBatch, PrefillItem, Runner

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from gesso.diffusion.denoise import Probe
+from gesso.diffusion.canvas_state import Probe
 from gesso.engine.constraint import OutputConstraint
 from gesso.engine.events import BlockCommitted
 from gesso.engine.reasoning import within_budget

@@ -10,7 +10,7 @@ from itertools import count
 
 from torch import Tensor
 
-from gesso.diffusion.denoise import CanvasState
+from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.guidance import Classifier
 from gesso.engine.canvases import Canvases
 from gesso.engine.constraint import OutputConstraint

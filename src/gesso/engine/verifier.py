@@ -20,7 +20,7 @@ from enum import Enum, auto
 
 import torch
 
-from gesso.diffusion.denoise import CanvasState, Pins
+from gesso.diffusion.canvas_state import CanvasState, Pins
 from gesso.engine.result import TokenLogprob
 from gesso.generation import VERIFY_THRESHOLD, GenerationConfig
 

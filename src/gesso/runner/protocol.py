@@ -16,7 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 
 from gesso.config import ModelShape
-from gesso.diffusion.denoise import CanvasState
+from gesso.diffusion.canvas_state import CanvasState
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.vision.size import PatchLayout
 

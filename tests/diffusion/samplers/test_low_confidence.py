@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diffusion.reference import diffusers, prediction, random_logits
-from gesso.diffusion.denoise import CanvasState, DenoisingRules
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.samplers.low_confidence import LowConfidenceSampler
 from gesso.diffusion.stopping.last_step import LastStep
 

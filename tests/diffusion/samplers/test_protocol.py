@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, Pins, denoise_step
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules, Pins
+from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers import SAMPLERS, Sampler
 from gesso.diffusion.samplers.discrete_ddim import DiscreteDDIMSampler

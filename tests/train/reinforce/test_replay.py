@@ -9,7 +9,7 @@ import torch
 from oracle import Shape, random_model
 from torch import Tensor
 
-from gesso.diffusion.denoise import DenoisingRules
+from gesso.diffusion.canvas_state import DenoisingRules
 from gesso.diffusion.prediction import Prediction
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.errors import OptionError

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from gesso.control.search import graded_text
-from gesso.diffusion.denoise import DenoisingRules
+from gesso.diffusion.canvas_state import DenoisingRules
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.models.adapters import without_adapter

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
+from gesso.diffusion.denoise import denoise_step
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.engine.canvases import denoising_rules
