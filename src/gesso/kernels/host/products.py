@@ -46,9 +46,9 @@ NEAR = 64
 def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
     """Writes `name(x, x_scales, x_sums, codes, scales, third, out, scratch, pieces, count, N, G, begin, end)`.
 
-    Rows come in pieces: (first row, R, matrix), int64 [count, 3]. The kernel computes columns `begin` to `end` of
-    `out`, float [M, N]. Parts of all matrices lie one after the other. `scratch` is the kernel's own, of
-    `scratch_size`.
+    Rows come in pieces: (first row of x, R, matrix, first row of out), int64 [count, 4]. The kernel computes columns
+    `begin` to `end` of `out`, float [M, N]. Parts of all matrices lie one after the other. `scratch` is the kernel's
+    own, of `scratch_size`.
     """
     inner = {
         (size, beside): _Piece(module, f"{name}_{size}_{beside}", layout, kind, size, beside).made
@@ -62,8 +62,8 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
     last = build.add(tiles.index, constant(NEAR))
     last = build.select(build.icmp_signed("<", last, end), last, end)
     loop = Loop(build, constant(0), count)
-    piece = build.mul(loop.index, constant(3))
-    row, size, matrix = (build.read(pieces, I64, build.add(piece, constant(i))) for i in range(3))
+    piece = build.mul(loop.index, constant(4))
+    row, size, matrix, first_out = (build.read(pieces, I64, build.add(piece, constant(i))) for i in range(4))
     before = build.mul(matrix, columns)  # rows of the matrices that come before
     shift = build.mul(row, blocks)
     rows = [
@@ -71,7 +71,7 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
         build.at(x_scales, shift, F32),
         build.at(x_sums, shift, F32),
     ]
-    target = build.at(out, build.mul(row, columns), F32)
+    target = build.at(out, build.mul(first_out, columns), F32)
     for rows_at_once, most in TILES[kind].items():
         with build.if_then(build.icmp_signed("==", size, constant(rows_at_once))):
             even = build.mul(build.sdiv(build.sub(last, tiles.index), constant(most)), constant(most))

@@ -21,6 +21,9 @@ if hasattr(os, "register_at_fork"):
 
 def share_out(work: Share, count: int, threads: int) -> None:
     """Divides `count` things evenly among threads, of which the caller is one, and waits for all of them."""
+    if threads == 1:
+        work(0, 0, count)
+        return
     edges = [count * thread // threads for thread in range(threads + 1)]
     waiting = [
         _pool(threads - 1).submit(work, thread, edges[thread], edges[thread + 1]) for thread in range(1, threads)

@@ -5,6 +5,7 @@ and backward, a tile of its rows at a time, and is never kept. `layers` has line
 `vocabulary` the tied table.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -99,6 +100,15 @@ def multiply_on_host(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, .
     if ends_E is not None or (rows := leading_rows(x_MD)) == len(x_MD):
         return packed.matmul(x_MD, form.kernel, parts, ends_E)
     return repeat_last(packed.matmul(x_MD[:rows], form.kernel, parts), len(x_MD))
+
+
+def multiply_several_on_host(x_MD: Tensor, matrices: Sequence[tuple[Tensor, ...]], form: Format) -> list[Tensor]:
+    """Multiplies by several matrices as `kernels.host.packed.matmul_several` does, [M, D] -> [M, F] each."""
+    from gesso.kernels.host import packed
+
+    rows = leading_rows(x_MD)
+    found = packed.matmul_several(x_MD[:rows], form.kernel, matrices)
+    return found if rows == len(x_MD) else [repeat_last(out, len(x_MD)) for out in found]
 
 
 def leading_rows(x_MD: Tensor) -> int:

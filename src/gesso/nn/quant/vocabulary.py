@@ -16,7 +16,17 @@ from torch import Tensor
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
-from gesso.nn.quant.base import CPU_TILE, Format, dequantize, matmul, multiply_on_host, on_host
+from gesso.nn.quant.base import (
+    CPU_TILE,
+    Format,
+    dequantize,
+    leading_rows,
+    matmul,
+    multiply_on_host,
+    on_host,
+    repeat_last,
+)
+from gesso.nn.quant.few_rows import FEW_ROWS, softmax_pass_of_few
 from gesso.nn.vocabulary import TableSlice, Vocabulary, chunk_of
 
 GPU_CHUNK = 1 << 14
@@ -103,6 +113,11 @@ class QuantizedVocabulary(Vocabulary):
         return loss
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
+        if not mix and on_host(hidden_ND, self.parts, self.form):
+            rows = max(leading_rows(hidden_ND), leading_rows(inverse_N1))
+            if rows <= FEW_ROWS:
+                found = softmax_pass_of_few(self, hidden_ND[:rows], inverse_N1[:rows])
+                return SoftmaxPass(*(repeat_last(part, len(hidden_ND)) for part in found))
         return self._softmax_pass_chunked(hidden_ND, inverse_N1, mix=mix)
 
 
