@@ -2,7 +2,8 @@
 
 Weights are read as they lie in memory, or in a file that is mapped to it, and never turned back. Activations are
 rounded to 8 bits on the way, 64 features to a scale (`activations`): against weights of 4 bits, whose own error is 15
-times as large, about half a percent of a result; docs/quantize.md has what it does to answers.
+times as large, about half a percent of a result; docs/quantize.md has what it does to answers. Against FP8, whose
+weights are no whole numbers, they stay in fp32 (`float_products`).
 
     M rows, sorted by group   E groups   N what comes out   D what goes in
 """
@@ -46,10 +47,10 @@ def layout(name: str, parts: Sequence[Tensor]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RoundedRows:
-    """Holds rows of activations in 8 bits, as a format's kernel reads them: several matrices may be multiplied by them."""
+    """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
     held: Tensor
-    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes."""
+    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes; or numbers [M, D]."""
     rows: int
     width: int
     found: str
@@ -60,14 +61,18 @@ class RoundedRows:
     def places(self) -> tuple[int, int, int]:
         """Returns the addresses of codes, scales and sums."""
         begin, codes = self.held.data_ptr(), self.rows * self.width
+        if self.held.dtype == torch.float32:
+            return begin, begin, begin
         return begin, begin + codes, begin + codes + codes // BLOCK * 4
 
 
 def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
-    """Rounds rows for matrices of the layout `found`."""
+    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, dot or best_dot()
     kernel, x = kernels(found, dot).round_rows, x_MD.float().contiguous()
+    if LAYOUTS[found].floats is not None:
+        return RoundedRows(x, rows, width, found, dot)
     rounded = RoundedRows(torch.empty(rows * (width + 8 * blocks), dtype=torch.int8), rows, width, found, dot)
     source, places = x.data_ptr(), rounded.places
     if rows * width <= ROUNDED_ALONE:
@@ -100,12 +105,12 @@ def multiply(
         third = parts[2] if len(parts) > 2 else parts[1]
         own = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
         calls.append(((*rounded.places, *own), made.shape[1]))
-    listed, count, begin = pieces.data_ptr(), len(pieces), scratch.data_ptr()
 
     def work(thread: int, first: int, last: int) -> None:
+        near, listed = scratch.data_ptr() + 4 * thread * room, pieces.data_ptr()
         for places, columns in calls:
             edges = columns * first // threads, columns * last // threads
-            kernel(*places, begin + 4 * thread * room, listed, count, columns, blocks, *edges)
+            kernel(*places, near, listed, len(pieces), columns, blocks, *edges)
 
     share_out(work, threads, threads)
     return out
@@ -117,7 +122,7 @@ def matmul(
     """Multiplies the rows of every group by its transposed matrix, [M, N], in the dtype of `x_MD`.
 
     Args:
-        name: of the format: int8, int4, nf4 or nvfp4; `layout` says whether there is a kernel for its parts.
+        name: of the format: int8, int4, nf4, nvfp4 or fp8; `layout` says whether there is a kernel for its parts.
         parts: of all matrices, [E, N, ...], or of one, [N, ...].
         ends_E: where each group's rows end; None for one matrix.
         dot: how bytes are multiplied; what suits the processor where none is given.

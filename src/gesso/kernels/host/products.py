@@ -8,6 +8,7 @@ The lanes are added in the same order whatever R is: a row's bits do not depend 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -55,6 +56,17 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
         for size, most in TILES[kind].items()
         for beside in {most, 1}
     }
+    write_over_pieces(module, name, kind, inner, I8)
+
+
+def write_over_pieces(
+    module: ir.Module, name: str, kind: Dot, inner: dict[tuple[int, int], Value], x_kind: Any
+) -> None:
+    """Writes the kernel that hands pieces to those of `inner`, by rows of activations and of the matrix.
+
+    Args:
+        x_kind: of the numbers of x.
+    """
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     x, x_scales, x_sums, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
@@ -67,7 +79,7 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
     before = build.mul(matrix, columns)  # rows of the matrices that come before
     shift = build.mul(row, blocks)
     rows = [
-        build.at(x, build.mul(shift, constant(BLOCK)), I8),
+        build.at(x, build.mul(shift, constant(BLOCK)), x_kind),
         build.at(x_scales, shift, F32),
         build.at(x_sums, shift, F32),
     ]
@@ -181,6 +193,7 @@ class _Piece(Writer):
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
             self._ask_for(weights, block, len(matrix))
+            assert self.layout.codes is not None
             codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
             offsets = self._halves(weights.third, weights, block) if row_sums else None
             start = self._shift_of(codes)

@@ -30,9 +30,9 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
     total_N1, weighted_N1 = torch.zeros(rows, 1), torch.zeros(rows, 1)
     argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64)
     sums, references, first = list[Tensor](), list[Tensor](), 0
-    for z_NKC in parts:
+    for part_NKC in parts:
         count = min(vocabulary.size - first, chunk)
-        z_NKC = vocabulary.cap_(z_NKC.flatten(1)).mul_(inverse_N1).view(z_NKC.shape)
+        z_NKC = vocabulary.cap_(part_NKC.flatten(1)).mul_(inverse_N1).view(part_NKC.shape)
         z_NKC[:, :, count:] = LOWEST
         top_NK, index_NK = z_NKC.max(dim=-1)
         # The running maximum, what it was before each chunk, and whose token it is: the first that has it.
