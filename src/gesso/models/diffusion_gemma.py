@@ -278,10 +278,10 @@ def _by_row(
     """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        split = [*counts, len(q) - sum(counts)]
+        split = [*counts, q.shape[0] - sum(counts)]
         parts = zip(rows, images, q.split(split), k.split(split), v.split(split), strict=False)
         out = torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts])
-        return out if len(out) == len(q) else align_rows(out)
+        return out if out.shape[0] == q.shape[0] else align_rows(out)
 
     return attend
 

@@ -14,7 +14,7 @@ if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
 pytestmark = pytest.mark.numbers
-WIDTH, EXPERTS = 128, 6
+WIDTH, EXPERTS = 128, 40
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -64,7 +64,7 @@ def test_experts_of_few_rows_give_the_bits_of_many(dtype: torch.dtype, monkeypat
     monkeypatch.setattr(layers, "FEW_CHOICES", 0)
     many = made(x, weights, chosen)
     assert torch.equal(few, many)
-    monkeypatch.setattr(layers, "FEW_CHOICES", 2)
+    monkeypatch.setattr(layers, "FEW_CHOICES", 4)
     assert torch.equal(torch.cat([made(x[i : i + 1], weights[i : i + 1], chosen[i : i + 1]) for i in range(9)]), many)
 
 

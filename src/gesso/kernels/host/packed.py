@@ -88,29 +88,30 @@ def multiply(
     """Multiplies rounded rows by one stack of matrices after the other, [rows, N] each, fp32, in one sharing out.
 
     Args:
-        matrices: the parts of each stack, [E, N, ...] or [N, ...].
+        matrices: the parts of each stack, [E, N, ...] or [N, ...], contiguous.
         pieces: (first row of x, R, matrix of the stack, first row of what comes out), int64 [count, 4].
         rows: that come out.
     """
     blocks, dot = rounded.width // BLOCK, rounded.dot
     kernel = kernels(rounded.found, dot).multiply
     out = tuple(torch.empty(rows, parts[0].shape[-2]) for parts in matrices)
-    products = sum(len(made) * made.shape[1] for made in out) * rounded.width
+    products = rows * sum(made.shape[1] for made in out) * rounded.width
     threads = torch.get_num_threads() if products > MULTIPLIED_ALONE else 1
     room = scratch_size(dot, blocks)
     scratch = torch.empty(threads * room)
     calls = []
     for parts, made in zip(matrices, out, strict=True):
-        assert all(part.is_contiguous() for part in parts)
         third = parts[2] if len(parts) > 2 else parts[1]
         own = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
         calls.append(((*rounded.places, *own), made.shape[1]))
+
+    count = pieces.shape[0]
 
     def work(thread: int, first: int, last: int) -> None:
         near, listed = scratch.data_ptr() + 4 * thread * room, pieces.data_ptr()
         for places, columns in calls:
             edges = columns * first // threads, columns * last // threads
-            kernel(*places, near, listed, len(pieces), columns, blocks, *edges)
+            kernel(*places, near, listed, count, columns, blocks, *edges)
 
     share_out(work, threads, threads)
     return out
@@ -127,7 +128,7 @@ def matmul(
         ends_E: where each group's rows end; None for one matrix.
         dot: how bytes are multiplied; what suits the processor where none is given.
     """
-    rows = len(x_MD)
+    rows = x_MD.shape[0]
     if not rows:
         return x_MD.new_empty(0, parts[0].shape[-2])
     found = layout(name, parts)
@@ -144,8 +145,8 @@ def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]
     assert found is not None
     assert all(layout(name, parts) == found for parts in matrices)
     rounded = round_rows(x_MD, found)
-    pieces = pieces_of((len(x_MD),), tuple(TILES[rounded.dot]))
-    return [out.to(x_MD.dtype) for out in multiply(rounded, matrices, pieces, len(x_MD))]
+    pieces = pieces_of((rounded.rows,), tuple(TILES[rounded.dot]))
+    return [out.to(x_MD.dtype) for out in multiply(rounded, matrices, pieces, rounded.rows)]
 
 
 def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Sequence[int]) -> Tensor:
@@ -157,7 +158,7 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
     """
     found = layout(name, parts)
     assert found is not None
-    each = len(matrices) // len(x_ND)
+    each = len(matrices) // x_ND.shape[0]
     order = sorted(range(len(matrices)), key=matrices.__getitem__)  # a matrix that several chose is still near
     pieces = torch.tensor([(row // each, 1, matrices[row], row) for row in order])
     (out,) = multiply(round_rows(x_ND, found), [parts], pieces, len(matrices))

@@ -17,7 +17,14 @@ from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
 
 FEW_CHOICES = 64
-"""Products of a row and an expert up to which each is a call of its own: further on, rows that share an expert pay."""
+"""Products of a row and an expert up to which each is made by itself, if they are half as many as experts at most:
+further on, multiplying the rows of an expert together pays."""
+
+
+def _buffers(module: nn.Module, names: Sequence[str]) -> tuple[Tensor, ...]:
+    """Returns buffers by name; `get_buffer` takes longer than a small product."""
+    held = module._buffers
+    return tuple(cast("Tensor", held[name]) for name in names)
 
 
 class QuantizedLinear(nn.Module):
@@ -41,7 +48,7 @@ class QuantizedLinear(nn.Module):
     @property
     def packed(self) -> tuple[Tensor, ...]:
         """Returns the packed weight."""
-        return tuple(self.get_buffer(name) for name in self.form.parts)
+        return _buffers(self, self.form.parts)
 
     @staticmethod
     def together(layers: Sequence[nn.Module], x_ND: Tensor) -> list[Tensor] | None:
@@ -70,7 +77,7 @@ class QuantizedExperts(nn.Module):
 
     def parts(self, matrix: str) -> tuple[Tensor, ...]:
         """Returns the packed "gate_up" or "down" of all experts."""
-        return tuple(self.get_buffer(f"{matrix}_{name}") for name in self.form.parts)
+        return _buffers(self, [f"{matrix}_{name}" for name in self.form.parts])
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert."""
@@ -89,12 +96,12 @@ class QuantizedExperts(nn.Module):
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         if all(base.on_host(x_ND, part, self.form) for part in parts):
             gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
-            rows = base.leading_rows(x_ND)
-            if experts_Nk[:rows].numel() <= FEW_CHOICES:
+            rows, count = base.leading_rows(x_ND), x_ND.shape[0]
+            if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, self.num_experts // 2):
                 mixed = self._mix_few(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows])
-                return mixed if rows == len(x_ND) else base.repeat_last(mixed, len(x_ND))
+                return mixed if rows == count else base.repeat_last(mixed, count)
             mixed = mix_sorted(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows], self.num_experts, gate_up, down)
-            return mixed if rows == len(x_ND) else base.repeat_last(mixed, len(x_ND))
+            return mixed if rows == count else base.repeat_last(mixed, count)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
     def _mix_few(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
