@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def check_link(device: torch.device, size: int, repeats: int) -> dict[str, Any]:
         runs = {"resident": nn.Sequential(*resident), "streamed": nn.Sequential(*streamed)}
         outputs = [runs["streamed"](x) for _ in range(4)]
         equal = all(torch.equal(out, runs["resident"](x)) for out in outputs)
-        times = {key: seconds(lambda run=run, x=x: run(x), device, repeats) for key, run in runs.items()}
+        times = {key: seconds(partial(run, x), device, repeats) for key, run in runs.items()}
         floor = max(times["resident"], stream.bytes / rate)
         found[name] = {"equal": equal, **times, "floor": floor, "times_floor": times["streamed"] / floor}
     return {"link_gb_s": rate / 1e9, **found}
@@ -138,7 +139,8 @@ def small_memory(folder: Path) -> int:
     one = sum(size for name, size in sizes.items() if name.startswith("layers.0.experts."))
     others = sum(size for name, size in sizes.items() if ".experts." not in name)
     cache = cache_bytes(model.config, model.dtype, CONTEXT, max(PREFILL_CHUNK, CANVAS))
-    return others + (PLACES + 1) * one + cache
+    total: int = others + (PLACES + 1) * one + cache
+    return total
 
 
 @torch.inference_mode()
@@ -205,7 +207,9 @@ def main() -> int:
     if arguments.small and arguments.layers % 6:
         parser.error("--small takes multiples of six --layers, of which the last sees everything")
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device here: nothing can be measured (offload.py --device cpu --layers 6 --small)", file=sys.stderr)
+        print(
+            "no CUDA device here: nothing can be measured (offload.py --device cpu --layers 6 --small)", file=sys.stderr
+        )
         return 2
     device = torch.device(arguments.device)
     found: dict[str, Any] = {"link": check_link(device, 256 if arguments.small else 8192, arguments.repeats)}
