@@ -55,7 +55,7 @@ def batch(step: int, examples: int, vocab: int) -> Any:
 
 def gesso_step(folder: Path, checkpointing: bool) -> tuple[torch.nn.Module, Callable[[Any], tuple[Tensor, Tensor]]]:
     from gesso.models.loading import load_folder
-    from gesso.train.forward import losses
+    from gesso.train.two_pass import losses
 
     model = load_folder(folder, "cpu", "float32").train().requires_grad_(True)
 

@@ -1,4 +1,4 @@
-"""Which tokenizer learns to copy words that were never seen soonest: letters, or pairs of bytes merged up to a size.
+"""Which tokenizer learns to copy unseen words soonest: letters, merged pairs of bytes, or common words whole.
 
     python benchmarks/vocabularies.py                       all arms, one after the other
     python benchmarks/vocabularies.py --arm 4096 --minutes 7
@@ -20,12 +20,13 @@ from pathlib import Path
 
 import torch
 
+from _bpe import Respelling, train_tokenizer, training_texts
 from gesso.api import load
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.generation import GenerationConfig
-from gesso.tasks.bpe import Respelling, train_tokenizer, training_texts
 from gesso.tasks.registry import TASKS
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word
+from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import checkpoint_path
@@ -36,21 +37,29 @@ from gesso.train.records import METRICS
 from gesso.train.skill_data import Mixture, SkillData
 from gesso.train.trainer import train
 
-ARMS = {
+ARMS: dict[str, tuple[int, bool] | None] = {
     "letters": (0, True),
     "2048": (2048, True),
     "4096": (4096, True),
     "8192": (8192, True),
     "4096-spaces": (4096, False),
+    "whole-or-letters": None,
 }
+"""Size and whether spaces stand apart of a trained one; None is the one that ships, with common words whole and all
+others spelled."""
 SKILLS = ("sorting", "duplicates", "reversing", "casing", "replacing")
 EVALUATION_STEPS = 16
 
 
 def make_recipe(name: str) -> tuple[Recipe, dict[str, float]]:
     """An arm's recipe, and what its tokenizer makes of words."""
-    size, apart = ARMS[name]
-    built = train_tokenizer(size, training_texts() if size else (), spaces_apart=apart)
+    arm = ARMS[name]
+    if arm is None:
+        built, respelling = build_tokenizer(), Spelling(build_tokenizer())
+    else:
+        size, apart = arm
+        built = train_tokenizer(size, training_texts() if size else (), spaces_apart=apart)
+        respelling = Respelling(built)
     tokenizer = Tokenizer(built)
     rng = random.Random(0)
     words = {
@@ -60,7 +69,7 @@ def make_recipe(name: str) -> tuple[Recipe, dict[str, float]]:
     lengths = {f"tokens_a_{kind}": sum(len(tokenizer.encode(w)) for w in row) / len(row) for kind, row in words.items()}
     source = resources.files("gesso.tasks").joinpath("chat_template.jinja").read_text("utf-8")
     mixture = Mixture(0, dict.fromkeys(SKILLS, 1.0))
-    data = SkillData((mixture,), tokenizer, ChatTemplate(source, TOKENS), Respelling(built), seed=0)
+    data = SkillData((mixture,), tokenizer, ChatTemplate(source, TOKENS), respelling, seed=0)
     drawn = data.batch(0, 1000, 0)
     answers = sorted(len(conversation.answer) for conversation in drawn)
     lengths["tokens_a_prompt"] = sum(len(conversation.prompt) for conversation in drawn) / len(drawn)

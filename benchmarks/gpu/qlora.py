@@ -25,8 +25,8 @@ from gesso.models.quantization.plan import QLORA, replace_layers
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
-from gesso.train.forward import losses
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
+from gesso.train.two_pass import losses
 
 SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
 FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)

@@ -245,3 +245,20 @@ def test_without_encoder_loss_rows_end_where_the_last_canvas_begins(
         last = int(batch.starts_B[i * count : (i + 1) * count].max())
         conversation = given_[int(row[0]) - 100]
         assert row.tolist() == [*conversation.prompt, *conversation.answer][:last]
+
+
+def test_some_canvases_are_clean_up_to_a_place_and_noise_behind_it() -> None:
+    rows = [Conversation([5, 6], list(range(10, 30))) for _ in range(400)]
+    settings: dict[str, Any] = {
+        "canvas_length": 32, "vocab_size": 10_000, "eos_token_id": 1, "self_conditioning_probability": 0.0,
+        "time_exponent": 0.0,
+    }  # fmt: skip
+    batch = make_batch(rows, **settings, prefix_probability=0.5, generator=torch.Generator().manual_seed(0))
+    kept = batch.noisy_BC == batch.canvas_BC
+    prefixes = kept.long().cumprod(dim=1).sum(dim=1)
+    # The time is its greatest for all: what is clean is clean for this reason, and as long as the answer at most.
+    assert (kept.sum(dim=1) <= prefixes + 1).all()
+    assert prefixes.max() == 20
+    assert 0.4 < (prefixes > 0).double().mean() < 0.6
+    without = make_batch(rows, **settings, generator=torch.Generator().manual_seed(0))
+    assert (without.noisy_BC == without.canvas_BC).sum() < 20

@@ -22,8 +22,8 @@ from gesso.nn.quant.integer import Int4, Int8
 from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
-from gesso.train.forward import losses
 from gesso.train.optimizer import make_optimizer
+from gesso.train.two_pass import losses
 
 SHAPE = Shape(layers="ssfssf", vocab=1024, hidden=96, mlp=192, heads=4, window=32, canvas=32, experts=8, expert_size=64)
 PROMPT, EXAMPLES = 64, 16

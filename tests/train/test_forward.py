@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.nn import cross_entropy
-from gesso.train import forward
+from gesso.train import forward, two_pass
 from gesso.train.batch import Batch, Conversation, make_batch
 
 EOS = 1
@@ -91,7 +91,7 @@ def test_the_loss_equals_a_slow_one(name: str, probability: float) -> None:
     model = random_model(shape, 3)
     batch = batch_of(shape, 4, probability=probability)
     assert bool((batch.canvas_BC == EOS).any())
-    found = forward.losses(model, batch)
+    found = two_pass.losses(model, batch)
     denoiser, encoder = [], []
     targets = batch.targets_N.split(list(batch.lengths))
     for i, (hidden, logits) in enumerate(slow_rows(model, batch)):
@@ -116,7 +116,7 @@ def test_self_conditioning_of_some_rows_only() -> None:
         batch.self_conditioned_B.zero_()[chosen] = True
         slow = torch.stack([logits for _, logits in slow_rows(model, batch)])
         expected = F.cross_entropy(slow.flatten(0, 1), batch.canvas_BC.flatten())
-        assert forward.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-4)
+        assert two_pass.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-4)
 
 
 @torch.no_grad()
@@ -154,10 +154,10 @@ def test_padding_and_filling_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     shape = SHAPES["plain"]
     model = random_model(shape, 2)
     batch = batch_of(shape, 6)
-    first = forward.losses(model, batch)
+    first = two_pass.losses(model, batch)
     monkeypatch.setattr(forward, "ROW_MULTIPLE", 7)
     monkeypatch.setattr(forward, "SHORTEST", 1, raising=False)
-    second = forward.losses(model, batch)
+    second = two_pass.losses(model, batch)
     assert first.denoiser.item() == pytest.approx(second.denoiser.item(), abs=1e-5)
     assert first.encoder.item() == pytest.approx(second.encoder.item(), abs=1e-5)
 
@@ -169,7 +169,7 @@ def test_the_denoisers_gradient_reaches_the_encoder_through_the_cache() -> None:
     model = trainable(SHAPES["plain"], 1)
     scalars = [block.encoder_scalar.requires_grad_(True) for _, _, block in model.blocks()]
     batch = batch_of(SHAPES["plain"], 2)
-    found = torch.autograd.grad(forward.losses(model, batch).denoiser, scalars, allow_unused=True)
+    found = torch.autograd.grad(two_pass.losses(model, batch).denoiser, scalars, allow_unused=True)
     # What the last layer puts out is read by nobody, and the one before it through a norm, which undoes a scale.
     assert len(found) == 4
     assert all(gradient is not None and bool(gradient.abs() > 1e-4) for gradient in found[:2])
@@ -186,7 +186,7 @@ def test_the_denoisers_gradient_is_that_of_finite_differences() -> None:
     direction = {n: torch.randn(p.shape, generator=generator) for n, p in weights.items()}
 
     def both() -> Tensor:
-        found = forward.losses(model, batch)
+        found = two_pass.losses(model, batch)
         return found.denoiser + 0.7 * found.encoder
 
     model.requires_grad_(True)
@@ -207,7 +207,7 @@ def test_no_gradient_flows_through_the_first_pass() -> None:
     model = trainable(shape, 4)
     batch = batch_of(shape, 8, probability=1.0)
     weights = list(model.parameters())
-    found = torch.autograd.grad(forward.losses(model, batch).denoiser, weights, allow_unused=True)
+    found = torch.autograd.grad(two_pass.losses(model, batch).denoiser, weights, allow_unused=True)
     soft = []
     for i, row in enumerate(batch.tokens_N.split(list(batch.lengths))):
         cache = model.new_cache(1)
@@ -228,7 +228,7 @@ def test_every_weight_is_trained() -> None:
     shape = SHAPES["biased"]
     model = trainable(shape, 4)
     batch = batch_of(shape, 8)
-    found = forward.losses(model, batch)
+    found = two_pass.losses(model, batch)
     (found.denoiser + found.encoder).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -241,7 +241,7 @@ def test_an_untrained_model_knows_nothing() -> None:
     model = DiffusionGemma(shape.config())
     initialise(model, 0)
     batch = batch_of(shape, 1, examples=16)
-    found = forward.losses(model, batch)
+    found = two_pass.losses(model, batch)
     uniform = torch.log(torch.tensor(100.0)).item()
     assert 0.7 * uniform <= found.encoder.item() <= 1.5 * uniform
     assert 0.5 * uniform <= found.denoiser.item() <= 1.5 * uniform
@@ -254,9 +254,9 @@ def test_autocast_stays_near() -> None:
     shape = SHAPES["wide_canvas"]
     model = trainable(shape, 5)
     batch = batch_of(shape, 9)
-    exact = forward.losses(model, batch)
+    exact = two_pass.losses(model, batch)
     with torch.autocast("cpu", torch.bfloat16):
-        rough = forward.losses(model, batch)
+        rough = two_pass.losses(model, batch)
     assert rough.denoiser.dtype == rough.encoder.dtype == torch.float32
     assert rough.denoiser.item() == pytest.approx(exact.denoiser.item(), rel=0.02)
     assert rough.encoder.item() == pytest.approx(exact.encoder.item(), rel=0.02)
@@ -270,11 +270,11 @@ def test_several_canvases_of_an_example_are_that_many_batches(name: str) -> None
     shape = SHAPES[name]
     batch = batch_of(shape, canvases_per_example=3)
     whole, parts = trainable(shape), trainable(shape)
-    loss = forward.losses(whole, batch)
+    loss = two_pass.losses(whole, batch)
     (loss.denoiser + loss.encoder).backward()
     found = []
     for k in range(3):
-        part = forward.losses(parts, one_canvas_each(batch, k))
+        part = two_pass.losses(parts, one_canvas_each(batch, k))
         ((part.denoiser + part.encoder) / 3).backward()
         found.append(part.denoiser.item())
     assert loss.denoiser.item() == pytest.approx(sum(found) / 3, rel=1e-5)
@@ -285,7 +285,7 @@ def test_several_canvases_of_an_example_are_that_many_batches(name: str) -> None
 
 
 def gradients(model: DiffusionGemma, batch: Batch, **options: bool) -> tuple[float, float, list[Tensor]]:
-    loss = forward.losses(model, batch, **options)
+    loss = two_pass.losses(model, batch, **options)
     model.zero_grad()
     (loss.denoiser + loss.encoder).backward()
     return loss.denoiser.item(), loss.encoder.item(), [p.grad for p in model.parameters() if p.grad is not None]
@@ -306,7 +306,7 @@ def test_checkpointing_keeps_less() -> None:
     for checkpointing in (False, True):
         sizes: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(lambda t, sizes=sizes: sizes.append(t.nbytes) or t, lambda t: t):
-            forward.losses(model, batch, checkpointing=checkpointing)
+            two_pass.losses(model, batch, checkpointing=checkpointing)
         kept.append(sum(sizes))
     assert kept[1] < 0.3 * kept[0]
 
@@ -315,7 +315,7 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     shape = SHAPES["plain"]
     model, batch = trainable(shape), batch_of(shape)
     whole = gradients(model, batch)
-    monkeypatch.setattr(forward, "LOGIT_BYTES", 4 * shape.vocab * 7)
+    monkeypatch.setattr(two_pass, "LOGIT_BYTES", 4 * shape.vocab * 7)
     monkeypatch.setitem(cross_entropy.TRAINING_BYTES, "cpu", 4 * shape.vocab * 7)
     chunked = gradients(model, batch)
     assert chunked[:2] == pytest.approx(whole[:2], rel=1e-5)
@@ -326,6 +326,6 @@ def test_scoring_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_encoders_loss_can_be_left_out() -> None:
     shape = SHAPES["plain"]
     model, batch = trainable(shape), batch_of(shape)
-    found = forward.losses(model, batch, encoder=False)
+    found = two_pass.losses(model, batch, encoder=False)
     assert found.encoder.item() == 0
-    assert found.denoiser.item() == forward.losses(model, batch).denoiser.item()
+    assert found.denoiser.item() == two_pass.losses(model, batch).denoiser.item()

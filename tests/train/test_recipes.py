@@ -10,6 +10,7 @@ from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.config import Recipe
 from gesso.train.recipes import load_recipe
+from gesso.train.step import start_model
 from train.runs import train
 
 
@@ -20,13 +21,14 @@ def shrunken(recipe: Recipe, **changes: object) -> Recipe:
     )
     narrow = tuple(dataclasses.replace(width, batch_size=3) for width in recipe.train.narrow)
     settings = dataclasses.replace(recipe.train, batch_size=3, narrow=narrow, checkpoint_every=1, **changes)
-    return dataclasses.replace(recipe, model=model, train=settings)
+    return dataclasses.replace(recipe, model=model, train=settings, start=None)
 
 
 def test_the_model_has_thirty_megabytes_at_most() -> None:
-    with torch.device("meta"):
-        model = DiffusionGemma(load_recipe("skills").model)
-    assert 2 * sum(parameter.numel() for parameter in model.parameters()) < 30e6
+    for name in ("skills", "skills-gpu"):
+        with torch.device("meta"):
+            model = DiffusionGemma(load_recipe(name).model)
+        assert 2 * sum(parameter.numel() for parameter in model.parameters()) < 30e6
 
 
 @pytest.mark.parametrize("name", ["skills", "skills-gpu"])
@@ -37,8 +39,16 @@ def test_two_steps(name: str, precision: str, tmp_path: Path) -> None:
     assert train(recipe, tmp_path, stop_at=2) != first
 
 
-def test_the_large_batches_differ_from_the_small_in_size_and_seed() -> None:
+def test_skills_start_from_the_bundled_weights_in_their_own_tokenizer() -> None:
+    recipe = load_recipe("skills")
+    model = start_model(recipe, torch.device("cpu"))
+    assert model.config == recipe.model
+    assert len(model.vocabulary.weight) == recipe.model.vocab_size
+
+
+def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:
     small, large = load_recipe("skills"), load_recipe("skills-gpu")
-    assert small.model == large.model
+    assert large.start is None
+    assert small.model.hidden_size < large.model.hidden_size
     assert large.train.batch_size > 10 * small.train.batch_size
     assert small.data.fingerprint != large.data.fingerprint

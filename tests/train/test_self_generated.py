@@ -10,7 +10,7 @@ from oracle import SHAPES, random_model
 from torch import Tensor
 
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.train import forward
+from gesso.train import forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.self_generated import SelfGenerated
 from train.test_forward import batch_of
@@ -65,7 +65,7 @@ def test_the_loss_equals_a_slow_one(name: str, probability: float) -> None:
     batch = drafting(batch_of(shape, 4, examples=14, probability=probability), shape.vocab)
     assert batch.self_generated is not None
     assert set(batch.self_generated.rounds_B[batch.self_conditioned_B].tolist()) >= {0, 1, ROUNDS}
-    assert forward.losses(model, batch).denoiser.item() == pytest.approx(slow_loss(model, batch), abs=1e-4)
+    assert two_pass.losses(model, batch).denoiser.item() == pytest.approx(slow_loss(model, batch), abs=1e-4)
 
 
 def test_nothing_changes_where_no_canvas_is_drafted() -> None:
@@ -73,8 +73,8 @@ def test_nothing_changes_where_no_canvas_is_drafted() -> None:
     model = random_model(shape, 1).train().requires_grad_(True)
     plain = batch_of(shape, 2)
     for batch in (drafting(plain, shape.vocab, probability=0.0), drafting(batch_of(shape, 2, probability=0.0), 9, 1.0)):
-        expected = forward.losses(model, dataclasses.replace(batch, self_generated=None)).denoiser
-        assert forward.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-6)
+        expected = two_pass.losses(model, dataclasses.replace(batch, self_generated=None)).denoiser
+        assert two_pass.losses(model, batch).denoiser.item() == pytest.approx(expected.item(), abs=1e-6)
 
 
 def test_the_gradient_is_of_the_last_pass_alone() -> None:
@@ -82,11 +82,11 @@ def test_the_gradient_is_of_the_last_pass_alone() -> None:
     shape = SHAPES["plain"]
     model = random_model(shape, 1).train().requires_grad_(True)
     batch = drafting(batch_of(shape, 3, probability=1.0), shape.vocab, probability=1.0)
-    forward.losses(model, batch).denoiser.backward()  # type: ignore[no-untyped-call]
+    two_pass.losses(model, batch).denoiser.backward()  # type: ignore[no-untyped-call]
     found = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
     encoded = forward.encode(model, batch)
-    noisy_BC, self_conditioning_BCD = forward.first_passes(model, batch, encoded, uniform=False)
+    noisy_BC, self_conditioning_BCD = two_pass.first_passes(model, batch, encoded, uniform=False)
     assert not any(part.requires_grad for part in (noisy_BC, self_conditioning_BCD))
     hidden = forward.denoise(model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1))
     model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten()).backward()  # type: ignore[no-untyped-call]
@@ -100,10 +100,10 @@ def test_processes_that_share_layers_go_through_them_equally_often(monkeypatch: 
     model = random_model(shape, 1).train()
     passes: list[int] = []
     denoise = forward.denoise
-    monkeypatch.setattr(forward, "denoise", lambda *a, **k: passes.append(1) or denoise(*a, **k))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(two_pass, "denoise", lambda *a, **k: passes.append(1) or denoise(*a, **k))  # type: ignore[func-returns-value]
     for probability, seed in ((0.0, 1), (0.5, 2), (1.0, 3)):
         passes.clear()
-        forward.losses(model, drafting(batch_of(shape, seed, probability=probability), shape.vocab), uniform=True)
+        two_pass.losses(model, drafting(batch_of(shape, seed, probability=probability), shape.vocab), uniform=True)
         assert len(passes) == ROUNDS + 1
 
 

@@ -6,21 +6,21 @@ import random
 import pytest
 
 from gesso.tasks.base import Example, held_out
-from gesso.tasks.bpe import Respelling, load_tokenizer
 from gesso.tasks.registry import TASKS, TRAINING_TASKS
+from gesso.tasks.spelled import build_tokenizer
 from gesso.tasks.vocabulary import SPECIAL_TOKENS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.recipes.common import TOKENS
-from gesso.train.recipes.skills import ALL, CANVAS, COPYING, NARROW, NARROWEST, skill_data
-from gesso.train.skill_data import SkillData, messages_of
+from gesso.train.recipes.skills import ALL, CANVAS, FIRST, NARROW, NARROWEST, skill_data
+from gesso.train.skill_data import Mixture, SkillData, messages_of
 
-TOKENIZER = Tokenizer(load_tokenizer())
+TOKENIZER = Tokenizer(build_tokenizer())
 
 
 @pytest.fixture(scope="module")
 def data() -> SkillData:
-    return skill_data((COPYING, ALL), seed=3)
+    return skill_data((FIRST, ALL), seed=3)
 
 
 def template() -> ChatTemplate:
@@ -42,22 +42,11 @@ def test_prompts_are_those_of_the_template(name: str, data: SkillData) -> None:
         assert bool(found.source) == bool(example.source)
 
 
-def test_a_respelled_prompt_reads_the_same() -> None:
-    respelling = Respelling(load_tokenizer())
-    rng = random.Random(2)
-    for text in ("<bos><|turn>user\nReverse the words: offset grelt<turn|>", "é 日本 x_y = 'A'"):
-        ids = TOKENIZER.encode(text)
-        other = respelling.apply(ids, 0.5, rng)
-        assert len(other) > len(ids)
-        assert TOKENIZER.decode(other) == text
-        assert respelling.apply(ids, 0.0, rng) == ids
-
-
 def test_a_step_is_repeatable_and_no_two_are_alike(data: SkillData) -> None:
     first = data.batch(5, 12, 16)
-    assert first == skill_data((COPYING, ALL), seed=3).batch(5, 12, 16)
+    assert first == skill_data((FIRST, ALL), seed=3).batch(5, 12, 16)
     assert first != data.batch(6, 12, 16)
-    assert first != skill_data((COPYING, ALL), seed=4).batch(5, 12, 16)
+    assert first != skill_data((FIRST, ALL), seed=4).batch(5, 12, 16)
 
 
 def test_answers_fit_their_canvas_and_are_not_lost_in_it(data: SkillData) -> None:
@@ -69,15 +58,15 @@ def test_answers_fit_their_canvas_and_are_not_lost_in_it(data: SkillData) -> Non
     assert any(len(row.answer) > CANVAS for step in range(8) for row in data.batch(ALL.start + step, 60, CANVAS))
 
 
-def test_mixtures_follow_each_other(data: SkillData) -> None:
+def test_mixtures_follow_each_other() -> None:
+    data = skill_data((Mixture(0, {"sums": 1.0}), Mixture(7, {"calls": 1.0})), seed=3)
     calls = TOKENIZER.special["<|tool_call>"]
+    assert not any(calls in row.answer for row in data.batch(6, 20, 32))
+    assert all(calls in row.answer for row in data.batch(7, 20, 64))
 
-    def called(step: int) -> bool:
-        return any(calls in row.answer for row in data.batch(step, 150, 32))
 
-    assert not called(0)
-    assert called(ALL.start)
-    for mixture in (COPYING, ALL):
+def test_mixtures_name_tasks() -> None:
+    for mixture in (FIRST, ALL):
         assert min(mixture.weights.values()) > 0
         assert set(mixture.weights) <= set(TRAINING_TASKS)
 
@@ -93,7 +82,7 @@ def test_evaluation_examples_are_held_out(monkeypatch: pytest.MonkeyPatch, data:
 
 
 def test_the_fingerprint_tells_other_data(data: SkillData) -> None:
-    others = (skill_data((COPYING,), seed=3), skill_data((COPYING, ALL), seed=4))
+    others = (skill_data((FIRST,), seed=3), skill_data((FIRST, ALL), seed=4))
     assert len({data.fingerprint, *(other.fingerprint for other in others)}) == 3
 
 

@@ -23,7 +23,7 @@ from gesso.nn.image_attention import image_mask
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train import forward
+from gesso.train import forward, two_pass
 from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
 from gesso.train.checkpoint import export
 from gesso.train.config import CopiedText, Recipe, TrainConfig
@@ -129,8 +129,8 @@ def test_soft_tokens_are_no_targets(folder: Path) -> None:
 def test_parts_of_a_batch_keep_their_images(folder: Path) -> None:
     model, images = load_folder(folder, "cpu"), BatchImages(load_vision(folder, "cpu"), trained=True)
     batch = batch_of(folder, model.config)
-    whole = forward.losses(model, batch, images.embeddings(batch))
-    parts = [(part, forward.losses(model, part, images.embeddings(part))) for part in batch.split(2)]
+    whole = two_pass.losses(model, batch, images.embeddings(batch))
+    parts = [(part, two_pass.losses(model, part, images.embeddings(part))) for part in batch.split(2)]
     mean = sum(loss.denoiser * part.canvas_tokens for part, loss in parts) / batch.canvas_tokens
     assert mean.item() == pytest.approx(whole.denoiser.item(), abs=1e-5)
 
@@ -140,7 +140,7 @@ def test_the_gradient_reaches_a_tower_that_learns_and_no_other(folder: Path) -> 
     batch = batch_of(folder, model.config)
     for trained in (True, False):
         images = BatchImages(load_vision(folder, "cpu"), trained=trained)
-        loss = forward.losses(model, batch, images.embeddings(batch))
+        loss = two_pass.losses(model, batch, images.embeddings(batch))
         (loss.denoiser + loss.encoder).backward()
         moved = [name for name, p in images.vision.named_parameters() if p.grad is not None and p.grad.abs().max() > 0]
         assert moved == ([name for name, _ in images.vision.named_parameters()] if trained else [])

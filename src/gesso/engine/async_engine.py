@@ -12,7 +12,7 @@ wait or run are told, and whoever submits afterwards is refused at once. It take
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +20,19 @@ from pathlib import Path
 from gesso.engine.constraint import TABLE_BYTES
 from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import EngineCore
-from gesso.engine.events import BlockCommitted, Event, Failed, Finished
+from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.limits import Limits, Stats
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.progress import fail
 from gesso.engine.request_builder import PreparedRequest
 from gesso.engine.request_state import RequestState
+from gesso.engine.totals import Totals
 from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
 
 __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
 Listener = Callable[[Event], None]
-_SMOOTHING = 0.2
-"""Weight of the newest request in the running mean of how long one takes."""
 
 
 class RequestHandle:
@@ -96,9 +95,8 @@ class AsyncEngine:
         self._thread: threading.Thread | None = None
         self._closing = self._stopped = False
         self._failure: str | None = None
-        self._outcomes: Counter[str] = Counter()
-        self._canvases = self._completion_tokens = self._compiling = 0
-        self._mean_seconds = 1.0
+        self._totals = Totals()
+        self._compiling = 0
         self._busy_since: float | None = None
 
     @property
@@ -208,11 +206,11 @@ class AsyncEngine:
                 running=len(scheduler.running),
                 steps=counters.steps,
                 canvas_steps=counters.canvas_steps,
-                canvases=self._canvases,
+                canvases=self._totals.canvases,
                 prompt_tokens=counters.prompt_tokens,
                 cached_tokens=counters.cached_tokens,
-                completion_tokens=self._completion_tokens,
-                requests=dict(self._outcomes),
+                completion_tokens=self._totals.completion_tokens,
+                requests=dict(self._totals.outcomes),
                 cache_bytes=cache_bytes,
                 prefix_bytes=prefix_bytes,
                 kv_memory=self._kv_memory,
@@ -247,7 +245,7 @@ class AsyncEngine:
             raise EngineDeadError(f"the engine has failed: {self.failure}")
 
     def _expected(self, waiting: int) -> float:
-        return self._mean_seconds * (waiting + 1) / self.limits.max_num_seqs
+        return self._totals.mean_seconds * (waiting + 1) / self.limits.max_num_seqs
 
     def _position(self, state: RequestState) -> int:
         with self._changed:
@@ -321,7 +319,8 @@ class AsyncEngine:
         if entry is None:
             return
         for event in events:
-            self._count(event)
+            with self._changed:
+                self._totals.count(event)
             if isinstance(event, Finished | Failed):
                 del self._entries[state]
             try:
@@ -329,15 +328,3 @@ class AsyncEngine:
             except Exception:
                 LOG.exception("a listener failed")
                 state.cancelled = True
-
-    def _count(self, event: Event) -> None:
-        with self._changed:
-            if isinstance(event, BlockCommitted):
-                self._canvases += 1
-                self._completion_tokens += len(event.tokens)
-            elif isinstance(event, Finished):
-                self._outcomes[event.result.finish_reason] += 1
-                if event.result.finish_reason != "cancelled":
-                    self._mean_seconds += _SMOOTHING * (event.result.seconds - self._mean_seconds)
-            elif isinstance(event, Failed):
-                self._outcomes[event.kind] += 1

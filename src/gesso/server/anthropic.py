@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,23 +11,14 @@ from starlette.responses import JSONResponse, Response
 
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult
-from gesso.server.anthropic_models import (
-    AssistantTurn,
-    EncodedSource,
-    ImageBlock,
-    MessagesRequest,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Turn,
-)
-from gesso.server.body import JsonRoute, checked
+from gesso.server.anthropic_models import MessagesRequest
+from gesso.server.anthropic_request import chat_request, image_places
+from gesso.server.body import JsonRoute
 from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
 from gesso.server.report import diffusion_report, frame_report, stopped_by
-from gesso.server.requests import ChatRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
 from gesso.text.tool_calls import ToolCall
 
@@ -50,124 +41,6 @@ def anthropic_routes(context: Context) -> APIRouter:
         return JSONResponse(reader.message(result))
 
     return router
-
-
-def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
-    """Makes a chat completion of the same, and finds what its answer begins with: the last message, where it is one.
-
-    Raises:
-        ApiError: what has no place there.
-    """
-    turns, begin = list(body.messages), ""
-    if isinstance(turns[-1], AssistantTurn):
-        begin = _text(turns.pop().content)
-        if not turns:
-            raise ApiError(400, "messages: the first one is the user's", param="messages")
-    messages = [{"role": "system", "content": _text(body.system)}] if body.system else []
-    for turn in turns:
-        messages += _messages(turn)
-    given: dict[str, Any] = {
-        "model": body.model,
-        "messages": messages,
-        "max_tokens": body.max_tokens,
-        "stream": body.stream,
-        "stop": body.stop_sequences,
-        **body.model_dump(include={"temperature", "top_p", "top_k", "seed"}),
-        "diffusion": None if body.diffusion is None else body.diffusion.model_dump(exclude_unset=True),
-        **_tools(body),
-        **_thinking(body),
-    }
-    wanted = body.output_format or (body.output_config.format if body.output_config is not None else None)
-    if wanted is not None:
-        schema = {"name": "answer", "schema": wanted.schema_}
-        given["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return checked(ChatRequest, given), begin
-
-
-def image_places(body: MessagesRequest) -> list[str]:
-    """Returns where the images of the messages stand, in order."""
-    return [
-        f"messages[{number}].content[{place}]"
-        for number, turn in enumerate(body.messages)
-        for place, block in enumerate(turn.content)
-        if isinstance(block, ImageBlock)
-    ]
-
-
-def _content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
-    """What a turn says: a text, or its parts where there are images among them."""
-    if not any(isinstance(block, ImageBlock) for block in blocks):
-        return _text(blocks)
-    parts: list[dict[str, Any]] = []
-    for block in blocks:
-        if isinstance(block, TextBlock):
-            parts.append({"type": "text", "text": block.text})
-        elif isinstance(block, ImageBlock):
-            given = block.source
-            url = f"data:{given.media_type};base64,{given.data}" if isinstance(given, EncodedSource) else given.url
-            parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
-
-
-def _text(content: str | Sequence[Any]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(block.text for block in content if isinstance(block, TextBlock))
-
-
-def _messages(turn: Turn) -> list[dict[str, Any]]:
-    """One turn as messages: each result of a tool is one of its own."""
-    if isinstance(turn.content, str):
-        return [{"role": turn.role, "content": turn.content}]
-    found: list[dict[str, Any]] = []
-    calls: list[dict[str, Any]] = []
-    for block in turn.content:
-        if isinstance(block, ToolResultBlock):
-            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)})
-        elif isinstance(block, ToolUseBlock):
-            function = {"name": block.name, "arguments": json.dumps(block.input)}
-            calls.append({"id": block.id, "type": "function", "function": function})
-    if (content := _content(turn.content)) or calls or not found:
-        said: dict[str, Any] = {"role": turn.role, "content": content}
-        found.append({**said, "tool_calls": calls} if calls else said)
-    return found
-
-
-def _tools(body: MessagesRequest) -> dict[str, Any]:
-    if not body.tools:
-        return {}
-    made: dict[str, Any] = {
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "parameters": tool.input_schema,
-                    "description": tool.description,
-                    "strict": tool.strict,
-                },
-            }
-            for tool in body.tools
-        ]
-    }
-    choice = body.tool_choice
-    if choice is not None:
-        words = {"auto": "auto", "any": "required", "none": "none"}
-        named = {"type": "function", "function": {"name": choice.name}}
-        made["tool_choice"] = words.get(choice.type, named)
-        if choice.disable_parallel_tool_use:
-            made["parallel_tool_calls"] = False
-    return made
-
-
-def _thinking(body: MessagesRequest) -> dict[str, Any]:
-    effort = body.output_config.effort if body.output_config is not None else None
-    thinking = body.thinking
-    if thinking is None or thinking.type == "disabled":
-        return {}
-    if thinking.type == "enabled" and thinking.budget_tokens is not None:
-        return {"thinking_budget": thinking.budget_tokens}
-    return {"reasoning_effort": effort or "high"}
 
 
 class _Reader:

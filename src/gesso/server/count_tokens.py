@@ -6,8 +6,8 @@ from pydantic import BaseModel
 
 from gesso.engine.media import media_options
 from gesso.errors import TextError
-from gesso.server.anthropic import chat_request
 from gesso.server.anthropic_models import CountTokensRequest, MessagesRequest
+from gesso.server.anthropic_request import chat_request
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.errors import ApiError

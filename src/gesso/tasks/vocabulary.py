@@ -52,7 +52,7 @@ _TIE_BREAK = 1e-6
 
 def build_tokenizer() -> Tokenizer:
     """Returns the tokenizer; the same one, id for id, on every call."""
-    return tokenizer_of(_pieces())
+    return tokenizer_of(pieces())
 
 
 def tokenizer_of(pieces: Iterable[str]) -> Tokenizer:
@@ -71,7 +71,7 @@ def tokenizer_of(pieces: Iterable[str]) -> Tokenizer:
     return tokenizer
 
 
-def _pieces() -> list[str]:
+def pieces() -> list[str]:
     """Returns the pieces of ordinary text in the order of their ids."""
     tails = (*NUMBER_WORDS, *NAME_NOUNS, *(word for pair in OPPOSITES for word in pair))
     plain = (*POOL, *CITIES, *TEMPLATE_WORDS, *NAME_VERBS, *(word for pair in OPPOSITES for word in pair))

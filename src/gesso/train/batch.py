@@ -136,6 +136,7 @@ def make_batch(
     encoder_loss: bool = True,
     time_exponent: float = 1.0,
     source_probability: float = 0.0,
+    prefix_probability: float = 0.0,
     self_generated: tuple[float, int] = (0.0, 1),
     jump: float | None = None,
 ) -> Batch:
@@ -144,7 +145,8 @@ def make_batch(
     Several canvases of an example cost the encoder nothing more. They lie in different parts of a long answer as far
     as it has that many, and each has a time and a noise of its own. With `prompt_loss` the encoder's loss is taken
     over the prompt as well; with `source_probability` some canvases are corrupted from the text that the answer
-    changes, as an edit starts; without `encoder_loss` the encoder reads no further than the canvases can see.
+    changes, as an edit starts; with `prefix_probability` some are clean up to a random place and noise behind it;
+    without `encoder_loss` the encoder reads no further than the canvases can see.
     `self_generated` are the probability of `SelfGenerated` and its most rounds. With `jump` each canvas is also made at
     the time so much earlier on its path, or at 0.
 
@@ -189,6 +191,11 @@ def make_batch(
     times_B = draw_times(len(canvases), generator, time_exponent)
     earlier_B = times_B if jump is None else (times_B - jump).clamp(min=T_EPSILON)
     path_RBC = corrupt_path(from_BC, torch.stack((times_B, earlier_B)), vocab_size, generator)
+    if prefix_probability:
+        noise_BC = torch.randint(vocab_size, canvas_BC.shape, generator=generator)
+        halved_BC = _clean_before(canvas_BC, noise_BC, eos_token_id, generator)
+        halved_B1 = torch.rand(len(canvases), 1, generator=generator) < prefix_probability
+        path_RBC[0] = torch.where(halved_B1, halved_BC, path_RBC[0])
     batch = Batch(
         tokens_N=torch.tensor(tokens),
         lengths=tuple(lengths),
@@ -206,6 +213,13 @@ def make_batch(
         return batch
     drafts = SelfGenerated.draw(canvas_BC.shape, probability, rounds, vocab_size, generator)
     return dataclasses.replace(batch, self_generated=drafts)
+
+
+def _clean_before(canvas_BC: Tensor, noise_BC: Tensor, eos_token_id: int, generator: torch.Generator) -> Tensor:
+    """Each canvas up to a random place of its answer, noise behind it."""
+    ends_B = (canvas_BC != eos_token_id).sum(dim=1) + 1
+    places_B = (torch.rand(len(canvas_BC), generator=generator) * ends_B).long()
+    return torch.where(torch.arange(canvas_BC.shape[1]) < places_B[:, None], canvas_BC, noise_BC)
 
 
 def _prompt_targets(conversation: Conversation) -> list[int]:

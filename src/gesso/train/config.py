@@ -24,6 +24,7 @@ _IDENTITY = (
     "momentum",
     "time_exponent",
     "source_probability",
+    "prefix_probability",
     "self_conditioning_probability",
     "own_draft_probability",
     "own_draft_rounds",
@@ -128,6 +129,9 @@ class TrainConfig:
     """Exponent of the uniform number that says how much of a canvas is noise: 1 as released, less for more noise."""
     source_probability: float = 0.0
     """Share of the canvases of an answer that changes a text which start from that text, not from the answer."""
+    prefix_probability: float = 0.0
+    """Share of the canvases that are clean up to a random place and noise behind it, as a copy looks half way; none in
+    the released loss."""
     self_conditioning_probability: float = 0.5
     own_draft_probability: float = 0.0
     """Share of the self-conditioned canvases that get self-generated corruption (`gesso.train.self_generated`)."""
@@ -180,6 +184,7 @@ class TrainConfig:
         for name in (
             "time_exponent",
             "source_probability",
+            "prefix_probability",
             "self_conditioning_probability",
             "own_draft_probability",
             "momentum",
@@ -251,6 +256,8 @@ class Recipe:
             raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
         if self.distill is not None:
             self._check_distillation(self.distill)
+        if self.distill is not None and self.train.prefix_probability:
+            raise ConfigError("distillation learns along whole paths of noise: prefix_probability must be 0")
         if self.policy is not None:
             if self.start is None:
                 raise ConfigError("reinforcement needs a checkpoint to start from")

@@ -28,8 +28,9 @@ from gesso.models.loading import load_folder
 from gesso.train.batch import IGNORED, Batch
 from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup
-from gesso.train.forward import Encoded, denoise, encode, first_passes, mixed_embeddings, rows_at_a_time
+from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.step import LossModule
+from gesso.train.two_pass import first_passes, mixed_embeddings, rows_at_a_time
 
 
 @dataclass(frozen=True, slots=True)

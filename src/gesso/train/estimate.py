@@ -16,7 +16,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
-from gesso.train import forward
+from gesso.train import forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
@@ -135,7 +135,7 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     scored = max(work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
     training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
-    first = 2 * min(scored, max(1, forward.LOGIT_BYTES // (4 * config.vocab_size)))
+    first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size)))
     return 4 * config.vocab_size * max(training, first)
 
 

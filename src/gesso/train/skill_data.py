@@ -9,10 +9,9 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gesso.tasks.base import Example, Task, held_out
-from gesso.tasks.bpe import Respelling
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -25,6 +24,13 @@ _TRIES = 6
 _LOST = 4
 """An answer of less than the canvas's length over this is lost in it, and mostly drawn again."""
 _LOST_SHARE = 0.25
+
+
+class Respelling(Protocol):
+    """Spells tokens of a prompt in another way."""
+
+    def apply(self, ids: Sequence[int], share: float, rng: random.Random) -> list[int]:
+        """Returns the ids of the same text with about `share` of the tokens spelled otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

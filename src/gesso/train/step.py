@@ -12,10 +12,12 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
+from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
-from gesso.train.forward import losses
+from gesso.train.retokenize import retokenize
+from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
 
 
@@ -74,6 +76,11 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
     model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
+    if recipe.adapter is None and isinstance(recipe.text, NewText):
+        before, after = Tokenizer.from_folder(recipe.start), recipe.text.tokenizer()
+        if before.vocabulary != after.get_vocab():
+            refuse_quantized(model, "taking another tokenizer")
+            model = retokenize(model, before, after)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
     free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
     if dataclasses.replace(model.config, **free) != recipe.model:
@@ -114,6 +121,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         encoder_loss=config.encoder_loss_weight > 0,
         time_exponent=config.time_exponent,
         source_probability=config.source_probability,
+        prefix_probability=config.prefix_probability,
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
         jump=recipe.distill,
     )

@@ -22,7 +22,7 @@ from gesso.models.saving import save_folder
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation, make_batch
-from gesso.train.forward import losses
+from gesso.train.two_pass import losses
 
 SHAPE = Shape(layers="sf", hidden=64, mlp=64, head_dim=16, expert_size=32)
 CHOICES = {

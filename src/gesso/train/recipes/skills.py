@@ -4,7 +4,8 @@ do."""
 import dataclasses
 from functools import cache
 
-from gesso.tasks.bpe import Respelling, load_tokenizer
+from gesso.models.hub import resolve
+from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
@@ -12,17 +13,31 @@ from gesso.train.recipes.common import TOKENS, chat_template, small_generation, 
 from gesso.train.skill_data import Mixture, SkillData
 
 CANVAS, NARROWEST = 64, 8
+SMALL = {"hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
+"""The shape of `mini`: 5.4 million parameters."""
+LARGE = {"hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
+"""11 million parameters, for who has a GPU."""
 
-COPYING = Mixture(
+FIRST = Mixture(
     0,
     {
-        "sorting": 0.08, "duplicates": 0.05, "reversing": 0.13, "casing": 0.15, "replacing": 0.13, "extraction": 0.15,
-        "dialogues": 0.08, "sums": 0.08, "functions": 0.06, "topics": 0.02, "dates": 0.03, "abstention": 0.04,
+        "sorting": 0.07, "duplicates": 0.06, "reversing": 0.09, "casing": 0.09, "replacing": 0.09, "extraction": 0.12,
+        "functions": 0.10, "changes": 0.06, "dialogues": 0.04, "calls": 0.03, "sums": 0.05, "ranges": 0.04,
+        "dates": 0.03, "abstention": 0.05, "topics": 0.01, "sentiment": 0.01,
+        "json": 0.01, "code": 0.01, "arithmetic": 0.01, "ordering": 0.01, "editing": 0.01, "counting": 0.01,
+        "revision": 0.01, "revision-in-file": 0.005,
     },
 )  # fmt: skip
-"""At first mostly what is copied: a word that can be copied is what all other skills are made of."""
+"""Mostly what is copied: a word that can be copied is what all other skills are made of."""
+NARROW = (
+    CanvasWidth(8, batch_size=64, share=0.10, canvases_per_example=3),
+    CanvasWidth(16, batch_size=48, share=0.25, canvases_per_example=3),
+    CanvasWidth(32, batch_size=24, share=0.45, canvases_per_example=3),
+)
+
+
 ALL = Mixture(
-    1500,
+    0,
     {
         "sorting": 0.09, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.06, "extraction": 0.07,
         "conversion": 0.06, "dates": 0.04, "units": 0.04, "sums": 0.10, "ranges": 0.06, "functions": 0.07,
@@ -32,36 +47,22 @@ ALL = Mixture(
         "revision": 0.01, "revision-in-file": 0.01,
     },
 )  # fmt: skip
-"""Then all skills, and the six tasks in the words of the model before."""
-NARROW = (
-    CanvasWidth(8, batch_size=64, share=0.12, canvases_per_example=3),
-    CanvasWidth(16, batch_size=48, share=0.45, canvases_per_example=3),
-    CanvasWidth(32, batch_size=32, share=0.30, canvases_per_example=2),
-)
-
-
+"""All skills, and the six tasks in the words of the model before."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
 
 @cache
 def _tokenizer() -> Tokenizer:
-    return Tokenizer(load_tokenizer())
+    return Tokenizer(build_tokenizer())
 
 
 def skills() -> Recipe:
-    """Trains nineteen skills with open slots, and abstention, from random weights; a core-day, or minutes on a GPU."""
+    """Trains on from the bundled `mini`: skills with open slots, and abstention, in some two hours of one core."""
     tokenizer = _tokenizer()
-    model = small_model(
-        tokenizer,
-        hidden_size=256,
-        intermediate_size=512,
-        moe_intermediate_size=192,
-        sliding_window=256,
-        canvas_length=CANVAS,
-    )
+    model = small_model(tokenizer, **SMALL, sliding_window=256, canvas_length=CANVAS)
     train = TrainConfig(
-        steps=20_000,
+        steps=3000,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
@@ -70,6 +71,7 @@ def skills() -> Recipe:
         encoder_loss_weight=0.3,
         optimizer="muon",
         source_probability=0.3,
+        prefix_probability=0.4,
         checkpoint_every=100,
     )
     return Recipe(
@@ -77,14 +79,16 @@ def skills() -> Recipe:
         model=model,
         generation=small_generation(tokenizer, verify=0),
         train=train,
-        text=text_files(load_tokenizer),
-        data=skill_data((COPYING, ALL), seed=0),
+        text=text_files(build_tokenizer),
+        data=skill_data((FIRST,), seed=0),
+        start=resolve("mini"),
     )
 
 
 def skills_gpu() -> Recipe:
-    """Trains `skills` in large batches, for one GPU of 40 GB or more with 16 cores beside it; bfloat16 products."""
+    """Trains nineteen skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
     recipe = skills()
+    model = small_model(_tokenizer(), **LARGE, sliding_window=256, canvas_length=CANVAS)
     # More of the whole width, which is what answers are written in where nobody asks for less.
     narrow = tuple(
         dataclasses.replace(width, batch_size=width.batch_size * GPU_TIMES, share=share)
@@ -103,13 +107,13 @@ def skills_gpu() -> Recipe:
         checkpoint_every=500,
         log_every=25,
     )
-    data = skill_data((COPYING, dataclasses.replace(ALL, start=600)), seed=1)
-    return dataclasses.replace(recipe, name="skills-gpu", train=train, data=data)
+    data = skill_data((FIRST, dataclasses.replace(ALL, start=600)), seed=1)
+    return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
 def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
     """Returns conversations of the skills, through their tokenizer and mini's template."""
     template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
-        mixtures, _tokenizer(), template, Respelling(load_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
+        mixtures, _tokenizer(), template, Spelling(build_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
     )

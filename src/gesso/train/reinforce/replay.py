@@ -21,8 +21,9 @@ from torch.utils.checkpoint import checkpoint
 
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.runner.prompt_input import EmbeddingSpan
-from gesso.train.forward import LOGIT_BYTES, Encoded, denoise, encode
+from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.reinforce.rollout import CanvasRollout
+from gesso.train.two_pass import LOGIT_BYTES
 
 Visit = Callable[[int, Sequence[int], Tensor], Tensor | None]
 """Takes a step's number (from 0), the canvases that take it, and their log-probabilities [b, C]; returns a loss."""

@@ -5,20 +5,13 @@ in a list, in quotes, in an identifier and in a sentence; identifiers are cut at
 are single; signs take the spaces around them (`", "`, ` = `); a line break takes the indentation after it. What no
 merge covers is spelled in bytes, so every text survives `decode(encode(text))`.
 
-    python -m gesso.tasks.bpe --size 4096 --out src/gesso/tasks/skills/tokenizer.json.xz
-
-trains it from the standard library's sources of the Python that runs it, docstrings included and tests left out, from
-the word list of `gesso.tasks.skills`, and from examples of its skills. The result depends on that library's version, so
-it ships in the package.
+The texts are the standard library's sources of the Python that runs it, docstrings included and tests left out, the
+word list of `gesso.tasks.skills`, and examples of its skills.
 """
 
-import argparse
-import lzma
 import random
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -73,17 +66,6 @@ def training_texts() -> Iterator[str]:
         yield f"{example.prompt}\n{example.answer}"
 
 
-@cache
-def _shipped() -> str:
-    packed = resources.files("gesso.tasks.skills").joinpath("tokenizer.json.xz").read_bytes()
-    return lzma.decompress(packed).decode("utf-8")
-
-
-def load_tokenizer() -> Tokenizer:
-    """Returns the tokenizer that ships with the skills, a new object on every call."""
-    return Tokenizer.from_str(_shipped())
-
-
 class Respelling:
     """Splits a token in two parts, which training does in prompts as BPE dropout would.
 
@@ -111,16 +93,3 @@ class Respelling:
             else:
                 spelled.append(index)
         return spelled
-
-
-def _main() -> None:
-    parser = argparse.ArgumentParser(description="Train the tokenizer of the skills.")
-    parser.add_argument("--size", type=int, default=4096)
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    text = train_tokenizer(given.size, training_texts()).to_str()
-    given.out.write_bytes(lzma.compress(text.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
-
-
-if __name__ == "__main__":
-    _main()
