@@ -6,6 +6,7 @@
 #   make numbers the tests of rounding once more, with the instructions of other CPUs: AVX2, then AVX-512
 #   make studio-test  the tests of the studio in Chromium, which fail without it; with npm also axe's rules of accessibility
 #   make clients the tests of the server's clients that want an environment of their own, which it makes in build/clients
+#   make ray-test the tests on a Ray cluster of this machine, in an environment of their own, build/ray; they take minutes
 #   make lint    style, types, import contracts
 #   make bench   ratios beside transformers and others, against the recorded ones: what got worse (ARGS="--only denoise")
 #   make docs    write the generated pages and the picture anew
@@ -26,7 +27,7 @@ BASE := .venv/.installed
 DEV := .venv/.installed-dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: run test numbers studio-test clients lint bench docs clean
+.PHONY: run test numbers studio-test clients ray-test lint bench docs clean
 
 run: $(BASE)
 	$(BIN)/gesso generate --seed 7 "What is 481 + 296?"
@@ -58,6 +59,13 @@ clients: $(DEV)
 		openai@6 ai@6 @ai-sdk/openai-compatible@2 zod@4; fi
 	GESSO_CLIENTS=build/clients/bin/python GESSO_NODE_CLIENTS=build/clients \
 		$(BIN)/python -m pytest -n 0 tests/server/test_more_clients.py $(ARGS)
+
+# Ray is 300 MB and brings its own versions of what others use too.
+ray-test:
+	$(PYTHON) -m venv build/ray
+	build/ray/bin/python -m pip install --quiet "$(TORCH)"
+	build/ray/bin/python -m pip install --quiet --editable ".[ray,test]"
+	GESSO_RAY=1 build/ray/bin/python -m pytest -n 0 tests/cluster $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -30,6 +30,7 @@ from gesso.control.holes import Document, Hole
 from gesso.control.job import run_job
 from gesso.control.window import leading_space
 from gesso.engine.engine import Engine, Request
+from gesso.models.family import only_diffusion_gemma
 from gesso.tasks.base import Example, Task, evaluation_set
 from gesso.tasks.code import Code
 from gesso.tasks.skills.filling import Filling
@@ -115,7 +116,7 @@ def cases(kind: str, number: int, *, instructed: bool) -> list[Case]:
 @torch.inference_mode()
 def left_to_right(engine: Engine, case: Case) -> str:
     """What the causal pass writes behind the prompt and what stands before the hole, token by token."""
-    model = engine.model
+    model = only_diffusion_gemma(engine.model, "model", "this benchmark")
     lead = leading_space(case.before)
     prefix = engine.tokenizer.encode(case.before.removesuffix(lead))
     ids = [*engine.start(Request(case.example.prompt)).prompt.ids, *prefix]

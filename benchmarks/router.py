@@ -2,8 +2,9 @@
 
 1. The same requests one by one and eight at a time, at one server directly and through a router before it, in turns:
    throughput and time to the first block. Ceiling: the server alone.
-2. Requests with a shared beginning of 1,000 characters at two servers: the share of them at one.
-3. Clients that stream through the router while servers are killed: streams broken, texts equal to undisturbed ones.
+2. The router's own processor time a request, before a server that does nothing but answer.
+3. Requests with a shared beginning of 1,000 characters at two servers: the share of them at one.
+4. Clients that stream through the router while servers are killed: streams broken, texts equal to undisturbed ones.
 
 It ends in one JSON line.
 """
@@ -19,8 +20,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,11 @@ def replicas(url: str) -> list[dict[str, Any]]:
 
 
 def processor_seconds(pid: int) -> float:
+    """The time that the first thread of a process has computed, to the nanosecond; all of a router is in it (Linux)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def all_threads(pid: int) -> float:
     """The time that a process has computed, its threads together (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -65,7 +72,7 @@ def body(number: int, **fields: Any) -> dict[str, Any]:
 
 async def ask(client: httpx.AsyncClient, number: int, **fields: Any) -> dict[str, Any]:
     """One stream: its text, its ends, errors, and seconds to its first block."""
-    began, first, text, ends, errors = time.perf_counter(), None, "", 0, 0
+    began, first, text, ends, errors = time.perf_counter(), None, "", 0, list[str]()
     async with client.stream("POST", "/v1/chat/completions", json=body(number, **fields)) as response:
         async for line in response.aiter_lines():
             if not line.startswith("data: "):
@@ -74,7 +81,8 @@ async def ask(client: httpx.AsyncClient, number: int, **fields: Any) -> dict[str
                 ends += 1
                 continue
             data = json.loads(line.removeprefix("data: "))
-            errors += "error" in data
+            if "error" in data:
+                errors.append(str(data["error"]["message"]))
             for choice in data.get("choices", ()):
                 said = choice["delta"].get("content") or ""
                 if said and first is None:
@@ -121,9 +129,9 @@ def overhead(requests: int, rounds: int) -> dict[str, Any]:
             for turn in range(rounds):
                 took = {}
                 for name, url in (("direct", direct), ("routed", routed))[:: 1 if turn % 2 else -1]:
-                    before = {each: processor_seconds(each) for each in (pid, server.pid)}
+                    before = {pid: processor_seconds(pid), server.pid: all_threads(server.pid)}
                     took[name], _ = asyncio.run(load(url, headers, range(requests), 8))
-                    spent[name] += processor_seconds(server.pid) - before[server.pid]
+                    spent[name] += all_threads(server.pid) - before[server.pid]
                     if name == "routed":
                         spent["router"] += processor_seconds(pid) - before[pid]
                     seconds[name] += took[name]
@@ -136,7 +144,7 @@ def overhead(requests: int, rounds: int) -> dict[str, Any]:
             "direct_requests_per_second": round(requests * rounds / seconds["direct"], 2),
             "routed_requests_per_second": round(requests * rounds / seconds["routed"], 2),
             "server_cpu_ms_per_request": round(1000 * spent["routed"] / (requests * rounds), 1),
-            "router_cpu_ms_per_request": round(1000 * spent["router"] / (requests * rounds), 1),
+            "router_cpu_ms_per_request": round(1000 * spent["router"] / (requests * rounds), 2),
             "router_cpu_share": round(spent["router"] / spent["routed"], 4),
             "throughput_lost": round(statistics.median(ratios), 4),
             "first_block_added_ms": round(1000 * statistics.median(gaps), 2),
@@ -144,6 +152,51 @@ def overhead(requests: int, rounds: int) -> dict[str, Any]:
     finally:
         server.terminate()
         server.wait()
+
+
+CANNED = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]},
+    {"choices": [{"index": 0, "delta": {"content": "The sum of 481 and 296 is 777."}, "finish_reason": None}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+]
+
+
+async def canned(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers every request with the same stream of four events, a millisecond apart."""
+    lines = [json.dumps({"id": "chatcmpl-1", "object": "chat.completion.chunk", **chunk}) for chunk in CANNED]
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            asked = await reader.readuntil(b"\r\n\r\n")
+            if (length := re.search(rb"content-length: (\d+)", asked)) is not None:
+                await reader.readexactly(int(length[1]))
+            writer.write(head)
+            for line in [*lines, "[DONE]"]:
+                event = f"data: {line}\n\n".encode()
+                writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+                await asyncio.sleep(0.001)
+            writer.write(b"0\r\n\r\n")
+    writer.close()
+
+
+async def cost(requests: int) -> dict[str, Any]:
+    """The router's own processor time, before a server that does nothing."""
+    server = await asyncio.start_server(canned, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    stack = ExitStack()
+    routed, pid = await asyncio.to_thread(stack.enter_context, routing("--replicas", url))
+    found: dict[str, Any] = {"requests": requests}
+    try:
+        await load(routed, {}, range(20), 4)
+        for name, at_once in (("one_by_one", 1), ("eight_at_a_time", 8)):
+            before = processor_seconds(pid)
+            _, answers = await load(routed, {}, range(requests), at_once)
+            assert all(each["ends"] == 1 for each in answers)
+            found[f"router_cpu_ms_{name}"] = round(1000 * (processor_seconds(pid) - before) / requests, 2)
+    finally:
+        await asyncio.to_thread(stack.close)
+        server.close()
+    return found
 
 
 def shared(url: str, requests: int) -> dict[str, Any]:
@@ -184,6 +237,7 @@ async def killed(url: str, clients: int, requests: int, kills: int) -> dict[str,
         "streams": requests,
         "resumed": int(resumed),
         "broken": sum(bool(each["errors"]) for each in answers),
+        "errors": dict(Counter(message for each in answers for message in each["errors"])),
         "texts_equal": sum(a["text"] == b["text"] for a, b in zip(undisturbed, answers, strict=True)),
         "one_end_each": all(each["ends"] == 1 for each in answers),
     }
@@ -195,12 +249,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--clients", type=int, default=16)
-    parser.add_argument("--only", default="overhead,prefixes,kills", help="some of overhead, prefixes and kills")
+    parser.add_argument(
+        "--only", default="overhead,cost,prefixes,kills", help="some of overhead, cost, prefixes and kills"
+    )
     given = parser.parse_args()
     wanted, found = given.only.split(","), dict[str, Any]()
     if "overhead" in wanted:
         found["overhead"] = overhead(given.requests, given.rounds)
         print(f"router's overhead: {found['overhead']}", flush=True)
+    if "cost" in wanted:
+        found["cost"] = asyncio.run(cost(400))
+        print(f"router's own cost: {found['cost']}", flush=True)
     if {"prefixes", "kills"} & set(wanted):
         with routing("--spawn", "2", "--", "--device", "cpu", "--offline") as (url, _):
             if "prefixes" in wanted:

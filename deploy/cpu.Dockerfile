@@ -2,6 +2,8 @@
 #   docker build -f deploy/cpu.Dockerfile -t gesso:cpu .
 FROM python:3.12-slim-bookworm AS build
 ARG TORCH=2.13.0
+# ray as well for deploy/kuberay.
+ARG EXTRAS=server,vision
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/gesso
 ENV PATH=/opt/gesso/bin:$PATH
@@ -11,7 +13,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
 # It is this folder that is installed, which has no version to pin.
 # hadolint ignore=DL3013
-RUN pip install ".[server,vision]"
+RUN pip install ".[${EXTRAS}]"
 
 FROM python:3.12-slim-bookworm
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin gesso \

@@ -15,7 +15,7 @@ import gesso
 SAMPLER = '''
 from dataclasses import dataclass
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, draw_noise
 from gesso.options import option
 
 
@@ -33,7 +33,7 @@ class QuotaSampler(Sampler):
     def step(self, info, canvas_C, prediction, state, rng):
         rank_C = prediction.entropy_C.argsort(stable=True).argsort()
         accepted_C = rank_C < (info.width if self.finish and not info.steps_left else self.quota)
-        return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
+        return prediction.sample_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None
 '''
 SCHEDULE = """
 from dataclasses import dataclass

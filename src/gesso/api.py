@@ -9,6 +9,13 @@ from gesso.errors import OptionError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.family import (
+    BlockDiffusionModel,
+    family_of,
+    load_family,
+    only_diffusion_gemma,
+    read_defaults,
+)
 from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, pick_device, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
@@ -50,7 +57,8 @@ def load(
     """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
     Args:
-        adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights.
+        adapter: folder of a LoRA adapter in PEFT's format, which is merged into the weights; one with a delta for the
+            encoder and another for the decoder stays beside them.
         cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
             are processes that end with this one.
@@ -67,6 +75,17 @@ def load(
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
     folder = resolve(str(path), offline=offline)
+    if (family := family_of(folder)) is not None:
+        given = {
+            "adapter": adapter is not None,
+            "cuda_graphs": cuda_graphs,
+            "tensor_parallel": tensor_parallel > 1,
+            "device_memory": device_memory is not None,
+        }
+        for name, wanted in given.items():
+            if wanted:
+                only_diffusion_gemma(None, name, name)
+        return _engine_of(folder, load_family(folder, family, device, dtype), str(path))
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
     if tensor_parallel > 1:
@@ -85,8 +104,8 @@ def load(
     needs_all = [name for name, wanted in given.items() if wanted]
     offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
     model = load_folder(folder, device, dtype, offload=offload)
-    if adapter is not None:
-        load_adapter(model, Path(adapter))
+    # A delta for each of encoder and decoder cannot be merged into the weights that they share.
+    if adapter is not None and not load_adapter(model, Path(adapter)).separate:
         merge(model)
     defaults = read_generation_defaults(folder, model.config)
     vision = _load_tower(folder, device, dtype)
@@ -98,3 +117,9 @@ def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:
     # On a CPU the tower of a large model is memory, and seconds of loading, that most prompts have no use for.
     deferred = pick_device(device).type == "cpu"
     return load_vision(folder, device, dtype, deferred=deferred) if has_vision(folder) else None
+
+
+def _engine_of(folder: Path, model: BlockDiffusionModel, name: str) -> Engine:
+    """Makes the engine of a model that was loaded whole and reads text only."""
+    tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
+    return Engine(model, tokenizer, ChatTemplate.from_folder(folder), read_defaults(folder, model.config), name=name)

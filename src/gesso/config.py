@@ -6,7 +6,7 @@ Hugging Face's `config.json` is `gesso.models.hf_config`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from gesso.errors import ConfigError
 
@@ -70,6 +70,52 @@ class LayerConfig:
         return self.kind == "sliding_attention"
 
 
+class ModelShape(Protocol):
+    """Is all that engine, runner and server know of a model's config, whatever its family. Lengths are in tokens."""
+
+    @property
+    def family(self) -> str:
+        """Returns the `model_type` of its checkpoints."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def canvas_length(self) -> int: ...
+
+    @property
+    def max_position_embeddings(self) -> int: ...
+
+    @property
+    def layers(self) -> tuple[LayerConfig, ...]: ...
+
+    @property
+    def sliding_window(self) -> int: ...
+
+    @property
+    def pad_token_id(self) -> int: ...
+
+    @property
+    def eos_token_id(self) -> int: ...
+
+    @property
+    def bos_token_id(self) -> int: ...
+
+    @property
+    def image_token_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def mask_token_id(self) -> int | None:
+        """Returns the token that noise is; None where noise is uniform."""
+
+    @property
+    def block_length(self) -> int | None:
+        """Returns the length of the blocks that a canvas may not reach out of; None where a canvas begins anywhere."""
+
+    def weights(self) -> int:
+        """Counts the numbers in the large matrices."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """Describes the shape of a DiffusionGemma text model. Lengths are in tokens.
@@ -117,7 +163,7 @@ class ModelConfig:
             raise ConfigError(f"final_logit_softcapping must be positive, got {self.final_logit_softcapping}")
         if self.rms_norm_eps <= 0:
             raise ConfigError(f"rms_norm_eps must be positive, got {self.rms_norm_eps}")
-        if (weights := self._weights()) > MAX_WEIGHTS:
+        if (weights := self.weights()) > MAX_WEIGHTS:
             raise ConfigError(f"the config describes {weights:.1e} weights, more than any machine holds")
 
     def _check_sizes(self) -> None:
@@ -156,7 +202,20 @@ class ModelConfig:
             if layer.head_dim > _MOST["hidden_size"][0]:
                 raise ConfigError(f"layer {i}: head_dim must be at most {_MOST['hidden_size'][0]:,}")
 
-    def _weights(self) -> int:
+    @property
+    def family(self) -> str:
+        """Returns the `model_type` of its checkpoints."""
+        return "diffusion_gemma"
+
+    @property
+    def mask_token_id(self) -> None:
+        """Returns None: noise is uniform."""
+
+    @property
+    def block_length(self) -> None:
+        """Returns None: a canvas begins anywhere."""
+
+    def weights(self) -> int:
         """Counts the numbers in the large matrices."""
         expert = 3 * self.hidden_size * self.moe_intermediate_size
         layer = 3 * self.hidden_size * self.intermediate_size + self.num_experts * (expert + self.hidden_size)
@@ -179,6 +238,9 @@ class LoraConfig:
     targets: tuple[str, ...] = ("layers.*.attention.*", "layers.*.mlp.*", "self_conditioning.*")
     """Shell patterns on module names; `layers.*.experts` and `layers.*.router.proj` are left alone unless named."""
     rank_stabilised: bool = False
+    separate: bool = False
+    """Encoder and decoder have a delta each, as PEFT gives them on the reference. Their weights are one, so such an
+    adapter cannot be merged."""
 
     def __post_init__(self) -> None:
         _require_int("rank", self.rank, 1)

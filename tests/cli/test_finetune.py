@@ -125,6 +125,8 @@ def test_drafts_are_the_share_that_is_asked_for(
         (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "patience needs evaluate_every"),
         (("{data}", "--out", "{out}", "--thinking", "maybe"), "thinking 'maybe' does not exist"),
         (("{data}", "--out", "{out}", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
+        (("{data}", "--out", "{out}", "--adapter", "x", "--rank", 4), "--adapter has its own shape"),
+        (("{data}", "--out", "{out}", "--adapter", "nowhere"), "an adapter is a folder with"),
         (("{data}", "--out", "{out}", "--held-out", 0.1, "--held-out-file", "{data}"), "exclude each other"),
         (("{data}", "--out", "{out}", "--sample-every", 5), "--sample-every needs a --sample-prompt"),
         (("{data}", "--out", "{out}", "--steps", 0), "steps must be at least 1"),

@@ -147,7 +147,25 @@ SUITE: dict[str, list[Case]] = {
     ],
     "minItems": [({"type": "array", "minItems": 1}, [[1]], [[]])],
     "minLength": [({"type": "string", "minLength": 2}, ["ab", "日日"], ["a", "日"])],
-    "minProperties": [({"type": "object", "minProperties": 1}, [{"a": 1}], [{}])],
+    "minProperties": [
+        ({"type": "object", "minProperties": 1}, [{"a": 1}], [{}]),
+        (
+            {"additionalProperties": {"type": "integer"}, "type": "object", "minProperties": 2},
+            [{"foo": 1, "bar": 2}, {"": 1, "b": 2, "c": 3}],
+            [{"a": 1}, {}],
+        ),
+        (
+            {
+                "properties": {"a": {}},
+                "additionalProperties": {"type": "integer"},
+                "type": "object",
+                "minProperties": 4,
+                "maxProperties": 4,
+            },
+            [{"a": 1, "b": 2, "c": 3, "d": 4}],
+            [{"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}],
+        ),
+    ],
     "minimum": [
         ({"type": "number", "minimum": -1.5}, [-1.5, 0], [-1.6]),
         ({"type": "integer", "minimum": 100}, [100, 5000], [99]),
@@ -353,6 +371,20 @@ SUITE: dict[str, list[Case]] = {
             {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3},
             [["a", "b", "c"]],
             [["a", "b"]],
+        ),
+        (
+            {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+            [[], [1], [10, 2, 3]],
+            [[1, 1], [2, 1, 2]],
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "number"}}},
+                "uniqueItems": True,
+            },
+            [[{"name": "a/1", "n": 1}, {"name": "a/2", "n": 1}], [{"n": 1}]],
+            [[{"name": "a", "n": 1}, {"name": "a", "n": 1}], [{"n": 1}, {"n": 1}]],
         ),
         ({"type": "array", "uniqueItems": False}, [[1, 1]], [1]),
     ],

@@ -103,7 +103,7 @@ def _with_calls(tokenizer: Tokenizer) -> Tokenizer:
         ({"type": "array"}, "tools: the parameters of f: #/type: the arguments are an object"),
         (True, "tools: the parameters of f: #: the arguments are an object"),
         (
-            {"properties": {"a": {"uniqueItems": True, "minItems": 3}}},
+            {"properties": {"a": {"uniqueItems": True, "minItems": 9}}},
             "tools: the parameters of f: #/properties/a/uniqueItems",
         ),
     ],

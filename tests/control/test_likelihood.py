@@ -92,7 +92,7 @@ def test_copies_share_a_pass_and_say_what_each_says_alone(tiny: Engine) -> None:
     model.encode(torch.tensor([BEFORE]), cache)
     times = torch.tensor([0.2, 0.5, 0.9], dtype=torch.float64)
     generator = torch.Generator().manual_seed(1)
-    together = _copies(tiny, cache, clean_C, times, generator)
+    together = _copies(tiny.model, cache, clean_C, times, generator)
     noisy_BC = corrupt(clean_C.expand(3, -1), times, tiny.config.vocab_size, torch.Generator().manual_seed(1))
     from gesso.diffusion.likelihood import bound_rate, without_own_token
 

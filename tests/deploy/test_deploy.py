@@ -15,6 +15,7 @@ import yaml
 from server.fake import FakeService
 
 from gesso.cli.app import app
+from gesso.cluster.settings import ClusterSettings
 from gesso.router.app import Router
 from gesso.router.settings import RouterSettings
 from gesso.server.metrics import Metrics
@@ -203,6 +204,44 @@ def test_templates_open_and_close(path: Path) -> None:
         models = [mount for mount in container["volumeMounts"] if mount["name"] == "models"]
         assert all(mount["readOnly"] for mount in models)
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_cluster_of_kuberay_is_closed_and_asks_for_settings_that_there_are() -> None:
+    """Its fields were checked against the operator's own definition of a RayService; here is what it says of gesso."""
+    manifest = read(DEPLOY / "kuberay" / "rayservice.yaml")
+    assert (manifest["apiVersion"], manifest["kind"]) == ("ray.io/v1", "RayService")
+    assert set(manifest["spec"]) == {"serveConfigV2", "rayClusterConfig"}
+    cluster = manifest["spec"]["rayClusterConfig"]
+    (worker,) = cluster["workerGroupSpecs"]
+    serve = yaml.safe_load(manifest["spec"]["serveConfigV2"])
+    (application,) = serve["applications"]
+    settings = ClusterSettings.read(application["args"])
+    module, _, name = application["import_path"].partition(":")
+    assert f"def {name}(" in (ROOT / "src" / "gesso" / "cluster" / "app.py").read_text()
+    assert (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").exists()
+    assert settings.max_replicas <= worker["maxReplicas"] * int(worker_cpus(worker)) / settings.num_cpus
+    wanted = (ROOT / "pyproject.toml").read_text()
+    assert f'"ray[serve]>={cluster["rayVersion"].rpartition(".")[0]}"' in wanted
+    for group in (cluster["headGroupSpec"], worker):
+        pod = group["template"]["spec"]
+        assert pod["terminationGracePeriodSeconds"] > settings.drain_seconds
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        (key,) = [each for each in container["env"] if each["name"] == "GESSO_API_KEY"]
+        assert "secretKeyRef" in key["valueFrom"]
+        ports = {port["name"] for port in container["ports"]}
+        for probe in ("livenessProbe", "readinessProbe"):
+            port = container[probe]["httpGet"]["port"]
+            assert isinstance(port, int) or port in ports
+        assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def worker_cpus(group: dict[str, Any]) -> str:
+    (container,) = group["template"]["spec"]["containers"]
+    return str(container["resources"]["requests"]["cpu"])
 
 
 def test_closed_settings_are_those_of_every_container() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gesso.diffusion.denoise import CanvasState, DenoisingRules, denoise_step
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.samplers import Sampler, uniform_noise
+from gesso.diffusion.samplers import Sampler, draw_noise
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.diffusion.schedules.linear import LinearSchedule
 from gesso.diffusion.step import CanvasInfo, StepInfo
@@ -246,7 +246,7 @@ def test_an_own_sampler_and_stopping_rule_are_all_it_takes() -> None:
     @dataclass(frozen=True)
     class EveryOther(Sampler):
         def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, int]:
-            return uniform_noise(canvas, rng), 0
+            return draw_noise(canvas, rng), 0
 
         def step(
             self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: int, rng: torch.Generator

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from gesso.diffusion.guidance import BlackBox, Classifier, Differentiable, Guidance, GuidedScores, guided_scores
+from gesso.diffusion.guidance import (
+    BlackBox,
+    Classifier,
+    Differentiable,
+    Guidance,
+    GuidedScores,
+    Nested,
+    Part,
+    guided_scores,
+)
+from gesso.errors import OptionError
 from gesso.nn.vocabulary import Vocabulary
 
 WIDTH, VOCAB = 6, 11
@@ -91,3 +101,47 @@ def test_a_black_box_is_tried_where_the_model_is_not_sure() -> None:
     assert gains[0].tolist() == [0.0] * 5
     assert gains[1].tolist() == [0.0, 3.0, -3.0, -3.0, -3.0], "what is not tried gains what the worst does"
     assert gains[2].tolist() == [0.0, 0.0, 30.0, 0.0, 0.0]
+
+
+class Likes:
+    """Adds a number to one token everywhere."""
+
+    def __init__(self, token: int, nats: float) -> None:
+        self.token, self.nats = token, nats
+
+    def gains(self, logits_CV: Tensor) -> Tensor:
+        gains_CV = torch.zeros_like(logits_CV)
+        gains_CV[:, self.token] = self.nats
+        return gains_CV
+
+
+def test_nested_parts_are_guided_each_by_its_own() -> None:
+    inner = Nested((Part(Likes(2, 4.0), 0, 1), Part(Likes(1, 1.0), start=0.3)))
+    guidance = Guidance(classifier=Nested((Part(Likes(0, 2.0), 1, 3), Part(inner, 3, start=0.5))))
+    expected = torch.zeros(6, 5)
+    expected[1:3, 0] = 2.0
+    found = guidance.classifier_at(0.8)
+    assert found is not None
+    assert found.gains(torch.zeros(6, 5)).equal(expected)
+    expected[3, 2] = 4.0
+    found = guidance.classifier_at(0.5)
+    assert found is not None
+    assert found.gains(torch.zeros(6, 5)).equal(expected)
+    expected[3:, 1] = 1.0
+    found = guidance.classifier_at(0.2)
+    assert found is not None
+    assert found.gains(torch.zeros(6, 5)).equal(expected)
+    assert found.gains(torch.zeros(2, 5)).equal(expected[:2]), "a narrower canvas has fewer parts"
+
+
+def test_a_step_that_no_part_guides_costs_what_it_always_does() -> None:
+    late = Guidance(classifier=Nested((Part(Likes(0, 1.0), start=0.4, end=0.2),)))
+    assert [late.steers(time) for time in (1.0, 0.5, 0.4, 0.3, 0.2, 0.1)] == [False, False, True, True, False, False]
+    assert not Guidance(start=0.3, classifier=late.classifier).steers(0.4)
+    assert isinstance(late.classifier, Classifier)
+
+
+@pytest.mark.parametrize("wrong", [{"first": -1}, {"first": 3, "stop": 3}, {"start": 0.2, "end": 0.5}, {"start": 1.5}])
+def test_an_impossible_part_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="a part needs"):
+        Part(Likes(0, 1.0), **wrong)

@@ -125,7 +125,7 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
     [
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
-        ({"json_schema": {"properties": {"a": {"uniqueItems": True, "minItems": 3}}}}, "#/properties/a/uniqueItems"),
+        ({"json_schema": {"properties": {"a": {"uniqueItems": True, "minItems": 9}}}}, "#/properties/a/uniqueItems"),
         ({"json_schema": False}, "json_schema false allows nothing"),
         ({"regex": "(?<=a)b"}, "(?i)look"),
     ],

@@ -1,16 +1,24 @@
 """Particles: what is copied, what is counted, and what stays as it would be alone."""
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from engine.tiny import Reciter, tiny_recipe
+from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
 from gesso.engine.particles import ParticlesResult, particles, systematic
 from gesso.errors import OptionError
+from gesso.nn.vocabulary import VocabularyPass
+from gesso.tasks.vocabulary import build_tokenizer
+from gesso.text.tokenizer import Tokenizer
 
 PROMPT = "Sort: pear, fig"
 EVERY_STEP = {"max_denoising_steps": 9, "confidence_threshold": 0.0, "stability_threshold": 40}
@@ -130,3 +138,67 @@ def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
     with pytest.raises(OptionError) as caught:
         run(tiny, **options)
     assert caught.value.option == option
+
+
+class Chain(Reciter):
+    """A model of one position that walks among four tokens: what it says depends on what the canvas holds alone."""
+
+    STEPS = torch.tensor(
+        [[0.85, 0.05, 0.05, 0.05], [0.6, 0.3, 0.05, 0.05], [0.1, 0.5, 0.3, 0.1], [0.25, 0.25, 0.25, 0.25]]
+    )
+    REWARDS = (0.0, 0.2, 0.5, 1.0)
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[int]) -> None:
+        super().__init__(config, [], 0)
+        self.tokens = torch.tensor(tokens)
+
+    def denoise_flat(self, canvas_N: Tensor, *_: Any) -> Tensor:
+        known_N4 = canvas_N[:, None] == self.tokens
+        # Noise is any token; all that are none of the four begin alike.
+        return torch.where(known_N4.any(dim=1), known_N4.int().argmax(dim=1), 0)
+
+    def predict(self, state_N: Tensor, _: Tensor, uniform_N: Tensor, *, mix: bool) -> VocabularyPass:  # type: ignore[override]
+        drawn_N = (self.STEPS[state_N].cumsum(dim=1) <= uniform_N[:, None]).sum(dim=1).clamp(max=3)
+        said_N, zeros = self.tokens[drawn_N], torch.zeros(len(state_N))
+        return VocabularyPass(said_N, said_N, zeros, zeros, torch.zeros(len(state_N), 1))
+
+    def law(self, steps: int) -> Tensor:
+        """How likely each of the four is after some steps from noise of other tokens."""
+        share = torch.tensor([1.0, 0.0, 0.0, 0.0])
+        for _ in range(steps):
+            share = share @ self.STEPS
+        return share
+
+
+def test_weighted_answers_are_of_the_tilted_distribution() -> None:
+    recipe, tokenizer = tiny_recipe(), Tokenizer(build_tokenizer())
+    words = [tokenizer.encode(word)[0] for word in ("a", "b", "c", "d")]
+    chain: Any = Chain(dataclasses.replace(recipe.model, canvas_length=1), words)
+    engine = Engine(chain, tokenizer, None, recipe.generation, "chain")
+    rewards = {tokenizer.decode([word]): reward for word, reward in zip(words, Chain.REWARDS, strict=True)}
+    law, scale, runs = chain.law(4), 2.0, 6
+    target = law * (scale * torch.tensor(Chain.REWARDS)).exp()
+    target /= target.sum()
+    weighted, counted, resamplings = torch.zeros(4), torch.zeros(4), 0
+    for seed in range(runs):
+        run = particles(
+            engine,
+            [5],
+            number=128,
+            resample_every=1,
+            reward_scale=scale,
+            score=rewards.__getitem__,
+            seed=10**6 * seed,
+            max_new_tokens=1,
+            ignore_eos=True,
+            **{**EVERY_STEP, "max_denoising_steps": 4},
+        )
+        resamplings += run.resamplings
+        assert sum(run.weights) == pytest.approx(1)
+        for result, weight in zip(run.results, run.weights, strict=True):
+            weighted[words.index(result.token_ids[0])] += weight / runs
+            counted[words.index(result.token_ids[0])] += 1 / runs / 128
+    assert resamplings
+    assert (law - target).abs().max() > 0.2, "the tilt is seen"
+    assert (weighted - target).abs().max() < 0.06, (weighted, target)
+    assert (counted - target).abs().max() > 0.06, "without their weights the answers are of another distribution"

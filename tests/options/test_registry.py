@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gesso.diffusion.prediction import Prediction
-from gesso.diffusion.samplers import SAMPLERS, Sampler, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise
 from gesso.diffusion.step import CanvasInfo, StepInfo
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig, generation_options
@@ -25,7 +25,7 @@ def quota() -> Iterator[None]:
         entropy_bound: float = option(0.7, "Joint uncertainty that a step may accept.", minimum=0, unit="nats")
 
         def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, None]:
-            return uniform_noise(canvas, rng), None
+            return draw_noise(canvas, rng), None
 
         def step(
             self, info: StepInfo, canvas_C: Tensor, prediction: Prediction, state: Any, rng: torch.Generator

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
-import httpx
 import pytest
 
 from gesso.router.affinity import PrefixTable, prefix_digests
+from gesso.router.client import NotListeningError
 from gesso.router.health import Health
 from gesso.router.limits import TokenBuckets
 from gesso.router.replicas import FAILURES, LONGEST_PAUSE, PAUSE, Pool, Replica
@@ -22,9 +22,31 @@ class Clock:
         return self.now
 
 
+class Says:
+    """A connection to a server that answers every request the same way."""
+
+    told: ClassVar[dict[str, tuple[int, bytes] | Exception]] = {}
+
+    def __init__(self, url: str) -> None:
+        self.status, self._body, self.headers, self.url = 0, b"", [], url
+        self.is_closed = False
+
+    async def send(self, *request: Any) -> Any:
+        say = self.told[self.url]
+        if isinstance(say, Exception):
+            raise say
+        self.status, self._body = say
+        return self
+
+    async def read(self) -> bytes:
+        return self._body
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
 def pool(number: int = 3, **settings: Any) -> Pool:
-    nobody = httpx.MockTransport(lambda request: httpx.Response(200))
-    made = Pool(lambda url: httpx.AsyncClient(transport=nobody, base_url=url), **settings)
+    made = Pool(Says, **settings)
     for place in range(number):
         made.add(f"r{place}", f"http://r{place}").state = "up"
     return made
@@ -173,32 +195,30 @@ def test_the_table_of_beginnings_is_bounded() -> None:
     assert table.find([b"3"]) == (0, ())
 
 
-def test_health_is_what_a_replica_says() -> None:
-    dead = httpx.Response(503, json={"error": {"code": "engine_hangs"}})
-    told: dict[str, Any] = {
-        "r0": httpx.Response(200),
-        "r1": httpx.Response(503, json={"error": {"code": "shutting_down"}}),
-        "r2": httpx.ConnectError("refused"),
-        "r3": httpx.ReadTimeout("slow"),
-        "r4": dead,
+def test_health_is_what_a_replica_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, tuple[int, bytes] | Exception] = {
+        "r0": (200, b""),
+        "r1": (503, b'{"error": {"code": "shutting_down"}}'),
+        "r2": NotListeningError("refused"),
+        "r3": TimeoutError(),
+        "r4": (503, b'{"error": {"code": "engine_hangs"}}'),
+        "r5": (503, b"<html>"),
     }
     woken: list[int] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        say = told[request.url.host]
-        if isinstance(say, Exception):
-            raise say
-        return say  # type: ignore[no-any-return]
-
-    made = Pool(lambda url: httpx.AsyncClient(base_url=url, transport=httpx.MockTransport(handler)))
+    monkeypatch.setattr(Says, "told", {f"http://{name}": say for name, say in told.items()})
+    made = Pool(Says)
     for name in told:
         made.add(name, f"http://{name}").state = "up"
     made.replicas["r0"].state = "lost"
-    connections = {name: replica.client for name, replica in made.replicas.items()}
+    connections: dict[str, Any] = {name: replica.client for name, replica in made.replicas.items()}
     asyncio.run(Health(made, 1.0, 9.0, lambda: woken.append(1)).look())
-    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost", "lost"]
-    cut = [name for name, client in connections.items() if client.is_closed]
-    assert cut == ["r2", "r3", "r4"]
+    assert [replica.state for replica in made.replicas.values()] == ["up", "away", "lost", "lost", "lost", "away"]
+    assert [name for name, replica in made.replicas.items() if replica.client is not connections[name]] == [
+        "r2",
+        "r3",
+        "r4",
+    ]
+    assert all(connections[name].is_closed for name in ("r2", "r3", "r4"))
     assert woken == [1]
 
 

@@ -1,6 +1,7 @@
 """The router as an application: what it forwards, sends again, refuses and tells of itself."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -127,6 +128,35 @@ def test_a_large_body_and_a_request_id_come_through() -> None:
     response = made(PATH, content=json.dumps(CHAT).encode() + b" " * 200_000, headers=headers)
     assert response.status_code == 200
     assert response.headers.get_list("x-request-id") == ["mine-7"]
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.mark.parametrize(
+    ("given", "trace"),
+    [
+        (f"00-{TRACE}-00f067aa0ba902b7-01", TRACE),
+        (f"cc-{TRACE}-00f067aa0ba902b7-01-what-comes-later", TRACE),
+        (f"ff-{TRACE}-00f067aa0ba902b7-01", None),
+        (f"00-{'0' * 32}-00f067aa0ba902b7-01", None),
+        (f"00-{TRACE.upper()}-00f067aa0ba902b7-01", None),
+        ("00-4bf9-00f067aa0ba902b7-01", None),
+        (None, None),
+    ],
+)
+def test_a_trace_is_passed_on_and_logged_by_both(
+    given: str | None, trace: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "gesso.access")
+    headers = {} if given is None else {"traceparent": given, "tracestate": "a=1"}
+    made = fleet([])
+    assert made(PATH, CHAT, headers=headers).status_code == 200
+    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "gesso.access"]
+    assert [line.get("trace_id") for line in lines] == [trace, trace]
+    passed = dict(made.replicas["http://0"].headers[-1])
+    assert passed.get(b"traceparent") == (None if given is None else given.encode())
+    assert passed.get(b"tracestate") == (None if given is None else b"a=1")
 
 
 def test_where_no_replica_takes_requests() -> None:

@@ -242,6 +242,68 @@ def test_refused_connections_are_no_tries() -> None:
     assert fleet.metric("broken_streams_total") == 0
 
 
+def test_a_crash_of_the_router_is_told_inside_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong between two chunks: the stream has an error and an end, and its connection lives."""
+    fleet = Fleet(Dying(server(service())))
+
+    def crash(*given: Any) -> bytes:
+        raise KeyError("a mistake")
+
+    async def broken(*given: Any) -> None:
+        crash()
+
+    path = "/v1/chat/completions"
+    with monkeypatch.context() as patched:
+        # Once the stream has begun, the next server cannot be chosen.
+        fleet.replicas["http://0"].deaths = [2]
+        patched.setattr(fleet.router.forward, "_go_on", crash)
+        text = fleet(path, request(path)).text
+    assert '"code": "internal_error"' in text
+    assert text.endswith("data: [DONE]\n\n")
+    assert fleet.metric("broken_streams_total") == 1
+    assert next(iter(fleet.router.pool.replicas.values())).load == 0
+    # What a server says is never a reason to crash: another one is asked.
+    two = Fleet(Dying(server(service())), Dying(server(service())))
+    with monkeypatch.context() as patched:
+        patched.setattr("gesso.router.forward.is_fault", crash)
+        assert '"code": "replica_lost"' in two(path, request(path)).text
+    assert two.metric("retries_total") == 3
+    # Before anything was sent, a crash is an answer as any other.
+    with monkeypatch.context() as patched:
+        patched.setattr(fleet.router.forward, "_choose", broken)
+        assert fleet(path, request(path)).status_code == 500
+
+
+def test_an_answer_that_never_says_what_the_client_has_ends() -> None:
+    """The second server writes otherwise, and does not begin as it is asked to either."""
+    other = service([block("Good day"), Finished(result(text="Good day"))])
+    fleet = Fleet(
+        Dying(server(service([block("Hello"), block(" you"), Finished(result())])), [2]), Dying(server(other))
+    )
+    fleet.router.pool.replicas["http://1"].load = 1
+    text = fleet("/v1/chat/completions", request("/v1/chat/completions")).text
+    assert '"code": "replica_lost"' in text
+    assert len(other.requests) == 2
+    assert fleet.metric("broken_streams_total") == 1
+
+
+def test_the_reason_to_finish_is_told_once() -> None:
+    """The first server dies before `[DONE]`; the second one writes otherwise and begins with all that was said."""
+    first = service([block("Hello"), Finished(result(text="Hello"))])
+    other = service([block("Hel"), block("lo"), Finished(result(text="Hello"))])
+    for death in (3, 4):
+        fleet = Fleet(Dying(server(first), [death]), Dying(server(other)))
+        fleet.router.pool.replicas["http://1"].load = 1
+        text = fleet("/v1/chat/completions", request("/v1/chat/completions")).text
+        finished = [
+            event for event in plain(text)[:-1] if event["choices"] and event["choices"][0]["finish_reason"] is not None
+        ]
+        assert len(finished) == 1
+        assert text.count('"usage":{') == 1
+        assert text.count("[DONE]") == 1
+        assert "error" not in text
+
+
 def test_a_client_that_leaves_ends_its_request() -> None:
     silent = service([])
     fleet = Fleet(Dying(server(silent)))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from engine.seeing import make_seeing_folder, picture
 
+import gesso
 from gesso.api import load
 from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine, Limits
@@ -20,7 +21,11 @@ from gesso.engine.result import GenerationResult
 from gesso.errors import ClosingError, OptionError
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import adapter_parameters, attach
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.runner.distributed_runner import DistributedRunner
+from gesso.tensor_parallel.processes import CHECK
 
 SECONDS = 60
 RANKS = 2
@@ -187,6 +192,28 @@ def test_a_rank_that_is_gone_ends_the_others(
     finally:
         service.close()
         runner.close()
+
+
+def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers of one process, where rounding decides nothing: sums over packed columns come in another order.
+
+    The ranks compare what they decide, too.
+    """
+    monkeypatch.setenv(CHECK, "1")
+    assert isinstance(spread.runner, DistributedRunner)
+    spread.runner.close()
+    source, packed = Path(gesso.__file__).parent / "bundled" / "mini", tmp_path / "packed"
+    quantize_folder(source, packed, Quantization(dense=Int8(), experts=Int4(64), embedding=Int8()))
+    asked = Request("What is 481 + 296?", {"seed": 3, "temperature": 0, "max_new_tokens": 32})
+    alone = load(packed, "cpu").generate_batch([asked])[0]
+    engine = load(packed, "cpu", tensor_parallel=RANKS)
+    assert isinstance(engine.runner, DistributedRunner)
+    try:
+        assert engine.runner.group.checks
+        assert engine.generate_batch([asked])[0].token_ids == alone.token_ids
+        assert "777" in alone.text
+    finally:
+        engine.runner.close()
 
 
 def test_what_cannot_be_spread_is_refused_by_name(folder: Path) -> None:

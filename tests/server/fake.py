@@ -123,7 +123,11 @@ class FakeService:
     def __init__(self, limits: Limits | None = None, adapters: tuple[str, ...] = ("sudoku",)) -> None:
         folder = resolve("mini", offline=True)
         shape = SimpleNamespace(
-            vocab_size=1811, max_position_embeddings=4096, canvas_length=32, image_token_ids=(17, 18, 19)
+            vocab_size=1811,
+            max_position_embeddings=4096,
+            canvas_length=32,
+            image_token_ids=(17, 18, 19),
+            family="diffusion_gemma",
         )
         self.engine = SimpleNamespace(
             tokenizer=Tokenizer.from_folder(folder),

@@ -14,7 +14,8 @@ from gesso.errors import CheckpointError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
-from gesso.models.adapter_files import load_adapter
+from gesso.models.adapter_files import adapter_config_of, load_adapter, save_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
@@ -116,3 +117,31 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
     train(tiny, tmp_path / "run", device="cpu")
     with pytest.raises(CheckpointError, match=r"other settings \(base 'tiny', now 'other'\)"):
         train(replace(tiny, base="other"), tmp_path / "run", device="cpu")
+
+
+def test_a_run_goes_on_from_deltas_of_encoder_and_decoder_each(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", steps=4)
+    deltas = LoraConfig(rank=4, targets=("*",), separate=True)
+    model = load_folder(tmp_path / "start", "cpu", "float32")
+    attach(model, deltas)
+    with torch.no_grad():
+        for parameter in adapter_parameters(model).values():
+            parameter.add_(0.01)
+    save_adapter(model, deltas, tmp_path / "theirs", "start")
+    found = adapter_config_of(model.config, tmp_path / "theirs")
+    assert found.separate
+    tiny = replace(tiny, adapter=found, adapter_start=tmp_path / "theirs", quantize=None)
+    whole = train(tiny, tmp_path / "whole", device="cpu")
+    train(tiny, tmp_path / "parts", device="cpu", stop_at=2)
+    last = train(tiny, tmp_path / "parts", device="cpu")
+    begun, ended, resumed = (load_file(folder / ADAPTER_WEIGHTS) for folder in (tmp_path / "theirs", whole, last))
+    assert begun.keys() == ended.keys()
+    assert all(torch.equal(ended[key], resumed[key]) for key in ended)
+    moved = [key for key in ended if not torch.equal(begun[key], ended[key])]
+    assert any(".encoder." in key for key in moved)
+    assert any(".decoder." in key for key in moved)
+    again = replace(tiny, train=replace(tiny.train, gradient_checkpointing=True))
+    train(again, tmp_path / "checkpointed", device="cpu")
+    first, second = losses_of(tmp_path / "checkpointed"), losses_of(tmp_path / "whole")
+    for step, losses in second.items():
+        assert first[step] == pytest.approx(losses, rel=1e-5)

@@ -17,6 +17,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.engine_core import Callbacks, EngineCore, StepOutputs
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
+from gesso.models.family import only_diffusion_gemma
 from gesso.text.tokenizer import TokenIds
 from gesso.vision.size import DEFAULT_BUDGET
 
@@ -166,7 +167,7 @@ class Bench:
             peak_bytes=self._memory.peak(),
             peak_is_of_cell=self._memory.exact,
             joules=statistics.median(joules) if joules else None,
-            work=step_work(self._engine.model, cell, most),
+            work=step_work(only_diffusion_gemma(self._engine.model, "model", "gesso bench"), cell, most),
         )
 
 

@@ -11,6 +11,7 @@ from gesso.bench.measure import Bench, CellResult
 from gesso.bench.report import Report, make_report
 from gesso.engine.engine import Engine
 from gesso.models.describe import parameters
+from gesso.models.family import only_diffusion_gemma
 
 Telling = Callable[[str], AbstractContextManager[object]]
 """Shows what is being done for as long as it takes."""
@@ -32,7 +33,8 @@ def run_bench(
         images: what every prompt begins with; pre-processing and tower are measured by themselves, too.
         stopped: once it says so, the report tells what was measured so far.
     """
-    model, date = engine.model, datetime.now(UTC).isoformat(timespec="seconds")
+    model = only_diffusion_gemma(engine.model, "model", "gesso bench")
+    date = datetime.now(UTC).isoformat(timespec="seconds")
     config, machine = model.config, describe_machine(model.device)
     rows = config.canvas_length * max(cell.batch for cell in cells)
     bench = Bench(engine, settings, stopped, images)

@@ -13,6 +13,7 @@ from gesso.cli.bench import bench
 from gesso.cli.chat import chat
 from gesso.cli.choose import choose
 from gesso.cli.completion import COMPLETE, offer_values
+from gesso.cli.deploy import deploy
 from gesso.cli.doctor import doctor
 from gesso.cli.edit import edit
 from gesso.cli.evaluate import evaluate
@@ -52,6 +53,7 @@ app.command(cls=Command)(edit)
 app.command(cls=Command)(fill)
 app.command(cls=Command)(serve)
 app.command(cls=Command)(router)
+app.command(cls=Command)(deploy)
 app.command(cls=Command)(batch)
 app.command(cls=Command)(studio)
 app.command(cls=Command)(replay)

@@ -103,9 +103,10 @@ def _hub_cache() -> Path:
 
 
 def _is_ours(config: Path) -> bool:
-    from gesso.models.hf_config import MODEL_TYPE
+    from gesso.models.hub import MODEL_TYPES
 
     try:
-        return f'"{MODEL_TYPE}"' in config.read_text(encoding="utf-8", errors="replace")
+        text = config.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+    return any(f'"{kind}"' in text for kind in MODEL_TYPES)

@@ -63,6 +63,14 @@ def finetune(
     train_on_prompt: Annotated[
         bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
     ] = False,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Go on from this adapter, of gesso or PEFT (TRL); one with a delta each for encoder and decoder keeps "
+            "both.",
+        ),
+    ] = None,
     rank: Annotated[int | None, typer.Option(help="Of the adapter's matrices; 8.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Deltas are scaled by alpha / rank; 16.")] = None,
     dropout: Annotated[float | None, typer.Option(help="Of the adapter's input; 0.")] = None,
@@ -105,6 +113,9 @@ def finetune(
     from gesso.train.finetune import Plan, finetune_recipe
 
     shaped = [name for name, value in _given(rank=rank, alpha=alpha, dropout=dropout, target=target) if value]
+    if adapter is not None and (method == "full" or shaped or experts or estimate):
+        other = "method full" if method == "full" else (shaped or ["experts" if experts else "estimate"])[0]
+        raise OptionError(f"--adapter has its own shape and goes on from there: leave out --{other}", option="adapter")
     if method == "full" and (shaped or experts):
         raise OptionError(f"--{(shaped or ['experts'])[0]} shapes an adapter, and --method full trains none")
     if experts and target:
@@ -197,6 +208,7 @@ def finetune(
         adapter=lora,
         held_out_files=held_out_file or (),
         train_vision=train_vision,
+        adapter_start=adapter,
     )
     from gesso.cli.training import is_main_process, print_result, run_training
 

@@ -179,10 +179,10 @@ def _brief(folder: Path) -> dict[str, Any]:
     from gesso.errors import GessoError
     from gesso.models.card import read_card
     from gesso.models.describe import parameters
-    from gesso.models.loading import read_model_config
+    from gesso.models.family import read_shape
 
     try:
-        config, card = read_model_config(folder), read_card(folder)
+        config, card = read_shape(folder), read_card(folder)
     except GessoError as error:
         return {"error": str(error)}
     return {

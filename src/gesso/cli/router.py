@@ -40,6 +40,10 @@ Slack = Annotated[
 Retries = Annotated[
     int, typer.Option(metavar="N", help="Times a request is sent again without getting further.", **_ROUTING)
 ]
+RetrySeconds = Annotated[
+    float,
+    typer.Option(metavar="X", help="Seconds it is sent again in any case where servers are lost under it.", **_ROUTING),
+]
 Wait = Annotated[
     float, typer.Option(metavar="X", help="Seconds a request waits where no server takes any.", **_ROUTING)
 ]
@@ -64,6 +68,7 @@ def router(
     rate_limit: RateLimit = None,
     slack: Slack = 4,
     retries: Retries = 8,
+    retry_seconds: RetrySeconds = 300.0,
     wait_seconds: Wait = 60.0,
     health_seconds: HealthSeconds = 2.0,
     stall_seconds: Stall = 15.0,
@@ -104,6 +109,7 @@ def router(
         rate_limit=rate_limit,
         slack=slack,
         retries=retries,
+        retry_seconds=retry_seconds,
         wait_seconds=wait_seconds,
         health_seconds=health_seconds,
         stall_seconds=stall_seconds,

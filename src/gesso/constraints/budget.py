@@ -17,7 +17,7 @@ MAX_STATES = 60_000
 """Of one automaton over bytes; what a counted repetition adds by its count is not among them."""
 MAX_BYTES = 256 * 2**20
 """Of the largest table of one stage."""
-MAX_SECONDS = 8.0
+MAX_SECONDS = 3.0
 """Of the compiling thread's own CPU time."""
 
 

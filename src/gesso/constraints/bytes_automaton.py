@@ -5,9 +5,9 @@ the sets of its states that can be reached (`determinize`), and merges states th
 (`minimize`). What cannot be said with single steps (intersections, differences, anchors inside a larger text) is
 compiled by itself first and put in as a graph.
 
-A repetition of many counts becomes a counter (see `determinize`); of repetitions in each other the longest does. Where
-a text does not say what the count is, as in `(a|aa){100}`, or two counters would have to be kept at once, it is spelled
-out instead: copy after copy.
+A repetition of many counts becomes a counter (see `determinize`); of repetitions in each other the one that would be
+largest without one does. Where a text does not say what the count is, as in `(a|aa){100}`, or two counters would have
+to be kept at once, it is spelled out instead: copy after copy.
 """
 
 from contextlib import suppress
@@ -17,9 +17,11 @@ from functools import reduce
 from gesso.constraints import budget
 from gesso.constraints.byte_table import ByteAutomaton, difference, intersect, minimal
 from gesso.constraints.determinize import determinize
+from gesso.constraints.distinct_items import distinct_items
 from gesso.constraints.embedding import embedded
 from gesso.constraints.expression import (
     Difference,
+    Distinct,
     Expression,
     Fitting,
     Intersection,
@@ -30,14 +32,15 @@ from gesso.constraints.expression import (
     Union,
     Whole,
 )
-from gesso.constraints.measures import COUNTED, least_bytes
+from gesso.constraints.measures import least_bytes
 from gesso.constraints.nondeterministic import Graph
+from gesso.constraints.placeholders import encode
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
 from gesso.constraints.sized_cache import SizedCache, held_bytes
 from gesso.constraints.survey import Survey
 from gesso.errors import OptionError
 
-ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 1.5
+ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 0.8
 """What an option of `Fitting` may cost that is not the last."""
 
 KEPT_BYTES = 16 * 2**20
@@ -75,6 +78,11 @@ class _Compiler:
                 return reduce(intersect, map(self.compile, parts))
             case Difference(body, removed):
                 return difference(self.compile(body), self.compile(removed))
+            case Distinct(item, before, separator, least, most, max_states):
+                texts = self.compile(item)
+                texts = texts if texts.counts is None else texts.spelled()
+                ends = encode(before), encode(separator)
+                return distinct_items(texts, *ends, least, most, max_states)
             case Fitting((*larger, last)):
                 asked = budget.current()
                 for option in larger:
@@ -114,7 +122,7 @@ class _Compiler:
                 return self.build_repeat(graph, expression, source)
             case Joined():
                 return self.build_joined(graph, expression, source)
-            case Intersection() | Difference() | Fitting():
+            case Intersection() | Difference() | Fitting() | Distinct():
                 return self.embed(graph, expression, source)
             case Whole(body):
                 if self.survey.of(body).anchored:
@@ -124,9 +132,8 @@ class _Compiler:
                 return graph.add_leaf(expression, source)
 
     def build_repeat(self, graph: Graph, repeat: Repeat, source: int) -> int:
-        count = max(repeat.least, repeat.most or 0)
-        countable = count >= COUNTED and not graph.inside and id(repeat) not in self.spelled
-        if countable and count > self.survey.of(repeat.body).longest:
+        countable = not graph.inside and id(repeat) not in self.spelled
+        if countable and self.survey.of(repeat).counted:
             return self.build_counted(graph, repeat, source)
         ends = [source] if repeat.least == 0 else []
         last = max(repeat.least, 1) if repeat.most is None else repeat.most

@@ -3,9 +3,12 @@
 Surrogates are in no set: they are no characters and have no UTF-8.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
+
+import numpy as np
 
 CharSet = tuple[tuple[int, int], ...]
 """Inclusive ranges of code points, sorted, neither overlapping nor adjacent."""
@@ -71,10 +74,12 @@ SPACE = of(" \t\n\r\f\v")
 @lru_cache(maxsize=3)
 def wide(letter: str) -> CharSet:
     r"""Returns all that any common dialect counts as `\d`, `\w` or `\s`, given as that letter."""
-    extra = {"d": "", "w": "_", "s": "\ufeff"}[letter]
-    tests: dict[str, Callable[[str], bool]] = {"d": str.isdecimal, "w": str.isalnum, "s": str.isspace}
-    codes = (code for code in range(_LAST + 1) if tests[letter](chr(code)))
-    return union(make((code, code) for code in codes), of(extra))
+    codes = np.arange(_LAST + 1, dtype="<u4")
+    codes[_SURROGATES[0] : _SURROGATES[1] + 1] = 0
+    # Python's own classes are str.isdecimal, str.isalnum with _, and str.isspace.
+    runs = re.finditer(rf"\{letter}+", codes.tobytes().decode("utf-32-le"))
+    found = make((run.start(), run.end() - 1) for run in runs)
+    return union(found, of("\ufeff")) if letter == "s" else found
 
 
 def utf8(chars: CharSet) -> Iterator[tuple[ByteRange, ...]]:

@@ -21,10 +21,13 @@ from gesso.constraints import budget
 from gesso.constraints.blocks import Block
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
+from gesso.constraints.transitions import within
 
 IntArray = NDArray[np.int32]
 Together = frozenset[Block]
 """Blocks of the same automaton that are gone through at once, as those of two branches of `anyOf`."""
+_Run = tuple[int, int, int, int]
+"""First group, the group behind the last, the state that follows, how the count goes on."""
 MAX_TOGETHER = 64
 ABSOLUTE, SAME, NEXT = range(3)
 """How a count goes on: in the first count of the state that follows, in its own, in the one behind its own."""
@@ -91,6 +94,7 @@ class _Subsets:
         """Of each state: the graph's states, their regions, first and last count; None of a block's."""
         self.number: dict[tuple[frozenset[int], int], int] = {}
         self.after: dict[tuple[frozenset[int], int], tuple[Closed, int]] = {}
+        self.after_one: dict[int, tuple[int, int]] = {}
         closed = graph.closure([begin], at_begin=True)
         self.own_state(closed)
         # Where all begins with a block, its start is met once more, and both are one in the end.
@@ -187,26 +191,33 @@ class _Subsets:
             raise AmbiguousCountError({self.graph.regions[region].key for region in closed.regions})
         return state, ABSOLUTE
 
-    def row(self, states: frozenset[int], count: int, low: int) -> tuple[IntArray, NDArray[np.uint8]]:
-        groups = len(self.borders) - 1
-        row, shift = np.full(groups, -1, dtype=np.int32), np.zeros(groups, dtype=np.uint8)
-        edges = [edge for state in states for edge in self.edges_of(state)]
-        if len(edges) == 1:
-            ((begin, end, target),) = edges
-            row[begin:end], shift[begin:end] = self.target(frozenset((target,)), count, low)
-            return row, shift
+    def row(self, states: frozenset[int], count: int, low: int) -> list[_Run]:
+        """What follows a set: groups of bytes in order, where they lead, and how the count goes on."""
+        edges = sorted(edge for state in states for edge in self.edges_of(state))
+        if all(one[1] <= other[0] for one, other in pairwise(edges)):
+            return [(begin, end, *self.target_of_one(target, count, low)) for begin, end, target in edges]
         borders = sorted({border for begin, end, _ in edges for border in (begin, end)})
         targets: list[set[int]] = [set() for _ in borders]
         for begin, end, target in edges:
             for place in range(bisect_left(borders, begin), bisect_left(borders, end)):
                 targets[place].add(target)
-        for place, (begin, end) in enumerate(pairwise(borders)):
-            if targets[place]:
-                row[begin:end], shift[begin:end] = self.target(frozenset(targets[place]), count, low)
-        return row, shift
+        return [
+            (begin, end, *self.target(frozenset(targets[place]), count, low))
+            for place, (begin, end) in enumerate(pairwise(borders))
+            if targets[place]
+        ]
+
+    def target_of_one(self, target: int, count: int, low: int) -> tuple[int, int]:
+        """Where a set of one leads; remembered where there is no count."""
+        if low != NO_COUNT:
+            return self.target(frozenset((target,)), count, low)
+        if (known := self.after_one.get(target)) is None:
+            known = self.after_one[target] = self.target(frozenset((target,)), count, low)
+        return known
 
     def table(self) -> Table:
-        places, rows, counted, shifts, lasts, last_shifts = [], [], [], [], [], []
+        rows: list[tuple[int, list[_Run]]] = []
+        counted: list[tuple[int, list[_Run], list[_Run]]] = []
         of_blocks: list[tuple[int, IntArray]] = []
         place = 0
         while self.pending or place < len(self.order):
@@ -219,37 +230,50 @@ class _Subsets:
             if entry is None:
                 continue
             states, regions, low, high = entry
-            row, shift = self.row(states, low, low)
-            rows.append(row)
-            places.append(place - 1)
+            row = self.row(states, low, low)
+            rows.append((place - 1, row))
             if regions and high > low:
-                counted.append(place - 1)
-                shifts.append(shift)
-                last, shift = self.row(states, high, low)
-                lasts.append(last)
-                last_shifts.append(shift)
-            elif regions and (shift == NEXT).any():
+                counted.append((place - 1, row, self.row(states, high, low)))
+            elif regions and any(shift == NEXT for *_, shift in row):
                 raise AssertionError("an only count leads to the next one")
-        next_SG = np.full((len(self.order), len(self.borders) - 1), -1, dtype=np.int32)
-        next_SG[places] = rows
+        next_SG, _ = self.spread(rows, len(self.order))
         for first, block_rows in of_blocks:
             next_SG[first : first + len(block_rows)] = block_rows
         accepting_S = np.zeros(len(self.order), dtype=np.bool_)
+        places = [place for place, _ in rows]
         accepting_S[places] = [self.accepts(place) for place in places]
         graph = self.graph
         counts = None
         if counted:
-            ends = [entry for place in counted if (entry := self.order[place]) is not None]
+            ends = [entry for place, _, _ in counted if (entry := self.order[place]) is not None]
+            _, shift_LG = self.spread([(place, row) for place, (_, row, _) in enumerate(counted)], len(counted))
+            last_LG, last_shift_LG = self.spread(
+                [(place, row) for place, (*_, row) in enumerate(counted)], len(counted)
+            )
             counts = Counts(
-                np.array(counted),
+                np.array([place for place, _, _ in counted]),
                 np.array([high - low + 1 for _, _, low, high in ends]),
                 np.array([min(graph.regions[region].least_bytes for region in regions) for _, regions, _, _ in ends]),
-                np.stack(shifts),
-                np.stack(lasts),
-                np.stack(last_shifts),
+                shift_LG,
+                last_LG,
+                last_shift_LG,
             )
         group_B = np.repeat(np.arange(len(self.borders) - 1), np.diff(self.borders))
         return Table(next_SG, group_B, accepting_S, counts)
+
+    def spread(self, rows: list[tuple[int, list[_Run]]], count: int) -> tuple[IntArray, NDArray[np.uint8]]:
+        """Rows over all groups: where each leads, -1 where it does not, and how the count goes on."""
+        groups = len(self.borders) - 1
+        next_RG = np.full((count, groups), -1, dtype=np.int32)
+        shift_RG = np.zeros((count, groups), dtype=np.uint8)
+        runs = np.array(
+            [(place * groups + begin, end - begin, *how) for place, row in rows for begin, end, *how in row],
+            dtype=np.int64,
+        ).reshape(-1, 4)
+        places = within(runs[:, 0], runs[:, 1])
+        next_RG.ravel()[places] = np.repeat(runs[:, 2], runs[:, 1])
+        shift_RG.ravel()[places] = np.repeat(runs[:, 3], runs[:, 1])
+        return next_RG, shift_RG
 
     def accepts(self, place: int) -> bool:
         """Whether the text may end in a state."""

@@ -1,8 +1,8 @@
 """Defines regular languages of texts, as trees.
 
-What a regular expression can say, and five things that it cannot: `Intersection`, `Difference`, `Joined` (optional
-parts with separators between those that are there), `Multiples` (numbers that a number divides) and `Fitting` (as much
-of a language as there is room for).
+What a regular expression can say, and six things that it cannot: `Intersection`, `Difference`, `Joined` (optional
+parts with separators between those that are there), `Multiples` (numbers that a number divides), `Fitting` (as much of
+a language as there is room for) and `Distinct` (arrays of different items).
 """
 
 from collections.abc import Iterable
@@ -138,9 +138,26 @@ class Fitting(_Hashed):
     __hash__ = _Hashed._hash_once
 
 
+@dataclass(frozen=True, slots=True)
+class Distinct(_Hashed):
+    """Stands for JSON arrays of items that differ, as far as that is found out (see `distinct_items`)."""
+
+    item: "Expression"
+    before: str
+    """What an object among the items begins with, up to the value that tells it from others; empty where none does."""
+    separator: str
+    least: int = 0
+    most: int | None = None
+    max_states: int = 1
+    """Of its automaton; fewer items, or fewer that are told apart, where there is no room for more."""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    __hash__ = _Hashed._hash_once
+
+
 Expression = (
-    Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples | Fitting
-)
+    Chars | Text | Anchor | Sequence | Union | Repeat | Joined | Intersection | Difference | Whole | Multiples
+    | Fitting | Distinct
+)  # fmt: skip
 
 NEVER: Expression = Union(())
 """No text at all."""

@@ -27,7 +27,7 @@ from torch import Tensor
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.class_pass import TokenClasses
 from gesso.constraints.emissions import Emissions
-from gesso.constraints.scan import FloatArray
+from gesso.constraints.scan import FloatArray, prepare_kernels
 from gesso.constraints.segments import Segments
 from gesso.constraints.window import Window, Windows
 from gesso.errors import OptionError
@@ -107,6 +107,7 @@ class Lattice:
     def prepare(self) -> None:
         """Makes the tables that else are made when they are first asked for: its size is final then."""
         _ = self.token_classes, self.class_V
+        prepare_kernels()
         if self.automaton.families is None:
             self._windows.whole.prepare()
 

@@ -42,6 +42,8 @@ class Alternatives:
         self.document = document
         self.max_recursion, self.max_references = max_recursion, max_references
         self._expanded = 0
+        self._apart: dict[tuple[int, int, int], bool] = {}
+        """By parts of the document, and how deep their properties are held against each other."""
         self._narrowing = 0
         """Above 0 while ways in which a schema fails may be left out where they cannot be said."""
 
@@ -157,10 +159,24 @@ class Alternatives:
         def inside(a: Schema, b: Schema) -> bool:
             return depth > 0 and self.apart(a, b, pointer, depth - 1)
 
-        first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
-        return all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
+        key = (id(one), id(other), depth)
+        if (known := self._apart.get(key)) is None:
+            first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
+            known = all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
+            if self.document.holds(one) and self.document.holds(other):
+                self._apart[key] = known
+        return known
 
     def _read(self, schema: Schema, pointer: str) -> tuple[Place, Schema]:
+        """Where a schema stands, and what it says in the newest draft's keywords; a part of the document is read
+        once."""
+        if (known := self.document.read.get(id(schema))) is None:
+            known = self._read_anew(schema, pointer)
+            if self.document.holds(schema):
+                self.document.read[id(schema)] = known
+        return known
+
+    def _read_anew(self, schema: Schema, pointer: str) -> tuple[Place, Schema]:
         place = self.document.place(schema, pointer)
         check(schema if not isinstance(schema, dict) else {}, place.pointer)
         if isinstance(schema, bool):

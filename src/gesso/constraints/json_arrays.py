@@ -1,17 +1,15 @@
 """Writes arrays of a plain schema as texts."""
 
+import json
 from itertools import permutations
 from typing import Any
 
-from gesso.constraints import charset
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
-    EMPTY,
     NEVER,
-    Chars,
+    Distinct,
     Expression,
     Joined,
-    Repeat,
     Text,
     intersection,
     repeat,
@@ -27,12 +25,6 @@ from gesso.errors import OptionError
 
 MAX_SHUFFLED = 5
 """Items of a `uniqueItems` that are written in any order; of more, in the order of the schema."""
-
-_BEGINNINGS = tuple(
-    charset.make([*((code, code) for code in range(rest, 0x80, 16)), *([(0x80, 0x10FFFF)] if rest == 0 else [])])
-    for rest in range(16)
-)
-"""Sets of characters, by which two strings are told apart: no character is in two."""
 
 
 class Arrays:
@@ -132,11 +124,11 @@ class Arrays:
                 if not compile_bytes(one).empty and not any(same(value, other) for other in values):
                     values.append(value)
         if not values:
-            if prefix or least > 2:
-                what = "with prefixItems" if prefix else "of more than two items"
-                raise OptionError(f"{pointer}/uniqueItems: {what} it is only supported of items that are an enum")
-            strings = not told or any("string" in types(alternative) for alternative, _ in found)
-            return self._few(self.values.every(rest, f"{pointer}/items", refs), least, strings, pointer)
+            if prefix:
+                raise OptionError(
+                    f"{pointer}/uniqueItems: with prefixItems it is only supported of items that are an enum"
+                )
+            return self._distinct(rest, [alternative for alternative, _ in found], least, most, pointer, refs)
         texts = [self.form.literal(value) for value in values]
         if len(texts) > MAX_SHUFFLED:
             listed = Joined(tuple((text, False) for text in texts), self.form.item_separator, None, least, most)
@@ -149,20 +141,25 @@ class Arrays:
                 options.append(sequence(Text("["), *parts, Text("]")))
         return union(options)
 
-    def _few(self, item: Expression, least: int, strings: bool, pointer: str) -> Expression:
-        """Arrays of one item at most, or of two strings that do not begin alike."""
-        options: list[Expression] = [Text("[]")] if least == 0 else []
-        if least <= 1 and item != NEVER:
-            options.append(sequence(Text("["), item, Text("]")))
-        if strings and item != NEVER:
-            beginnings: list[Expression] = [self.form.quoted(EMPTY)]
-            for chars in _BEGINNINGS:
-                first = self.form.inside(Chars(chars))
-                beginnings.append(self.form.quoted(sequence(first, Repeat(self.form.character))))
-            for begin in beginnings:
-                others = union(other for other in beginnings if other != begin)
-                pair = intersection(item, begin), Text(self.form.item_separator), intersection(item, others)
-                options.append(sequence(Text("["), *pair, Text("]")))
-        if not options:
-            raise OptionError(f"{pointer}/uniqueItems: of two items it is only supported of strings and an enum")
-        return union(options)
+    def _distinct(
+        self, rest: list[Schema], found: list[Plain], least: int, most: int | None, pointer: str, refs: Refs
+    ) -> Expression:
+        """Arrays of items that are told apart by what they add up to, or of one item."""
+        item = self.values.every(rest, f"{pointer}/items", refs)
+        told = item if found else self.form.any_string
+        first = {_first_name(alternative) for alternative in found if "object" in types(alternative)}
+        name = first.pop() if len(first) == 1 else None
+        before = "" if name is None else f"{{{json.dumps(name, ensure_ascii=False)}{self.form.key_separator}"
+        several = Distinct(told, before, self.form.item_separator, least, most, self.form.distinct_states)
+        if least <= 1:
+            one = array(item, self.form, least, 1)
+            return one if item == NEVER else union([several, one])
+        if item == NEVER or compile_bytes(several).empty:
+            raise OptionError(f"{pointer}/uniqueItems: {least} items cannot be told apart")
+        return several
+
+
+def _first_name(schema: Plain) -> str | None:
+    """The member that the texts of all objects under a plain schema begin with, if they have it at all."""
+    names = [*(name for shape in schema.get("shapes", ()) for name in shape[0]), *schema.get("required", ())]
+    return names[0] if names and "enum" not in schema else None

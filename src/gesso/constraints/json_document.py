@@ -75,6 +75,8 @@ class Document:
 
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.root, self.strict = root, strict
+        self.read: dict[int, tuple[Place, Schema]] = {}
+        """Where parts stand, and what they say as `modern` gives it; by identity."""
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
         self.has_unevaluated = False

@@ -23,6 +23,7 @@ from gesso.constraints.expression import (
 )
 from gesso.constraints.json_document import Schema, escape_pointer
 from gesso.constraints.json_keywords import Plain, of_property
+from gesso.constraints.json_members import MAX_UNNAMED, different_members
 from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_text import any_value
 from gesso.constraints.json_values import Values
@@ -87,9 +88,10 @@ class Objects:
             rest = self._others(shapes, names, named, pointer, refs)
         if rest == NEVER and least > len(items):
             return NEVER
-        if least > len(items) + 1:
+        if least > len(items) + MAX_UNNAMED:
             raise OptionError(
-                f"{pointer}/minProperties: more than one property that the schema does not name is not supported"
+                f"{pointer}/minProperties: more than {MAX_UNNAMED} properties that the schema does not name are not "
+                "supported"
             )
         if not items and rest == NEVER:
             return Text("{}")
@@ -101,7 +103,25 @@ class Objects:
         others = None if rest == NEVER else rest
         if others is not None and self.form.most_open_members is not None and most is None:
             bounds = (bounds[0], len(items) + self.form.most_open_members)
-        return sequence(Text("{"), Joined(tuple(items), self.form.item_separator, others, *bounds), Text("}"))
+        members: Expression = Joined(tuple(items), self.form.item_separator, others, *bounds)
+        if others is not None and least > len(items) + 1:
+            members = self._several(tuple(items), others, least, least - len(required), most)
+        return sequence(Text("{"), members, Text("}"))
+
+    def _several(
+        self, items: tuple[tuple[Expression, bool], ...], rest: Expression, least: int, missing: int, most: int | None
+    ) -> Expression:
+        """Members of an object that has more of them than are named; up to `missing` others have to be there."""
+        separator = self.form.item_separator
+        found: list[Expression] = []
+        for named in range(least - missing, len(items) + 1):
+            count = least - named
+            if count <= MAX_UNNAMED:
+                # The others together are one in the eyes of `Joined`.
+                others = different_members(rest, count, self.form)
+                found.append(Joined(items, separator, others, named + 1, named + 1))
+        every = union(found)
+        return every if most is None else intersection(every, Joined(items, separator, rest, 0, most))
 
     def _matcher(self, pointer: str) -> Callable[[str, str], bool]:
         def matches(pattern: str, name: str) -> bool:

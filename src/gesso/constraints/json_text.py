@@ -17,6 +17,7 @@ from gesso.constraints.expression import (
     Anchor,
     Chars,
     Difference,
+    Distinct,
     Expression,
     Fitting,
     Intersection,
@@ -70,6 +71,8 @@ class JsonForm:
     """References in each other, of those that may lead into themselves."""
     most_open_members: int | None = None
     """Of an object whose keys a schema leaves open."""
+    distinct_states: int = 8_000
+    """Of the automaton of an array of items that must differ, whose number it bounds."""
 
     def __post_init__(self) -> None:
         if self.item_separator.strip(" \t\r\n") != "," or self.key_separator.strip(" \t\r\n") != ":":
@@ -164,7 +167,7 @@ def escape(expression: Expression) -> Expression:
             return NEVER if (inner := escape(body)) == NEVER else Whole(inner)
         case Fitting(options):
             return Fitting(tuple(map(escape, options)))
-        case Anchor() | Multiples():
+        case Anchor() | Multiples() | Distinct():
             return expression
 
 

@@ -1,9 +1,12 @@
 """Says what can be told of an expression without compiling it."""
 
+from functools import lru_cache
+
 from gesso.constraints.expression import (
     Anchor,
     Chars,
     Difference,
+    Distinct,
     Expression,
     Fitting,
     Intersection,
@@ -19,6 +22,8 @@ from gesso.constraints.placeholders import encode
 
 COUNTED = 64
 """Repetitions from which on a counter is kept."""
+_MERGED = 4
+"""States of different items for one that is left of them, roughly."""
 _WIDE = 12
 """States of a set of characters beyond ASCII, roughly."""
 
@@ -34,6 +39,8 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
             return (*(item for item, _ in items), *(() if rest is None else (rest,)))
         case Difference(body, removed):
             return (body, removed)
+        case Distinct(item):
+            return (item,)
         case Fitting(options):
             return options[:1]
         case _:
@@ -57,6 +64,8 @@ def least_bytes(expression: Expression) -> int:
             return sum(least_bytes(item) for item, required in items if required)
         case Intersection(parts):
             return max(map(least_bytes, parts))
+        case Distinct(item, _, separator, least):
+            return 2 + least * least_bytes(item) + max(least - 1, 0) * len(separator)
         case Whole(body) | Difference(body) | Fitting((body, *_)):
             return least_bytes(body)
         case _:
@@ -91,6 +100,8 @@ def spelled_size(expression: Expression) -> int:
     known: dict[int, int] = {}
 
     def size(part: Expression) -> int:
+        if isinstance(part, Whole):
+            return _size_of_whole(part)
         if (found := known.get(id(part))) is None:
             match part:
                 case Text(text):
@@ -102,6 +113,8 @@ def spelled_size(expression: Expression) -> int:
                 case Repeat(body, least, most):
                     count = max(least, most or 1, 1)
                     found = size(body) * (count if count < COUNTED else 1)
+                case Distinct(item, _, _, _, _, max_states):
+                    found = max(size(item), max_states // _MERGED)
                 case Joined(items, _, rest, least, most):
                     counts = max(least, most or 1, 1)
                     found = sum(size(item) for item, _ in items) * counts + (0 if rest is None else size(rest))
@@ -110,4 +123,10 @@ def spelled_size(expression: Expression) -> int:
             known[id(part)] = found
         return found
 
-    return size(expression)
+    return sum(map(size, parts_of(expression))) if isinstance(expression, Whole) else size(expression)
+
+
+@lru_cache(maxsize=256)
+def _size_of_whole(expression: Whole) -> int:
+    """The size of what stands in many expressions, as any value does: found once."""
+    return spelled_size(expression)

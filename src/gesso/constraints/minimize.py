@@ -7,6 +7,8 @@ the chain is long. Counted states stay as they are.
     S states   G groups of bytes
 """
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,57 +26,74 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     """Returns of each state its number in the minimal automaton, -1 where no text is accepted from it; and of each
     number a state that has it, the numbers in the order of those."""
     states = len(table.accepting_S)
-    pairs = _pairs(table)
-    alive = steps(pairs[1], pairs[0], states, np.flatnonzero(table.accepting_S)) < FAR
-    next_SG = table.next_SG.astype(np.int64)
+    runs = _Runs.of(table.next_SG)
+    first, second = _pairs(table, runs)
+    alive = np.append(steps(second, first, states, np.flatnonzero(table.accepting_S)) < FAR, False)
     small = states <= _SMALL and table.counts is None
-    next_SG[(next_SG < 0) if small else (next_SG < 0) | ~alive[next_SG]] = states
-    rows = np.vstack([next_SG, np.full((1, next_SG.shape[1]), states)])
+    # What is dead or refused is one state, the last.
+    number = np.append(np.where(alive[:-1] | small, np.arange(states), states), states)
+    rows = np.vstack([number[table.next_SG], np.full((1, table.next_SG.shape[1]), states)])
+    runs = replace(runs, target_E=number[runs.target_E])
     labels = np.append(table.accepting_S, False).astype(np.int64)
     if not small:
-        inner = alive[pairs[0]] & alive[pairs[1]]
-        first, second = pairs[0][inner], pairs[1][inner]
+        inner = alive[first] & alive[second]
+        first, second = first[inner], second[inner]
         # A number for what is known of a state: both distances are at most as many as there are states, or FAR.
         shortest = steps(second, first, states + 1, np.flatnonzero(labels)).clip(max=states + 1)
         longest = heights(first, second, states + 1).clip(max=states + 1)
         labels += 2 * (shortest.astype(np.int64) * (states + 2) + longest)
         labels = np.unique(labels, return_inverse=True)[1]
-    if table.counts is not None:
-        labels[table.counts.state_L] = states + 2 + np.arange(len(table.counts.state_L))
-    if not small:
-        labels[np.flatnonzero(~alive)] = labels[states]
-        rows[np.flatnonzero(~alive)] = states
-    # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
     fixed = np.zeros(states + 1, dtype=np.bool_)
     if table.counts is not None:
+        labels[table.counts.state_L] = states + 2 + np.arange(len(table.counts.state_L))
         fixed[table.counts.state_L] = alive[table.counts.state_L]
+    if not small:
+        dead = np.flatnonzero(~alive)
+        labels[dead] = labels[states]
+        rows[dead] = states
+        runs.target_E[~alive[runs.source_E]] = states
+    # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
     for seed in range(10):
-        found = _refined(rows, labels, fixed, seed)
+        found = _refined(runs, labels, fixed, seed)
         _, firsts = np.unique(found, return_index=True)
-        same = found[rows] == found[rows][firsts][found]
-        if same[~fixed].all():
+        doubles = np.flatnonzero((firsts[found] != np.arange(states + 1)) & ~fixed)
+        if (found[rows[doubles]] == found[rows[firsts[found[doubles]]]]).all():
             break
     else:
         raise AssertionError("states fell together")
     kept = firsts[firsts != firsts[found[states]]]
-    number = np.full(len(firsts), -1, dtype=np.int32)
-    number[found[kept]] = np.arange(len(kept))
-    return number[found[:states]], kept
+    numbers = np.full(len(firsts), -1, dtype=np.int32)
+    numbers[found[kept]] = np.arange(len(kept))
+    return numbers[found[:states]], kept
 
 
-def _pairs(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Neighbouring groups of bytes that lead from a state to the same one, of all states one after the other."""
+
+    source_E: NDArray[np.int64]
+    target_E: NDArray[np.int64]
+    """Or -1."""
+    begin_E: NDArray[np.int64]
+    """The first group of each; the next one begins behind the last, or the row ends."""
+    groups: int
+
+    @classmethod
+    def of(cls, next_SG: NDArray[np.integer]) -> "_Runs":
+        changes = np.ones(next_SG.shape, dtype=np.bool_)
+        np.not_equal(next_SG[:, 1:], next_SG[:, :-1], out=changes[:, 1:])
+        place_E = np.flatnonzero(changes)
+        source_E, begin_E = np.divmod(place_E, next_SG.shape[1])
+        return cls(source_E, next_SG.ravel()[place_E].astype(np.int64), begin_E, next_SG.shape[1])
+
+
+def _pairs(table: Table, runs: _Runs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Each state with each that follows it; of counted states, after some count."""
-    states = len(table.accepting_S)
-    # Neighbouring groups of bytes mostly lead to the same state.
-    changes = np.ones(table.next_SG.shape, dtype=np.bool_)
-    np.not_equal(table.next_SG[:, 1:], table.next_SG[:, :-1], out=changes[:, 1:])
-    changes &= table.next_SG >= 0
-    source, group = np.nonzero(changes)
-    target = table.next_SG[source, group]
+    source, target = runs.source_E, runs.target_E
     if table.counts is not None:
         source = np.concatenate([source, np.repeat(table.counts.state_L, table.next_SG.shape[1])])
         target = np.concatenate([target, table.counts.last_LG.ravel()])
-    return distinct_pairs(source[target >= 0], target[target >= 0], states)
+    return distinct_pairs(source[target >= 0], target[target >= 0], len(table.accepting_S))
 
 
 def distinct_pairs(
@@ -129,19 +148,25 @@ def heights(source: NDArray[np.int64], target: NDArray[np.int64], states: int) -
     return heights
 
 
-def _refined(
-    rows_SG: NDArray[np.int64], labels: NDArray[np.int64], fixed: NDArray[np.bool_], seed: int
-) -> NDArray[np.int64]:
+def _refined(runs: _Runs, labels: NDArray[np.int64], fixed: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
     random = np.random.default_rng(seed)
     of_label = random.integers(2**64, size=len(labels), dtype=np.uint64)
-    of_column = random.integers(2**64, size=rows_SG.shape[1], dtype=np.uint64)
+    # A number for each group; a run's is the sum of those of its groups.
+    sums = np.append(np.uint64(0), random.integers(2**64, size=runs.groups, dtype=np.uint64).cumsum())
+    (starts,) = np.nonzero(runs.begin_E == 0)
+    end_E = np.append(runs.begin_E[1:], runs.groups)
+    end_E[starts[1:] - 1] = runs.groups
+    width_E = sums[end_E] - sums[runs.begin_E]
     labels = np.unique(labels, return_inverse=True)[1]
     count = int(labels.max()) + 1
     asked = budget.current()
+    hashes = np.empty(len(labels), dtype=np.uint64)
     while True:
         asked.check()
-        hashes = (of_label[labels][rows_SG] * of_column).sum(axis=1, dtype=np.uint64)
-        hashes = np.where(fixed, of_label[labels], hashes + of_label[labels] * np.uint64(seed + 3))
+        of_state = of_label[labels]
+        np.add.reduceat(of_state.take(runs.target_E) * width_E, starts, out=hashes[:-1])
+        hashes[-1:] = of_state[-1:] * sums[-1:]
+        hashes = np.where(fixed, of_state, hashes + of_state * np.uint64(seed + 3))
         labels = np.unique(hashes, return_inverse=True)[1]
         if (found := int(labels.max()) + 1) == count:
             return labels

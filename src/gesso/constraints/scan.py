@@ -7,11 +7,16 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints.stays import Stays
+from gesso.kernels import host
+
+if TYPE_CHECKING:
+    from gesso.kernels.host.library import Scans
 
 FloatArray = NDArray[np.float64]
 
@@ -29,8 +34,8 @@ LEAST = 1e-100
 class Scan:
     """Runs over the positions of a canvas, forwards and backwards, over all pairs of states at once.
 
-    Nearly all of the time is that of some hundred short array operations, one after the other: what is kept low is
-    their number.
+    Kernels do it where LLVM is there. Else nearly all of the time is that of some hundred short array operations, one
+    after the other: what is kept low is their number.
     """
 
     def __init__(
@@ -38,13 +43,15 @@ class Scan:
     ) -> None:
         """The pairs stand in order of their source."""
         self.states = states
-        self._target, self._set = target, set_P
+        self._target, self._set = (np.ascontiguousarray(places, dtype=np.int64) for places in (target, set_P))
         self._sources, self._begins = np.unique(source, return_index=True)
+        self._begins_S = np.searchsorted(source, np.arange(states + 1)).astype(np.int64)
         self._way_out = [slice(begin, end) for begin, end in itertools.pairwise([*self._begins.tolist(), len(source)])]
         self._place_of = {state: place for place, state in enumerate(self._sources.tolist())}
         # Forwards in order of their sets: sums over neighbours are faster than sums into places.
         by_set = np.argsort(set_P, kind="stable")
-        self._forwards = source[by_set], target[by_set], set_P[by_set]
+        forwards = source[by_set], target[by_set], set_P[by_set]
+        self._forwards = tuple(np.ascontiguousarray(places, dtype=np.int64) for places in forwards)
         self._begins_of_set = np.unique(set_P[by_set], return_index=True)[1]
         # Both directions as one recursion over twice the states.
         ahead = np.argsort(target, kind="stable")
@@ -58,6 +65,10 @@ class Scan:
         """Returns [C + 1, S] log weight of the best way from each state to the end."""
         ahead = np.full((len(weight_CL) + 1, self.states), -math.inf)
         ahead[-1] = last_S
+        weight_CL = np.ascontiguousarray(weight_CL)
+        if (kernels := _kernels()) is not None:
+            kernels.best(*_places(ahead, weight_CL, self._begins_S, self._target, self._set), *self._sizes(weight_CL))
+            return ahead
         for place in range(len(weight_CL) - 1, -1, -1):
             way_P = ahead[place + 1].take(self._target)
             way_P += weight_CL[place].take(self._set)
@@ -101,6 +112,8 @@ class Scan:
             weight_CL: of each set, not as logarithms; the largest class of a position weighs 1.
             stays: the counters that are left out.
         """
+        if stays is None and (kernels := _kernels()) is not None:
+            return self._shares_by_kernels(kernels, weight_CL, first_S, last_S)
         length = len(weight_CL)
         rescaled = RESCALED if stays is None else 1
         behind_CS = np.empty((length + 1, self.states))
@@ -149,6 +162,33 @@ class Scan:
             return None
         return share_CL / total_C1, log_total, {} if stays is None else stays.overrun(tilted_share_TS)
 
+    def _shares_by_kernels(
+        self, kernels: "Scans", weight_CL: FloatArray, first_S: FloatArray, last_S: FloatArray
+    ) -> tuple[FloatArray, float, dict[int, float]] | None:
+        weight_CL = np.ascontiguousarray(weight_CL)
+        sizes = self._sizes(weight_CL)
+        behind_CS = np.empty((len(weight_CL) + 1, self.states))
+        behind_CS[-1] = np.exp(last_S)
+        top_C = np.ones(len(weight_CL))
+        pairs = self._begins_S, self._target, self._set
+        kernels.behind(*_places(behind_CS, weight_CL, *pairs, top_C), *sizes, RESCALED)
+        if top_C.min() < LEAST:
+            return None
+        before_S = np.exp(first_S)
+        log_total = float(np.log(top_C).sum())
+        log_total += math.log(max(float(before_S @ behind_CS[0]), np.finfo(np.float64).tiny))
+        share_CL, next_S = np.empty_like(weight_CL), np.empty(self.states)
+        begins_L = np.append(self._begins_of_set, len(self._target)).astype(np.int64)
+        arrays = before_S, next_S, share_CL, behind_CS, weight_CL, begins_L, *self._forwards[:2], top_C
+        kernels.shares(*_places(*arrays), *sizes, RESCALED)
+        total_C1 = share_CL.sum(axis=1, keepdims=True)
+        if top_C.min() < LEAST or total_C1.min() < FAINTEST:
+            return None
+        return share_CL / total_C1, log_total, {}
+
+    def _sizes(self, weight_CL: FloatArray) -> tuple[int, int, int]:
+        return len(weight_CL), self.states, weight_CL.shape[1]
+
     def _at_sources(self, value_X: FloatArray, nothing: float) -> FloatArray:
         """[S] from the values of the states that pairs start from."""
         if len(value_X) == self.states:
@@ -166,6 +206,26 @@ class Scan:
         for place in range(len(weight_CL)):
             self._both.logsumexp(both[place], weights[place], both[place + 1])
         return both[:, : self.states], np.ascontiguousarray(both[::-1, self.states :])
+
+
+def prepare_kernels() -> None:
+    """Compiles the kernels, if they are not compiled yet."""
+    _kernels()
+
+
+def _kernels() -> "Scans | None":
+    """The kernels for this processor, compiled once in a process; None where LLVM is not there."""
+    if not host.available():
+        return None
+    from gesso.kernels.host.library import scans
+
+    return scans()
+
+
+def _places(*arrays: NDArray[Any]) -> list[int]:
+    """Where arrays lie."""
+    assert all(array.flags.c_contiguous for array in arrays)
+    return [array.ctypes.data for array in arrays]
 
 
 @dataclass(frozen=True, slots=True)

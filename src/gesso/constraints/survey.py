@@ -5,11 +5,13 @@ parts, each of them once, and counts how often they stand in others; then `of` a
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gesso.constraints.expression import (
     Anchor,
     Chars,
     Difference,
+    Distinct,
     Expression,
     Fitting,
     Intersection,
@@ -22,6 +24,10 @@ from gesso.constraints.measures import COUNTED, parts_of
 
 WORTH = 24
 """Parts of an expression that stands in others more than once, from which on it is compiled by itself."""
+LARGE, FEW = 2_000, 6
+"""Parts of a repetition, spelled out, from which on a counter is kept for as few times as the second number."""
+_MOST = 10**9
+"""Parts that are counted."""
 
 
 @dataclass(slots=True)
@@ -30,12 +36,16 @@ class Facts:
 
     expression: Expression
     """Kept, for its identity is the key."""
-    size: int
-    """Its characters and parts; each where it stands."""
-    longest: int
-    """The most repetitions that a counter in it would count."""
     anchored: bool
     """Whether an anchor in it refers to what is around it."""
+    size: int
+    """Its characters and parts, each where it stands; of what is counted, those of one turn."""
+    spelled: int
+    """The same where nothing is counted."""
+    counts: bool
+    """Whether something in it is counted, or it is itself."""
+    counted: bool = False
+    """Whether it is a repetition with a counter of its own, and what is in it has none."""
 
 
 class Survey:
@@ -56,35 +66,54 @@ class Survey:
                 if isinstance(part, Text | Chars | Anchor | Multiples):
                     continue
                 times = self._times[part] = self._times.get(part, 0) + 1
-                if times == 1:
+                # What is compiled by itself is walked then, if it is not known already.
+                if times == 1 and not (isinstance(part, Whole) and self.stands_alone(part)):
                     waiting.append(part)
 
     def of(self, expression: Expression) -> Facts:
         """Returns what is known of an expression."""
+        if isinstance(expression, Whole):
+            return _of_whole(expression)
+        return self._of(expression)
+
+    def _of(self, expression: Expression) -> Facts:
         if (found := self._facts.get(id(expression))) is None:
             parts = [self.of(part) for part in parts_of(expression)]
             size = sum(part.size for part in parts) + 1
-            longest = max((part.longest for part in parts), default=0)
+            spelled = sum(part.spelled for part in parts) + 1
+            counts = any(part.counts for part in parts)
             anchored = any(part.anchored for part in parts)
+            counted = False
             match expression:
                 case Anchor():
                     anchored = True
                 case Text(text):
-                    size = len(text)
-                case Whole() | Intersection() | Difference() | Fitting():
+                    size = spelled = len(text)
+                case Whole() | Intersection() | Difference() | Fitting() | Distinct():
                     anchored = False
                 case Repeat(_, least, most):
                     count = max(least, most or 0)
-                    longest = max(longest, count if count >= COUNTED else 0)
-                    size *= count if 1 < count < COUNTED else 1
-            found = self._facts[id(expression)] = Facts(expression, size, longest, anchored)
+                    # Either this one is counted or what is in it: what is smaller then.
+                    many = count >= COUNTED or (count >= FEW and count * size >= LARGE)
+                    counted = many and spelled < count * size
+                    spelled *= max(count, 1)
+                    size *= 1 if counted else max(count, 1)
+                    counts |= counted
+            found = Facts(expression, anchored, min(size, _MOST), min(spelled, _MOST), counts, counted)
+            self._facts[id(expression)] = found
         return found
 
     def stands_alone(self, expression: Expression) -> bool:
         """Tells whether an expression is to be compiled by itself, and put into others as a block."""
-        if isinstance(expression, Text | Chars | Anchor | Multiples | Intersection | Difference | Fitting):
+        if isinstance(expression, Text | Chars | Anchor | Multiples | Intersection | Difference | Fitting | Distinct):
             return False
         if not isinstance(expression, Whole) and self._times.get(expression, 0) < 2:
             return False
         facts = self.of(expression)
-        return facts.size >= WORTH and not facts.longest and not facts.anchored
+        return facts.size >= WORTH and not facts.counts and not facts.anchored
+
+
+@lru_cache(maxsize=256)
+def _of_whole(expression: Whole) -> Facts:
+    """The facts about what stands in many expressions, as any value does: found once."""
+    return Survey()._of(expression)

@@ -18,6 +18,8 @@ from gesso.diffusion.logits_processing import ROWS
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.family import only_diffusion_gemma
 
 COPIES = 8
 """Noisy copies of a canvas that go through the model at once."""
@@ -109,7 +111,8 @@ def diffusion_bound(
     """
     if samples < 2:
         raise OptionError(f"samples must be at least 2, got {samples}", option="samples")
-    width, model = engine.config.canvas_length, engine.model
+    width = engine.config.canvas_length
+    model = only_diffusion_gemma(engine.model, "likelihood", "the bound of uniform noise")
     if not prompt or not answer:
         raise OptionError("a text is scored behind one token at least, and has one itself", option="likelihood")
     filled = [*answer, *(engine.pad_fill for _ in range(-len(answer) % width))]
@@ -124,7 +127,7 @@ def diffusion_bound(
         clean_C = torch.tensor(filled[start : start + width])
         found = torch.cat(
             [
-                _copies(engine, cache, clean_C, times_B, generator)
+                _copies(model, cache, clean_C, times_B, generator)
                 for times_B in stratified_times(samples, generator).split(COPIES)
             ]
         )
@@ -136,11 +139,11 @@ def diffusion_bound(
 
 
 def _copies(
-    engine: Engine, cache: KVCache, clean_C: torch.Tensor, times_B: torch.Tensor, generator: torch.Generator
+    model: DiffusionGemma, cache: KVCache, clean_C: torch.Tensor, times_B: torch.Tensor, generator: torch.Generator
 ) -> torch.Tensor:
     """Bounds from one noisy copy at each of some times, fp64 [B]."""
-    model, width = engine.model, len(clean_C)
-    noisy_BC = corrupt(clean_C.expand(len(times_B), -1), times_B, engine.config.vocab_size, generator)
+    width = len(clean_C)
+    noisy_BC = corrupt(clean_C.expand(len(times_B), -1), times_B, model.config.vocab_size, generator)
     # One row serves all copies: its tail is written and read copy by copy, and nothing of it is committed.
     rows = KVCache(cache.rows * len(times_B))
     hidden = model.denoise_flat(noisy_BC.flatten(), [width] * len(times_B), rows, None).split(width)

@@ -6,6 +6,7 @@ it is `finished`, its `argmax_C`, the sampler's output, is its text. Several sta
 has its own width, settings, states of sampler and stopping rule, and random generator: none depends on the others.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -125,11 +126,15 @@ class CanvasState:
         constraint: CanvasConstraint | None = None,
         strength: float | None = None,
         probe: Probe | None = None,
+        mask_token: int | None = None,
+        canvas_length: int | None = None,
     ) -> None:
         """
         Args:
             start_canvas: what it starts from; None starts from noise.
             strength: share of the start canvas that noise takes the place of; None leaves it as it is.
+            mask_token: what noise is; None where it is uniform.
+            canvas_length: positions of a whole canvas; None where this one is whole.
         """
         self.rules = rules
         self.generator = generator
@@ -145,6 +150,8 @@ class CanvasState:
             strength=strength,
             held_C=None if pins is None else pins.held_C,
             end_tokens=rules.end_tokens,
+            mask_token=mask_token,
+            canvas_length=canvas_length,
         )
         first_C, self._sampler_state = rules.sampler.start(self.info, generator)
         self._stopping_state = rules.stopping.start(self.info)
@@ -216,31 +223,60 @@ class CanvasState:
         Args:
             self_conditioning_CD: conditions the next step.
         """
-        info = StepInfo(self.info, self.steps + 1, self.temperature)
+        held = self._held()
+        # In a canvas of masks what is decoded is held as pins are, for this step.
+        canvas = dataclasses.replace(self.info, held_C=held[0]) if held is not None else self.info
+        info = StepInfo(canvas, self.steps + 1, self.temperature)
         self.guided_steps += self.guided
         self.steps += 1
         self._uniform_C = None
-        if self.pins is not None:
-            sure = torch.where(self.pins.held_C, 0.0, prediction.entropy_C)
-            sample, argmax = self._pin(prediction.sample_C), self._pin(prediction.argmax_C)
-            confidence_C = prediction.confidence_C
-            if confidence_C is not None:
-                confidence_C = torch.where(self.pins.held_C, 1.0, confidence_C)
-            prediction = Prediction(sample, argmax, sure, confidence_C, prediction.log_probs)
+        if held is not None:
+            prediction = _with_held(prediction, *held)
         sampler = self.rules.sampler
         canvas_C, accepted_C, self._sampler_state = sampler.step(
             info, self.canvas_C, prediction, self._sampler_state, self.generator
         )
+        if held is not None and not sampler.remasks:
+            canvas_C = torch.where(held[0], held[1], canvas_C)
         self.canvas_C = self._pin(canvas_C)
-        self.accepted_C = accepted_C if self.pins is None else accepted_C | self.pins.held_C
+        self.accepted_C = accepted_C if held is None else accepted_C | held[0]
         # Samples of single positions need not satisfy a constraint together; the likeliest canvas does.
         said_C = prediction.argmax_C
         if self.constraint is None:
             said_C = sampler.output(info, self.canvas_C, prediction, self._sampler_state)
+        masks_left = True
+        if (mask := self.info.mask_token) is not None:
+            # What is decoded stands there for good, drawn as it was.
+            said_C = said_C.where(self.canvas_C == mask, self.canvas_C)
+            prediction = dataclasses.replace(prediction, argmax_C=said_C)
+            masks_left = bool((self.canvas_C == mask).any())
         self.argmax_C = self._pin(said_C)
         self.entropy_C = prediction.entropy_C
         self.self_conditioning_CD = self_conditioning_CD
-        self.converged, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
+        stops, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
+        self.converged = stops or not masks_left
+
+    def _held(self) -> tuple[Tensor, Tensor] | None:
+        """Returns the positions that hold a token in the next step, bool [C], and the tokens, int64 [C]: pins, and what
+        is decoded of a canvas of masks; None where nothing can be held."""
+        if self.info.mask_token is None:
+            return None if self.pins is None else (self.pins.held_C, self.pins.tokens_C)
+        decoded_C = self.canvas_C != self.info.mask_token
+        if self.pins is None:
+            return decoded_C, self.canvas_C
+        return decoded_C | self.pins.held_C, torch.where(self.pins.held_C, self.pins.tokens_C, self.canvas_C)
+
+
+def _with_held(prediction: Prediction, held_C: Tensor, tokens_C: Tensor) -> Prediction:
+    """Returns a prediction that is certain of the tokens that are held."""
+    confidence_C = prediction.confidence_C
+    return dataclasses.replace(
+        prediction,
+        sample_C=torch.where(held_C, tokens_C, prediction.sample_C),
+        argmax_C=torch.where(held_C, tokens_C, prediction.argmax_C),
+        entropy_C=torch.where(held_C, 0.0, prediction.entropy_C),
+        confidence_C=None if confidence_C is None else torch.where(held_C, 1.0, confidence_C),
+    )
 
 
 def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState], cache: Cache_contra) -> None:

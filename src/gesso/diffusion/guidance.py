@@ -6,7 +6,9 @@ difference. Scale 1 is no guidance, and takes no second pass; 0 is the second pr
 
 *By a classifier* (D-CBG, same paper): `Classifier.gains` says by how much the log-probability of what is wanted would
 change if a position held another token, and is added to the logits. `Differentiable` takes it from one gradient at the
-canvas's prediction (first order), `BlackBox` from trying the likeliest tokens one by one.
+canvas's prediction (first order), `BlackBox` from trying the likeliest tokens one by one. `Nested` gives parts of the
+canvas classifiers of their own, each with an interval of its own (as hackable_diffusion's NestedGuidanceFn does for the
+parts of its data).
 
 Both hold between two noise levels only, where an interval is given (arXiv 2404.07724). What they change is logits:
 pins, constraints, samplers and stopping rules see a prediction like any other.
@@ -15,8 +17,10 @@ pins, constraints, samplers and stopping rules see a prediction like any other.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from gesso.errors import OptionError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +46,67 @@ class Classifier(Protocol):
         Args:
             logits_CV: what the model predicts, untempered.
         """
+
+
+@runtime_checkable
+class TimedClassifier(Classifier, Protocol):
+    """Prefers other canvases at other noise levels."""
+
+    def at(self, time: float) -> Classifier | None:
+        """Returns what guides a step at a noise level; None where nothing does."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Guides some neighbouring positions of a canvas, between two noise levels."""
+
+    classifier: Classifier
+    """Is given the logits of these positions alone."""
+    first: int = 0
+    stop: int | None = None
+    """Positions of the canvas; None is its end."""
+    start: float = 1.0
+    end: float = 0.0
+    """Noise levels between which it holds."""
+
+    def __post_init__(self) -> None:
+        if self.first < 0 or (self.stop is not None and self.stop <= self.first):
+            raise OptionError(f"a part needs 0 <= first < stop, got {self.first} and {self.stop}", option="classifier")
+        if not 0 <= self.end < self.start <= 1:
+            raise OptionError(
+                f"a part needs 0 <= end < start <= 1, got {self.end} and {self.start}", option="classifier"
+            )
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Guides each part of a canvas by a classifier of its own; where parts overlap, what they add is summed. A part may
+    hold a `Nested` in its turn."""
+
+    parts: tuple[Part, ...]
+
+    def at(self, time: float) -> "Nested | None":
+        """Returns the parts that hold at a noise level; None where none does."""
+        held = []
+        for part in self.parts:
+            inner = _at(part.classifier, time) if part.end < time <= part.start else None
+            if inner is not None:
+                held.append(replace(part, classifier=inner))
+        return Nested(tuple(held)) if held else None
+
+    def gains(self, logits_CV: "Tensor") -> "Tensor":
+        import torch
+
+        gains_CV = torch.zeros_like(logits_CV)
+        for part in self.parts:
+            place = slice(part.first, part.stop)
+            if len(logits_CV[place]):
+                gains_CV[place] += part.classifier.gains(logits_CV[place]).to(gains_CV)
+        return gains_CV
+
+
+def _at(classifier: Classifier, time: float) -> Classifier | None:
+    return classifier.at(time) if isinstance(classifier, TimedClassifier) else classifier
 
 
 @dataclass(frozen=True)
@@ -113,7 +178,11 @@ class Guidance:
 
     def steers(self, time: float) -> bool:
         """Says whether a classifier guides a step at a noise level."""
-        return self.classifier is not None and self.holds(time)
+        return self.holds(time) and self.classifier_at(time) is not None
+
+    def classifier_at(self, time: float) -> Classifier | None:
+        """Returns the classifier that guides a step at a noise level."""
+        return None if self.classifier is None else _at(self.classifier, time)
 
 
 class GuidedScores:
@@ -154,7 +223,8 @@ def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD
     if guidance.doubles(time):
         scores = GuidedScores(vocabulary, guidance.scale)
     if guidance.steers(time):
-        assert guidance.classifier is not None
+        classifier = guidance.classifier_at(time)
+        assert classifier is not None
         logits_CV = scores.logits(hidden_CD)
-        return GivenScores(vocabulary), logits_CV + guidance.classifier.gains(logits_CV).to(logits_CV)
+        return GivenScores(vocabulary), logits_CV + classifier.gains(logits_CV).to(logits_CV)
     return scores, hidden_CD

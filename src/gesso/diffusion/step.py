@@ -14,7 +14,7 @@ class CanvasInfo:
     width: int
     """C, in tokens."""
     vocab_size: int
-    """K: noise is uniform over these ids."""
+    """K: noise is uniform over these ids, where it is no mask."""
     steps: int
     """Denoising steps that the canvas may take."""
     total_steps: int
@@ -24,9 +24,14 @@ class CanvasInfo:
     strength: float | None = None
     """Share of `start_C` that noise takes the place of; None leaves it as it is."""
     held_C: "Tensor | None" = None
-    """Pinned positions, bool; None where there are none. They hold their tokens whatever a sampler puts there."""
+    """Pinned positions, bool; None where there are none. They hold their tokens whatever a sampler puts there.
+    In a step of a canvas of masks all that are no masks are among them."""
     end_tokens: tuple[int, ...] = ()
     """Token ids that end the answer, where only what stands up to the first of them has to settle."""
+    mask_token: int | None = None
+    """Token id that noise is; None where noise is uniform."""
+    canvas_length: int | None = None
+    """Positions of a whole canvas, where this one may be narrower; None where it is whole."""
 
 
 @dataclass(frozen=True, slots=True)

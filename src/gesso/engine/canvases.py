@@ -47,11 +47,18 @@ class Canvases:
         constraint: OutputConstraint | None,
         classifier: Classifier | None = None,
         accepts: Callable[[Tensor], bool] | None = None,
+        mask_token: int | None = None,
+        block_length: int | None = None,
+        prompt_tokens: int = 0,
     ) -> None:
         """
         Args:
             classifier: guides the canvases.
             accepts: ends a canvas whose likeliest tokens it accepts.
+            mask_token: what noise is; None where it is uniform.
+            block_length: a canvas ends where a block of so many positions does, counted from the prompt's beginning;
+                None where it may end anywhere.
+            prompt_tokens: positions before the answer.
         """
         self.rules = denoising_rules(config, classifier)
         if accepts is not None:
@@ -66,6 +73,9 @@ class Canvases:
         self._last_started = len(config.start_canvas or ()) // canvas_length - 1
         """Number of the last canvas that starts from given tokens."""
         self._constraint = constraint
+        self._mask_token = mask_token
+        self._block_length = block_length
+        self._prompt_tokens = prompt_tokens
         self._generator = torch.Generator().manual_seed(seed)
 
     def make(self, number: int, written: int, room: int) -> CanvasState:
@@ -77,7 +87,11 @@ class Canvases:
         """
         offset = number * self._canvas_length
         left = self._config.max_new_tokens - written
-        width, pins = min(self._width(number, left), room), self._pins(offset)
+        width = min(self._width(number, left), room)
+        if self._block_length is not None:
+            offset = written
+            width = min(width, self._block_length - (self._prompt_tokens + written) % self._block_length)
+        pins = self._pins(offset, width)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
         steps, behind = self.rules.max_denoising_steps, self._steps_behind(number)
         rules = self.rules
@@ -93,6 +107,8 @@ class Canvases:
             constraint=self._canvas_constraint(left, width, pins),
             strength=self._config.strength,
             probe=self.probe if number == 0 else None,
+            mask_token=self._mask_token,
+            canvas_length=self._canvas_length,
         )
 
     def make_round(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
@@ -138,16 +154,16 @@ class Canvases:
             width = min(width, max(NARROWEST, left))
         return width
 
-    def _pins(self, offset: int) -> Pins | None:
+    def _pins(self, offset: int, width: int) -> Pins | None:
         """Returns the template's pins on the canvas that begins at position `offset` of the answer."""
         if self._config.canvas is None or offset > self.last_pin:
             return None
-        template = self._config.canvas[offset : offset + self._canvas_length]
-        parts = [*template, *(None for _ in range(self._canvas_length - len(template)))]
+        template = self._config.canvas[offset : offset + width]
+        parts = [*template, *(None for _ in range(width - len(template)))]
         held_C = torch.tensor([part is not None for part in parts])
         return Pins(
             tokens_C=torch.tensor([part or 0 for part in parts]),
             held_C=held_C,
-            never_C=~held_C & (torch.arange(offset, offset + self._canvas_length) < self.last_pin),
+            never_C=~held_C & (torch.arange(offset, offset + width) < self.last_pin),
             banned=self._config.eos_token_ids,
         )

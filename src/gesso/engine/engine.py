@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.engine.cost import CostModel
 from gesso.engine.engine_core import EngineCore
 from gesso.engine.events import Event
@@ -116,7 +116,7 @@ class Engine:
         return self.runner.model
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> ModelShape:
         """Returns the shape of the model."""
         return self.runner.config
 

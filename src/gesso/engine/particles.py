@@ -5,7 +5,8 @@ Life cycle: P requests for the same prompt, each with a seed of its own, take th
 (score - its score before)). Where the weights have become too uneven (the effective number of particles is below half
 of those that run), particles are drawn anew in proportion to them (systematic resampling): whoever is not drawn goes on
 from a copy of another's canvas, with random numbers of its own (sequential Monte Carlo; Feynman-Kac steering, arXiv
-2501.06848). A canvas that is finished leaves with its answer.
+2501.06848). A canvas that is finished leaves with its answer, whose own score completes its weight: so weighted answers
+are of the model's distribution times exp(reward_scale * score), ever more nearly with more particles.
 
 Only canvases are copied, not what is committed: an answer has one canvas.
 """
@@ -38,6 +39,8 @@ class ParticlesResult:
     results: tuple[GenerationResult, ...]
     scores: tuple[float, ...]
     """Of the same answers."""
+    weights: tuple[float, ...]
+    """Importance weights of the same answers, which sum to 1."""
     denoising_passes: int
     """Denoising steps that were taken, of all particles; the results' own `denoising_steps` are those of their whole
     ancestry, which particles share."""
@@ -63,8 +66,13 @@ class ParticlesResult:
         """Returns a JSON-ready account of the run, without the answers."""
         return {
             "particles": [
-                {"seed": result.seed, "score": score, "ancestry_steps": sum(result.denoising_steps)}
-                for result, score in zip(self.results, self.scores, strict=True)
+                {
+                    "seed": result.seed,
+                    "score": score,
+                    "weight": weight,
+                    "ancestry_steps": sum(result.denoising_steps),
+                }
+                for result, score, weight in zip(self.results, self.scores, self.weights, strict=True)
             ],
             "passed": self.passed,
             "denoising_passes": self.denoising_passes,
@@ -142,6 +150,7 @@ class _Run:
         self._generator = torch.Generator().manual_seed(seed)
         self._results: list[GenerationResult] = []
         self.scores: list[float] = []
+        self._log_weights: list[float] = []
         self._since = self._resamplings = self._copies = 0
         self.core = EngineCore(engine.runner, max_running=len(population), chunk=engine.chunk)
         for particle in population:
@@ -160,6 +169,7 @@ class _Run:
             self._results.append(particle.state.result())
             certainty = -particle.state.canvas.entropy_C.mean().item()
             self.scores.append(certainty if self._score is None else self._score(self._results[-1].text))
+            self._log_weights.append(self._weight(particle, self.scores[-1]))
         running = [
             particle for particle in self._population if particle.state.canvas.steps and not particle.state.pending
         ]
@@ -174,8 +184,11 @@ class _Run:
     def _weigh(self, running: Sequence[_Particle]) -> None:
         for particle in running:
             found = self._score_of(particle)
-            particle.log_weight += self._reward_scale * (found - (particle.score or 0.0))
-            particle.score = found
+            particle.log_weight, particle.score = self._weight(particle, found), found
+
+    def _weight(self, particle: _Particle, score: float) -> float:
+        """Returns a particle's log-weight with a new score: what its last one gave is taken back."""
+        return particle.log_weight + self._reward_scale * (score - (particle.score or 0.0))
 
     def _score_of(self, particle: _Particle) -> float:
         canvas = particle.state.canvas
@@ -200,8 +213,10 @@ class _Run:
             target.state.canvas.copy_from(source.state.canvas)
             target.score = source.score
             self._copies += 1
+        # Equal among themselves, and comparable with those that have left.
+        mean = highest + math.log(total / len(running))
         for particle in running:
-            particle.log_weight = 0.0
+            particle.log_weight = mean
 
     def result(self) -> ParticlesResult:
         """Returns what was found so far."""
@@ -209,12 +224,20 @@ class _Run:
         return ParticlesResult(
             tuple(self._results),
             tuple(self.scores),
+            normalised(self._log_weights),
             counters.canvas_steps,
             counters.steps,
             self._resamplings,
             self._copies,
             self._enough,
         )
+
+
+def normalised(log_weights: Sequence[float]) -> tuple[float, ...]:
+    """Returns the weights whose logarithms these are, scaled to sum to 1."""
+    highest = max(log_weights, default=0.0)
+    weights = [math.exp(value - highest) for value in log_weights]
+    return tuple(weight / sum(weights) for weight in weights)
 
 
 def systematic(weights: Sequence[float], uniform: float) -> list[int]:

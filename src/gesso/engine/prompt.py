@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.engine.markers import Disguise, Marked, Markers
 from gesso.engine.media import NO_EYES, Media, MediaOptions, take_out, with_media
 from gesso.errors import OptionError, TextError
@@ -23,7 +23,7 @@ class PromptReader:
 
     tokenizer: Tokenizer
     template: ChatTemplate | None
-    config: ModelConfig
+    config: ModelShape
     vision: VisionInput | None = None
     """How the model takes images; None where it reads text only."""
 

@@ -127,7 +127,7 @@ class RequestBuilder:
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
         inputs = self._tokenise(prompt, asked, context)
-        check_settings(config, shape, self._tokenizer.special)
+        check_settings(config, shape, self._tokenizer.special, asked)
         if asked.strict_schema and config.json_schema is None:
             raise OptionError("strict_schema needs json_schema", option="strict_schema")
         width = config.canvas_length or shape.canvas_length
@@ -172,6 +172,8 @@ class RequestBuilder:
                 second=second,
                 classifier=asked.classifier,
                 accept=asked.accept,
+                mask_token=shape.mask_token_id,
+                block_length=shape.block_length,
             )
 
         return PreparedRequest(None if job is None else job.compilation, build)
@@ -244,6 +246,12 @@ class RequestBuilder:
             return None
         if name is not None and calls is not None:
             raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
+        if self._runner.config.mask_token_id is not None:
+            raise OptionError(
+                f"{name or 'tools'}: a constraint chooses the whole canvas anew in every step, and of masks what is "
+                "decoded stays",
+                option=name or "tools",
+            )
         name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
         if missing := [token for token in special if token not in self._tokenizer.special]:
             message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"

@@ -210,6 +210,8 @@ def new_request(
     second: PromptInput | None = None,
     classifier: Classifier | None = None,
     accept: Callable[[str], bool] | None = None,
+    mask_token: int | None = None,
+    block_length: int | None = None,
 ) -> RequestState:
     """Builds the state of a request that was checked.
 
@@ -220,9 +222,13 @@ def new_request(
         image_cost: what the vision tower computes for a soft token, in tokens of text.
         second: the prompt that guidance leads away from.
         classifier: guides the canvases.
+        mask_token: what noise is; None where it is uniform.
+        block_length: of the blocks that a canvas may not reach out of; None where it may end anywhere.
         accept: ends a canvas that makes the answer a text that it accepts.
     """
     seed = secrets.randbits(31) if config.seed is None else config.seed
+    if block_length is not None:  # keys of a block are final when it is whole
+        prefill_chunk = max(block_length, prefill_chunk - prefill_chunk % block_length)
     whole = prompt.followed_by(tuple(response_prefix))
     pins = config.canvas or ()
     last_pin = max((place for place, token in enumerate(pins) if token is not None), default=-1)
@@ -233,7 +239,16 @@ def new_request(
         return bool(accept(output.text_with(argmax_C.tolist())))
 
     canvases = Canvases(
-        config, vocab_size, canvas_length, seed, constraint, classifier, None if accept is None else accepts
+        config,
+        vocab_size,
+        canvas_length,
+        seed,
+        constraint,
+        classifier,
+        None if accept is None else accepts,
+        mask_token,
+        block_length,
+        len(prompt),
     )
     return RequestState(
         prompt=whole,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.errors import OptionError
-from gesso.generation import STRATEGIES, GenerationConfig
+from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 LEAST_CANVAS = 4
@@ -14,16 +14,21 @@ PREDICTION_STRENGTH = 0.3
 """Share of noise in a predicted answer, where no option says."""
 
 
-def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mapping[str, int]) -> None:
+def check_settings(
+    config: GenerationConfig, shape: ModelShape, special: Mapping[str, int], asked: RequestOptions
+) -> None:
     """Checks the settings that a model bounds.
 
     Args:
         shape: of the model that the settings are for.
         special: its tokenizer's special tokens.
+        asked: what else the request asks for.
 
     Raises:
         OptionError: a setting that is impossible with this model.
     """
+    if shape.mask_token_id is not None:
+        refuse_uniform(config, asked)
     width = config.canvas_length or shape.canvas_length
     if width > shape.canvas_length:
         raise OptionError(
@@ -40,6 +45,15 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
         raise OptionError(
             f"start_canvas has a token id outside the vocabulary of {shape.vocab_size}", option="start_canvas"
         )
+    _check_tokens(config, shape, width)
+    if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
+        raise OptionError(
+            "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
+        )
+
+
+def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
+    """Checks the token ids that a request names."""
     for part in config.canvas or ():
         if part is not None and part >= shape.vocab_size:
             raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}", option="canvas")
@@ -55,14 +69,10 @@ def check_settings(config: GenerationConfig, shape: ModelConfig, special: Mappin
             raise OptionError(
                 f"logit_bias names token {token}, the vocabulary has {shape.vocab_size}", option="logit_bias"
             )
-    if config.thinking_budget is not None and not (CHANNEL in special and CHANNEL_END in special):
-        raise OptionError(
-            "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
-        )
 
 
 def start_predicted(
-    options: Mapping[str, Any], others: Mapping[str, Any], defaults: GenerationConfig, shape: ModelConfig
+    options: Mapping[str, Any], others: Mapping[str, Any], defaults: GenerationConfig, shape: ModelShape
 ) -> tuple[dict[str, Any], int]:
     """Returns the options of a request whose canvases start from a predicted answer, and the canvases' width.
 
@@ -83,3 +93,34 @@ def start_predicted(
     if started["strength"] != 1:
         started = {**settings.stopping_options.for_given_text(sure=0.0), **started}
     return started, settings.canvas_length or shape.canvas_length
+
+
+def refuse_uniform(config: GenerationConfig, asked: RequestOptions) -> None:
+    """Refuses what a model of masks cannot do: it has no causal pass, and what it has decoded stays.
+
+    Raises:
+        OptionError: something of it is asked for.
+    """
+    if not config.sampler_options.fits_masks:
+        raise OptionError(
+            f"sampler {config.sampler} is made for uniform noise, and this model's noise is masks",
+            option="sampler",
+            hint="choose another sampler, such as low_confidence",
+        )
+    if getattr(config.sampler_options, "editing_threshold", None) is not None:
+        raise OptionError(
+            "editing_threshold: this model says nothing of positions that are no masks", option="editing_threshold"
+        )
+    causal = {
+        "mode": config.mode != "canvas",
+        "verify": config.verify != 0,
+        "logprobs": config.logprobs is not None,
+        "prompt_logprobs": asked.prompt_logprobs is not None,
+    }
+    for name, wanted in causal.items():
+        if wanted:
+            raise OptionError(f"{name} needs a causal pass, which a model of masked blocks does not have", option=name)
+    noise = {"start_canvas": config.start_canvas, "strength": config.strength, "start_step": config.start_step}
+    for name, value in noise.items():
+        if value is not None:
+            raise OptionError(f"{name} starts from a text under uniform noise; this model's is masks", option=name)

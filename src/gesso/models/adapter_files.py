@@ -1,12 +1,14 @@
 """Reads and writes adapters in PEFT's format.
 
 The reference holds encoder and decoder as two modules on the same weights, and PEFT gives each a delta of its own.
-gesso has one stack and one delta: it writes the delta under both names, so that PEFT's model computes what ours does,
-and reads only files where the two agree. (PEFT's own `merge_and_unload` would add it twice: once for each name.)
+gesso has one stack and trains one delta: it writes the delta under both names, so that PEFT's model computes what ours
+does. (PEFT's own `merge_and_unload` would add it twice: once for each name.) Where a file's two deltas differ, or it
+has one of them alone, as PEFT and those who train with it write them, each is kept for its own passes (`separate`).
 """
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -14,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from gesso.config import LoraConfig
+from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import CheckpointError
 from gesso.json_files import read_json
 from gesso.models.adapters import adapted_layers, targets, wrap
@@ -23,6 +25,7 @@ from gesso.models.saving import write_json, write_tensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.models.tensors import check_finite
 from gesso.nn.lora import LoraExperts, LoraLinear
+from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -125,19 +128,48 @@ def load_adapter(
         layout: makes of a full tensor what its parameter (second argument) takes.
 
     Raises:
-        CheckpointError: the file is damaged, does not fit this model, or holds unlike deltas for encoder and decoder.
+        CheckpointError: the file is damaged, or does not fit this model.
     """
     config = read_adapter_config(folder)
     tensors = _read_tensors(folder)
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
-    found = [name for stack, name in layers.items() if any(key.startswith(f"{_PREFIX}{stack}.") for key in tensors)]
+    found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in _stacks(module))]
     if not found:
         raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model")
+    config = replace(config, targets=tuple(found), separate=any(_differs(tensors, to_hf_module(n)) for n in found))
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
     _fill(model, tensors, folder, layout)
-    return LoraConfig(config.rank, config.alpha, config.dropout, tuple(found), config.rank_stabilised)
+    return config
+
+
+def adapter_config_of(model: ModelConfig, folder: Path) -> LoraConfig:
+    """Returns the settings of the adapter in `folder` with the layers it names, and whether its deltas are separate.
+
+    Raises:
+        CheckpointError: as `load_adapter`.
+    """
+    with torch.device("meta"):
+        whole = DiffusionGemma(model)
+    return load_adapter(whole, folder)
+
+
+def _differs(tensors: dict[str, Tensor], module: str) -> bool:
+    """Says whether a file's deltas of a layer differ between encoder and decoder, or one of the two has none."""
+    parts = [_of_module(tensors, stack) for stack in _stacks(module)]
+    if len(parts) == 1:
+        return False
+    decoder, encoder = parts
+    if not decoder or not encoder:
+        return True
+    # Where names differ the file is damaged, which is said when it is read.
+    return decoder.keys() == encoder.keys() and not all(torch.equal(decoder[key], encoder[key]) for key in decoder)
+
+
+def _of_module(tensors: dict[str, Tensor], stack: str) -> dict[str, Tensor]:
+    prefix = f"{_PREFIX}{stack}."
+    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
 @torch.no_grad()
@@ -168,17 +200,40 @@ def _fill(
 ) -> None:
     """Moves every tensor of a file into the delta it belongs to."""
     for name, layer in adapted_layers(model):
-        own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in _stacks(to_hf_module(name))]
+        stacks = _stacks(to_hf_module(name))
+        if isinstance(layer, SeparateLoraLinear | SeparateLoraExperts):
+            for stack in stacks:
+                _fill_side(layer, stack, tensors, folder, layout)
+            continue
+        own, *copies = [dict(_to_peft(stack, layer, _empty)) for stack in stacks]
         read = {key: _take(tensors, key, value, folder) for key, value in own.items()}
         for copy in copies:
             for key, mine in zip(copy, read.values(), strict=True):
                 if not torch.equal(_take(tensors, key, mine, folder), mine):
                     raise CheckpointError(
-                        f"{key}: encoder and decoder have unlike deltas; gesso trains and runs one shared delta"
+                        f"{key}: encoder and decoder have unlike deltas, and the run trains one shared delta"
                     )
         _from_peft(layer, list(read.values()), layout)
     if tensors:
         raise CheckpointError(f"{folder / WEIGHTS} has deltas that fit no layer of this model: {min(tensors)}")
+
+
+def _fill_side(
+    layer: LoraLinear | LoraExperts,
+    stack: str,
+    tensors: dict[str, Tensor],
+    folder: Path,
+    layout: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    """Moves the delta of encoder or decoder to where it belongs; one that the file does not have is zero."""
+    own = dict(_to_peft(stack, layer, _empty))
+    causal = stack.startswith(ENCODER_STACK)
+    if any(_PREFIX + key in tensors for key in own):
+        read = [_take(tensors, key, value, folder) for key, value in own.items()]
+    else:
+        drawn = dict(_to_peft(stack, layer))
+        read = [torch.zeros_like(value) if key.endswith("lora_B.weight") else value for key, value in drawn.items()]
+    _from_peft(layer, read, layout, causal=causal)
 
 
 def _stacks(name: str) -> list[str]:
@@ -191,27 +246,31 @@ def _to_peft(
     stack: str, layer: LoraLinear | LoraExperts, gather: Callable[[Tensor], Tensor] = torch.Tensor.detach
 ) -> Iterator[tuple[str, Tensor]]:
     """Yields PEFT's names and layouts of a layer's matrices, A before B; fused experts have gate_up innermost."""
+    causal = stack.startswith(ENCODER_STACK)
     if isinstance(layer, LoraLinear):
-        yield f"{stack}.lora_A.weight", gather(layer.lora_A)
-        yield f"{stack}.lora_B.weight", gather(layer.lora_B)
+        for label, matrix in zip("AB", layer.matrices(causal), strict=True):
+            yield f"{stack}.lora_{label}.weight", gather(matrix)
         return
-    for place, a_ERI, b_EOR in (
-        (f"{stack}.base_layer", layer.gate_up_lora_A, layer.gate_up_lora_B),
-        (stack, layer.down_lora_A, layer.down_lora_B),
-    ):
+    gate_up_A, gate_up_B, down_A, down_B = layer.matrices(causal)
+    for place, a_ERI, b_EOR in ((f"{stack}.base_layer", gate_up_A, gate_up_B), (stack, down_A, down_B)):
         # A lies expert by expert [E * R, in]; B lies rank by rank with the expert running fastest [out, R * E].
         yield f"{place}.lora_A.weight", gather(a_ERI).flatten(0, 1)
         yield f"{place}.lora_B.weight", gather(b_EOR).permute(1, 2, 0).flatten(1)
 
 
 def _from_peft(
-    layer: LoraLinear | LoraExperts, matrices: list[Tensor], layout: Callable[[Tensor, Tensor], Tensor]
+    layer: LoraLinear | LoraExperts,
+    matrices: list[Tensor],
+    layout: Callable[[Tensor, Tensor], Tensor],
+    *,
+    causal: bool = False,
 ) -> None:
     if isinstance(layer, LoraLinear):
-        for parameter, matrix in zip((layer.lora_A, layer.lora_B), matrices, strict=True):
+        for parameter, matrix in zip(layer.matrices(causal), matrices, strict=True):
             parameter.copy_(layout(matrix, parameter))
         return
-    pairs = ((layer.gate_up_lora_A, layer.gate_up_lora_B), (layer.down_lora_A, layer.down_lora_B))
+    gate_up_A, gate_up_B, down_A, down_B = layer.matrices(causal)
+    pairs = ((gate_up_A, gate_up_B), (down_A, down_B))
     for (a_ERI, b_EOR), a, b in zip(pairs, matrices[0::2], matrices[1::2], strict=True):
         experts, out, rank = b_EOR.shape
         a_ERI.copy_(layout(a.view(experts, rank, -1), a_ERI))

@@ -1,8 +1,10 @@
 """Puts low-rank deltas on a model, and merges them into it; `gesso.models.adapter_files` reads and writes them.
 
-gesso has one stack for encoder and decoder, and so one delta. Merging adds it to the shared weight once.
+gesso has one stack for encoder and decoder, and its own adapters one delta. Merging adds it to the shared weight once.
+Adapters that others made may have a delta for each (`LoraConfig.separate`), which stay beside the weights.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -12,10 +14,11 @@ from torch import Tensor, nn
 
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
-from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.diffusion_gemma import Block, DiffusionGemma
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
+from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
 
 
 def targets(model: DiffusionGemma, config: LoraConfig) -> list[str]:
@@ -57,6 +60,11 @@ def adapted_layers(model: nn.Module) -> Iterator[tuple[str, LoraLinear | LoraExp
             yield name, module
 
 
+def separate(model: nn.Module) -> bool:
+    """Says whether encoder and decoder have a delta each, in any layer."""
+    return any(isinstance(layer, SeparateLoraLinear | SeparateLoraExperts) for _, layer in adapted_layers(model))
+
+
 def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Returns the deltas' matrices by their names in the model."""
     return {
@@ -84,9 +92,16 @@ def merge(model: DiffusionGemma) -> None:
     """Adds every delta to its weight, in fp32, and removes the adapter.
 
     Raises:
-        OptionError: a weight is quantized, which a delta cannot be added to.
+        OptionError: a weight is quantized, which a delta cannot be added to, or encoder and decoder have a delta each.
     """
     layers = list(adapted_layers(model))
+    if separate(model):
+        raise OptionError(
+            "this adapter has one delta for the encoder and another for the decoder, which share their weights: it "
+            "cannot be merged",
+            option="adapter",
+            hint="load or serve it as it is",
+        )
     for name, layer in layers:
         if isinstance(layer.base, QuantizedLinear | QuantizedExperts):
             raise OptionError(f"{name} is quantized: load the base model unquantized to merge an adapter into it")
@@ -113,7 +128,14 @@ def put_layer(model: nn.Module, name: str, module: nn.Module) -> None:
 
 def wrap(model: nn.Module, name: str, config: LoraConfig) -> None:
     """Puts a fresh delta on the layer `name`."""
-    layer = model.get_submodule(name)
-    kind = LoraExperts if isinstance(layer, Experts | QuantizedExperts) else LoraLinear
-    wrapped = kind(layer, config.rank, config.scale, config.dropout)  # type: ignore[arg-type]
+    layer, shape = model.get_submodule(name), (config.rank, config.scale, config.dropout)
+    fused = isinstance(layer, Experts | QuantizedExperts)
+    wrapped: LoraLinear | LoraExperts
+    if config.separate and (match := re.match(r"layers\.\d+", name)):
+        block = model.get_submodule(match[0])
+        assert isinstance(block, Block)
+        two = SeparateLoraExperts if fused else SeparateLoraLinear
+        wrapped = two(layer, *shape, block.side)  # type: ignore[arg-type]
+    else:
+        wrapped = (LoraExperts if fused else LoraLinear)(layer, *shape)  # type: ignore[arg-type]
     put_layer(model, name, wrapped.train(layer.training))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gesso.config import LayerConfig, ModelConfig
+from gesso.config import LayerConfig, ModelShape
 from gesso.nn.attention import attend_all
 from gesso.nn.image_attention import Span, attend_with_images
 
@@ -89,7 +89,7 @@ class SequenceCache:
 
     def __init__(
         self,
-        config: ModelConfig,
+        config: ModelShape,
         dtype: torch.dtype,
         device: torch.device,
         max_seq_len: int = 0,
@@ -168,7 +168,7 @@ class KVCache:
         return sum(row.bytes for row in self.rows)
 
 
-def cache_bytes(config: ModelConfig, dtype: torch.dtype, max_seq_len: int, max_write_len: int) -> int:
+def cache_bytes(config: ModelShape, dtype: torch.dtype, max_seq_len: int, max_write_len: int) -> int:
     """Returns the bytes of one sequence's buffers when it reaches `max_seq_len` and writes `max_write_len` at once."""
     total = 0
     for layer in config.layers:

@@ -5,18 +5,21 @@ from typing import Any
 
 import torch
 
-from gesso.config import ModelConfig
+from gesso.config import ModelConfig, ModelShape
 from gesso.generation import STRATEGIES, GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.family import Family, family_of, read_defaults, read_shape
 from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision
 from gesso.options import options_of
 
 
-def parameters(config: ModelConfig) -> tuple[int, int]:
+def parameters(config: ModelShape) -> tuple[int, int]:
     """Counts the parameters of the text model: all, and those that work on one token (its experts and no embedding rows
     but its own; the tied head counts)."""
+    if not isinstance(config, ModelConfig):
+        return config.weights(), config.weights()
     with torch.device("meta"):
         model = DiffusionGemma(config)
     total = sum(p.numel() for p in model.parameters())
@@ -39,6 +42,8 @@ def _vision(folder: Path, config: ModelConfig) -> str:
 
 def describe(folder: Path) -> dict[str, Any]:
     """Returns what `gesso models show` prints."""
+    if (family := family_of(folder)) is not None:
+        return _describe_family(folder, family)
     config = read_model_config(folder)
     defaults = read_generation_defaults(folder, config)
     total, active = parameters(config)
@@ -60,6 +65,24 @@ def describe(folder: Path) -> dict[str, Any]:
         **_strategies(defaults),
         "bf16_bytes": 2 * total,
         "vision": _vision(folder, config),
+    }
+
+
+def _describe_family(folder: Path, family: Family) -> dict[str, Any]:
+    """Describes a checkpoint of another family; what follows from its shape is the family's to say."""
+    shape = read_shape(folder)
+    defaults, total = read_defaults(folder, shape), shape.weights()
+    return {
+        "folder": str(folder),
+        "family": shape.family,
+        "weights_bytes": folder_bytes(folder),
+        "parameters": total,
+        "active_parameters": total,
+        **family.facts(shape),
+        "max_denoising_steps": defaults.max_denoising_steps,
+        **_strategies(defaults),
+        "bf16_bytes": 2 * total,
+        "vision": "none",
     }
 
 

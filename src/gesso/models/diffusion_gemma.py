@@ -24,6 +24,7 @@ from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.quant.layers import keeps_rows_apart
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
+from gesso.nn.separate_lora import PassSide
 from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
@@ -53,6 +54,8 @@ class Block(nn.Module):
         self.pre_experts_norm = RMSNorm(size, eps)
         self.post_experts_norm = RMSNorm(size, eps)
         self.post_norm = RMSNorm(size, eps)
+        self.side = PassSide()
+        """Whose pass is under way; for adapters with a delta for each."""
         self.register_buffer("encoder_scalar", torch.ones(1))
         self.register_buffer("decoder_scalar", torch.ones(1))
 
@@ -219,6 +222,7 @@ class DiffusionGemma(nn.Module):
             x = self.self_conditioning(x, None if self_conditioning_ND is None else align(self_conditioning_ND))
         for i, kind, block in self.blocks():
             attend = _by_row(cache.rows, i, counts, causal, spans)
+            block.side.causal = causal
             x = block(x, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
         out: Tensor = self.norm(x)
         return out[: len(tokens_N)]

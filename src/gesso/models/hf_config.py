@@ -11,6 +11,7 @@ from typing import Any
 from gesso.config import MAX_LAYERS, LayerConfig, ModelConfig, RopeConfig
 from gesso.errors import CheckpointError, ConfigError
 from gesso.models.hf_config_keys import FIXED, GENERIC, ROPE_KEYS, TEXT_KEYS, TOP_KEYS
+from gesso.models.sdar import config as sdar
 
 MODEL_TYPE = "diffusion_gemma"
 QUANT_METHOD, MODELOPT = "gesso", "modelopt"
@@ -54,6 +55,10 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
         ConfigError: an unknown key, or a value that is missing or not supported.
     """
     found = raw.get("model_type")
+    if found == sdar.MODEL_TYPE:
+        raise CheckpointError(
+            f"config.json: a model of the family {found} is run and served; this works with {MODEL_TYPE} alone"
+        )
     if found != MODEL_TYPE:
         raise CheckpointError(f"config.json: model_type is {found!r}; gesso reads {MODEL_TYPE!r}")
     quantization_of(raw)

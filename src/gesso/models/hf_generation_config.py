@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from gesso.config import ModelConfig
+from gesso.config import ModelConfig, ModelShape
 from gesso.errors import ConfigError
 from gesso.generation import STRATEGIES, GenerationConfig, generation_options
 from gesso.options import Registry, options_of
@@ -37,8 +37,13 @@ _NESTED = ("sampler",)
 _RENAMED = {"eos_token_ids": "eos_token_id"}
 
 
-def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> GenerationConfig:
+def read_generation_config(
+    raw: Mapping[str, Any], config: ModelShape, usual: GenerationConfig | None = None
+) -> GenerationConfig:
     """Reads the defaults of a checkpoint; what it leaves out or sets to null is the published default.
+
+    Args:
+        usual: the published defaults of its family; None for those of DiffusionGemma.
 
     Raises:
         ConfigError: an unknown key, sampler, or key of a sampler.
@@ -57,7 +62,7 @@ def read_generation_config(raw: Mapping[str, Any], config: ModelConfig) -> Gener
             changes[key] = value
         else:
             raise ConfigError(f"{FILE}: unknown key {key!r}")
-    return GenerationConfig().override(**changes)
+    return (usual or GenerationConfig()).override(**changes)
 
 
 def _read_strategy(key: str, value: Any) -> dict[str, Any]:

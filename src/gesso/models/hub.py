@@ -14,19 +14,21 @@ from importlib.resources import files
 from pathlib import Path
 
 from gesso.errors import GessoError, HubError
-from gesso.models.hf_config import MODEL_TYPE
+from gesso.models import hf_config
+from gesso.models.sdar import config as sdar_config
 
 HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
 WANTED = ["*.json", "*.jinja", "*.safetensors", "tokenizer*"]
 NESTED = ["*/*"]
 """Folders inside a repository hold the same weights in other formats."""
+MODEL_TYPES = (hf_config.MODEL_TYPE, sdar_config.MODEL_TYPE)
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 LOG_IN = "log in with `hf auth login` or set HF_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
 class CachedModel:
-    """Describes a complete DiffusionGemma checkpoint in the local Hugging Face cache."""
+    """Describes a complete checkpoint of a known family in the local Hugging Face cache."""
 
     name: str
     """What `resolve` takes: `org/name`, with `@revision` where it is not the main one."""
@@ -228,7 +230,7 @@ def _is_ours(folder: Path) -> bool:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(config, dict) and config.get("model_type") == MODEL_TYPE
+    return isinstance(config, dict) and config.get("model_type") in MODEL_TYPES
 
 
 def _missing(folder: Path) -> list[str]:

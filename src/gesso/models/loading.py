@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gesso.config import ModelConfig
+from gesso.config import ModelConfig, ModelShape
 from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
@@ -66,8 +66,13 @@ def stored_quantization(folder: Path) -> Quantization | None:
     return read_quantization(raw)
 
 
-def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationConfig:
+def read_generation_defaults(
+    folder: Path, config: ModelShape, usual: GenerationConfig | None = None
+) -> GenerationConfig:
     """Reads a checkpoint's defaults, from `generation_config.json` and `gesso.json`, where there are any.
+
+    Args:
+        usual: what the family does where they say nothing; None for DiffusionGemma's defaults.
 
     Raises:
         CheckpointError: a file is no JSON object.
@@ -77,7 +82,7 @@ def read_generation_defaults(folder: Path, config: ModelConfig) -> GenerationCon
     published, own = (
         read_json(path) if path.exists() else {} for path in (folder / "generation_config.json", folder / OWN_DEFAULTS)
     )
-    defaults = hf_generation_config.read_generation_config(published, config)
+    defaults = hf_generation_config.read_generation_config(published, config, usual)
     return hf_generation_config.read_own_defaults(own, defaults)
 
 

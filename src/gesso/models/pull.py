@@ -13,8 +13,8 @@ from typing import Any
 from gesso.errors import HubError
 from gesso.json_files import read_json
 from gesso.models.byte_stream import RemoteBytes
+from gesso.models.family import read_shape
 from gesso.models.hub import INDEX, SINGLE, fetch, hub_errors, resolve
-from gesso.models.loading import read_model_config
 from gesso.models.quantization.tiles import check_disk
 from gesso.models.remote import RemoteFile, RemoteModel
 
@@ -42,7 +42,7 @@ def pull_texts(model: RemoteModel, out: Path | None = None) -> Path:
     for file in model.files:
         if not file.holds_weights:
             _check_text(folder / file.name, file)
-    read_model_config(folder)
+    read_shape(folder)
     return folder
 
 

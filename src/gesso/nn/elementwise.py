@@ -33,6 +33,15 @@ def gelu(x_ND: Tensor) -> Tensor:
     return torch.cat([F.gelu(part, approximate="tanh") for part in x_ND.split(pieces)])
 
 
+def silu(x_ND: Tensor) -> Tensor:
+    """Computes x * sigmoid(x), [N, D]."""
+    if x_ND.device.type != "cpu" or torch.is_grad_enabled() or not x_ND.numel():
+        return F.silu(x_ND)
+    if gap := -x_ND.shape[-1] % _VECTOR:
+        return silu(F.pad(x_ND, (0, gap)))[..., : x_ND.shape[-1]]
+    return sigmoid_(x_ND.clone()).mul_(x_ND)
+
+
 def sigmoid_(x_ND: Tensor) -> Tensor:
     """Computes the sigmoid in place, [N, D] with D a multiple of 64."""
     if x_ND.device.type != "cpu" or x_ND.dim() != 2 or not x_ND.numel():

@@ -17,13 +17,13 @@ from gesso.nn.linear import linear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
 
-def _drawn(*shape: int, device: torch.device) -> nn.Parameter:
+def drawn(*shape: int, device: torch.device) -> nn.Parameter:
     """Draws A uniformly, as PEFT does, so that rank and learning rate mean what they mean there."""
     bound = shape[-1] ** -0.5
     return nn.Parameter(torch.empty(*shape, device=device).uniform_(-bound, bound))
 
 
-def _zeros(*shape: int, device: torch.device) -> nn.Parameter:
+def zeros(*shape: int, device: torch.device) -> nn.Parameter:
     """Sets B to zero, so that training starts from the base model exactly."""
     return nn.Parameter(torch.zeros(*shape, device=device))
 
@@ -36,12 +36,21 @@ class LoraLinear(nn.Module):
         self.base = base
         self.scale = scale
         self.dropout = dropout
-        self.lora_A = _drawn(rank, base.in_features, device=_device(base))
-        self.lora_B = _zeros(base.out_features, rank, device=_device(base))
+        self.lora_A = drawn(rank, base.in_features, device=device_of(base))
+        self.lora_B = zeros(base.out_features, rank, device=device_of(base))
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.base(x)
-        return out + _delta(x, self.lora_A, self.lora_B, self.scale, self.dropout if self.training else 0.0)
+        return out + _delta(x, *self.matrices(self.causal), self.scale, self.dropout if self.training else 0.0)
+
+    @property
+    def causal(self) -> bool:
+        """Says whether the pass under way is the encoder's, where that makes a difference."""
+        return False
+
+    def matrices(self, causal: bool) -> tuple[nn.Parameter, nn.Parameter]:  # noqa: ARG002
+        """Returns A and B of the encoder's passes or of the denoiser's: the same here."""
+        return self.lora_A, self.lora_B
 
     def delta(self) -> Tensor:
         """Returns the delta of the weight, [out, in], fp32."""
@@ -56,12 +65,12 @@ class LoraExperts(nn.Module):
         self.base = base
         self.scale = scale
         self.dropout = dropout
-        device = _device(base)
+        device = device_of(base)
         count, (wide, hidden), (_, width) = base.num_experts, *base.shapes
-        self.gate_up_lora_A = _drawn(count, rank, hidden, device=device)
-        self.gate_up_lora_B = _zeros(count, wide, rank, device=device)
-        self.down_lora_A = _drawn(count, rank, width, device=device)
-        self.down_lora_B = _zeros(count, hidden, rank, device=device)
+        self.gate_up_lora_A = drawn(count, rank, hidden, device=device)
+        self.gate_up_lora_B = zeros(count, wide, rank, device=device)
+        self.down_lora_A = drawn(count, rank, width, device=device)
+        self.down_lora_B = zeros(count, hidden, rank, device=device)
 
     @property
     def num_experts(self) -> int:
@@ -69,17 +78,20 @@ class LoraExperts(nn.Module):
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert, with their deltas."""
-        deltas = zip(
-            self.gate_up_lora_A.unbind(),
-            self.gate_up_lora_B.unbind(),
-            self.down_lora_A.unbind(),
-            self.down_lora_B.unbind(),
-            strict=True,
-        )
+        deltas = zip(*(matrix.unbind() for matrix in self.matrices(self.causal)), strict=True)
         for (gate_up, down), (gate_up_A, gate_up_B, down_A, down_B) in zip(
             self.base.projections(), deltas, strict=True
         ):
             yield self._with(gate_up, gate_up_A, gate_up_B), self._with(down, down_A, down_B)
+
+    @property
+    def causal(self) -> bool:
+        """Says whether the pass under way is the encoder's, where that makes a difference."""
+        return False
+
+    def matrices(self, causal: bool) -> tuple[nn.Parameter, nn.Parameter, nn.Parameter, nn.Parameter]:  # noqa: ARG002
+        """Returns A and B of gate_up and of down, of the encoder's passes or of the denoiser's: the same here."""
+        return self.gate_up_lora_A, self.gate_up_lora_B, self.down_lora_A, self.down_lora_B
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
@@ -102,6 +114,6 @@ def _delta(x: Tensor, a: Tensor, b: Tensor, scale: float, dropout: float) -> Ten
     return linear(linear(x, a.to(x.dtype)), b.to(x.dtype)) * scale
 
 
-def _device(module: nn.Module) -> torch.device:
+def device_of(module: nn.Module) -> torch.device:
     tensor: Tensor = next(iter(module.state_dict().values()))
     return tensor.device

@@ -95,3 +95,21 @@ class PrefixTable:
 
     def __len__(self) -> int:
         return len(self._holders)
+
+
+def keep_together(loads: Mapping[str, int], holders: Sequence[str], parts: int, slack: int) -> str | None:
+    """Returns the server that a request with a known beginning goes to; None where load sends it elsewhere.
+
+    It is the least busy holder, unless that one is ahead of the least busy server by more requests than there are parts
+    in the beginning, and `slack` at most.
+
+    Args:
+        loads: requests under way, of each server that may be asked.
+        holders: servers that have seen the beginning, the latest first.
+        parts: of the beginning.
+    """
+    holding = [name for name in holders if name in loads]
+    if not holding:
+        return None
+    chosen = min(holding, key=lambda name: (loads[name], holders.index(name)))
+    return chosen if loads[chosen] - min(loads.values()) <= min(parts, slack) else None

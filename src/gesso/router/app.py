@@ -2,14 +2,11 @@
 
 import asyncio
 import contextlib
-import functools
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 
-import httpx
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -19,8 +16,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gesso.router.client import Client
 from gesso.router.forward import Forward
 from gesso.router.health import Health
+from gesso.router.http import HttpClient
 from gesso.router.limits import RateLimits, TokenBuckets
 from gesso.router.metrics import RouterMetrics
 from gesso.router.replicas import Pool
@@ -45,19 +44,22 @@ class Router:
     def __init__(
         self,
         settings: RouterSettings,
-        transport: Callable[[str], httpx.AsyncBaseTransport] | None = None,
+        connect: Callable[[str], Client] = HttpClient,
         spawner: Spawner | None = None,
+        pool: Pool | None = None,
     ) -> None:
         """
         Args:
-            transport: makes the connections to an address; over the network without it.
+            connect: makes the connections to an address.
             spawner: starts servers of this machine.
+            pool: one that someone else looks after, instead of the replicas of the settings.
         """
         self.settings = settings
         self.closing = False
         self._spawner = spawner
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.pool = Pool(partial(_client, transport), settings.slack)
+        self._watches = pool is None
+        self.pool = Pool(connect, settings.slack) if pool is None else pool
         self.metrics = RouterMetrics(self.pool)
         self.forward = Forward(settings, self.pool, self.metrics)
         self.health = Health(self.pool, settings.health_seconds, settings.stall_seconds, self.forward.ready.set)
@@ -69,7 +71,7 @@ class Router:
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:  # noqa: ARG002 - Starlette's signature
         """Looks after the replicas for as long as the application runs."""
         self._loop = asyncio.get_running_loop()
-        tasks = [asyncio.create_task(self.health.run())]
+        tasks = [asyncio.create_task(self.health.run())] if self._watches else []
         if self._spawner is not None:
             tasks += self._spawner.start(self.pool, self.health, self.metrics.restarts.inc)
         try:
@@ -105,22 +107,6 @@ class Router:
             await refusal.response(path)(scope, receive, send)
             return
         await self.forward(scope, receive, send)
-
-
-def _client(transport: Callable[[str], httpx.AsyncBaseTransport] | None, url: str) -> httpx.AsyncClient:
-    if transport is None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=10.0)
-        # Reading all certificates takes longer than many a request; without TLS there are none to read.
-        verify = _tls() if url.startswith("https:") else False
-        made: httpx.AsyncBaseTransport = httpx.AsyncHTTPTransport(limits=limits, verify=verify)
-    else:
-        made = transport(url)
-    return httpx.AsyncClient(base_url=url, transport=made, timeout=None, trust_env=False)
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
 
 
 def _application(router: Router) -> Starlette:

@@ -12,12 +12,14 @@ from gesso.router.affinity import prefix_digests
 from gesso.server.body import BROWSERS
 from gesso.server.errors import ApiError
 
-_HOPS = {
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade", "host", "content-length", "accept-encoding", "expect", "cookie",
+_DROPPED = {
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade", b"host", b"content-length", b"accept-encoding", b"expect", b"cookie",
+    b"x-request-id", *(name.encode() for name in BROWSERS),
 }  # fmt: skip
-"""Headers of one connection, and those that the router writes itself."""
-_KEYS = {"authorization", "x-api-key"}
+"""Headers of one connection, those that the router writes itself, and those of a browser: the router has seen to who
+asks, and a replica knows the router alone."""
+_KEYS = {b"authorization", b"x-api-key"}
 _SEEDED = ("/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
 BEGUN = ("/v1/chat/completions", "/v1/completions")
 """Paths whose answers can be made to begin with what the client has."""
@@ -41,6 +43,8 @@ class Asked:
         self._begin: str | None = None
         self.parsed = _parsed(body) if self.method == "POST" else {}
         self.streams = self.parsed.get("stream") is True or self.path in ("/api/chat", "/api/generate")
+        self.stores = self.path == "/v1/responses" and self.method == "POST"
+        """Whether the replica that answers remembers it under a name."""
         self.digests = prefix_digests(self.path, self.parsed) if self.parsed else []
         self._headers = self._pass_on(scope, replica_key)
         self.pinned: str | None = None
@@ -49,17 +53,17 @@ class Asked:
         if self.streams:
             self._seed()
 
-    def _pass_on(self, scope: Scope, replica_key: str | None) -> list[tuple[str, str]]:
-        given = Headers(scope=scope)
-        named = {name.strip().lower() for name in given.get("connection", "").split(",")}
-        kept = [(name, value) for name, value in given.items() if name not in _HOPS | named]
-        # The router has seen to who asks: a replica knows the router alone.
-        kept = [(name, value) for name, value in kept if name not in (*BROWSERS, "x-request-id")]
+    def _pass_on(self, scope: Scope, replica_key: str | None) -> list[tuple[bytes, bytes]]:
+        given: list[tuple[bytes, bytes]] = scope["headers"]
+        dropped = _DROPPED if replica_key is None else _DROPPED | _KEYS
+        for name, value in given:
+            if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
+                dropped = dropped | {part.strip().lower() for part in value.split(b",")}
+        kept = [pair for pair in given if pair[0] not in dropped]
         if replica_key is not None:
-            kept = [(name, value) for name, value in kept if name not in _KEYS]
-            kept.append(("authorization", f"Bearer {replica_key}"))
-        kept.append(("x-request-id", scope["state"]["record"].request_id))
-        kept.append(("accept-encoding", "identity"))
+            kept.append((b"authorization", f"Bearer {replica_key}".encode()))
+        kept.append((b"x-request-id", scope["state"]["record"].request_id.encode()))
+        kept.append((b"accept-encoding", b"identity"))
         return kept
 
     def _aim(self, pins: "Pins") -> None:
@@ -107,7 +111,7 @@ class Asked:
         return self._target
 
     @property
-    def headers(self) -> list[tuple[str, str]]:
+    def headers(self) -> list[tuple[bytes, bytes]]:
         """Returns the headers for a replica."""
         return self._headers
 

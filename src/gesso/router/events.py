@@ -1,8 +1,7 @@
 """Cuts streams into events: server-sent events, and lines of JSON as Ollama's clients read them."""
 
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import re
 from typing import Any
 
 DRAFT = b"event: diffusion.draft\n"
@@ -11,18 +10,33 @@ MOST_BYTES = 64 * 2**20
 """Of one event."""
 
 
+_NOTABLE = re.compile(rb'"error"|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done":\s*true')
+"""What the last event of a stream and an error have in them, and hardly any other event."""
+_UNREAD = object()
+
+
 class BadStreamError(Exception):
     """Reports a stream that no server writes."""
 
 
-@dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """Holds one event as it came."""
+    """Holds one event as it came; what it says is read where someone asks.
 
-    raw: bytes
-    """With what ends it."""
-    data: Any = None
-    """Parsed; None for comments, draft frames and `[DONE]`."""
+    Args:
+        raw: with what ends it.
+        data: parsed, where it is known already.
+    """
+
+    def __init__(self, raw: bytes, data: Any = _UNREAD) -> None:
+        self.raw = raw
+        self._data = data
+
+    @property
+    def data(self) -> Any:
+        """Reads what it says; None for comments, draft frames and `[DONE]`."""
+        if self._data is _UNREAD:
+            self._data = None if self.is_comment or self.is_draft else read_data(self.raw)
+        return self._data
 
     @property
     def is_comment(self) -> bool:
@@ -35,17 +49,15 @@ class StreamEvent:
         return self.raw.startswith(DRAFT)
 
     @property
+    def is_plain(self) -> bool:
+        """Says that it is neither the last event nor an error, from a look at its bytes alone."""
+        return _NOTABLE.search(self.raw) is None
+
+    @property
     def name(self) -> str:
         """Tells the event's name, empty where it has none."""
         line = self.raw.partition(b"\n")[0]
         return line.removeprefix(b"event: ").decode() if line.startswith(b"event: ") else ""
-
-
-def parse_event(raw: bytes) -> StreamEvent:
-    """Reads one event or line; drafts, which are many, are left unread."""
-    if raw.startswith((b":", b"event: ping\n", DRAFT)):
-        return StreamEvent(raw)
-    return StreamEvent(raw, read_data(raw))
 
 
 def read_data(raw: bytes) -> Any:
@@ -57,18 +69,24 @@ def read_data(raw: bytes) -> Any:
         return None
 
 
-async def split_events(chunks: AsyncIterator[bytes], kind: str) -> AsyncIterator[StreamEvent]:
-    """Yields whole events; what is left at the end without its end is dropped.
+class Splitter:
+    """Puts events together from chunks that are cut anywhere; what has no end at the end is no event.
 
-    Raises:
-        BadStreamError: an event is larger than any that a server sends.
+    Args:
+        kind: the media type.
     """
-    ends = b"\n" if kind == LINES else b"\n\n"
-    rest = b""
-    async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(ends)
-        if len(rest) > MOST_BYTES:
+
+    def __init__(self, kind: str) -> None:
+        self._end = b"\n" if kind == LINES else b"\n\n"
+        self._rest = b""
+
+    def events(self, chunk: bytes) -> list[StreamEvent]:
+        """Returns the events that are whole now.
+
+        Raises:
+            BadStreamError: an event is larger than any that a server sends.
+        """
+        *whole, self._rest = (self._rest + chunk).split(self._end)
+        if len(self._rest) > MOST_BYTES:
             raise BadStreamError(f"an event has more than {MOST_BYTES} bytes")
-        for raw in whole:
-            if raw:
-                yield parse_event(raw + ends)
+        return [StreamEvent(raw + self._end) for raw in whole if raw]

@@ -1,26 +1,29 @@
 """Answers requests by asking replicas, again where one fails, and goes on with streams that were broken off.
 
-A request is sent again only as long as the client has nothing of an answer, or to go on behind what it has (`Ledger`).
-An error that says nothing of the request, a connection that breaks and a stream that stops before its last event count
-against the replica; any other answer is the client's.
+A request is sent again only as long as the client has nothing of an answer, or to go on behind what it has (`Ledger`),
+and as often as `Tries` allows. An error that says nothing of the request, a connection that breaks and a stream that
+stops before its last event count against the replica; any other answer is the client's. Whatever goes wrong here, a
+stream that has begun ends with an event that says so.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-import httpx
 from starlette.types import Receive, Scope, Send
 
 from gesso.router.asked import Asked, Pins, read_body
-from gesso.router.events import EVENTS, LINES, BadStreamError, StreamEvent, read_data, split_events
-from gesso.router.ledger import DivergedError, Ledger, is_fault
+from gesso.router.chunks import fault_code, is_fault
+from gesso.router.client import Answer, NotListeningError, ReplicaLostError, header
+from gesso.router.events import EVENTS, LINES, BadStreamError, Splitter, StreamEvent, read_data
+from gesso.router.ledger import DivergedError, Ledger
 from gesso.router.metrics import RouterMetrics
 from gesso.router.replicas import Pool, Replica
 from gesso.router.settings import RouterSettings
+from gesso.router.tries import Tries
 from gesso.router.writer import Writer
 from gesso.server.errors import ApiError
 
@@ -28,6 +31,8 @@ log = logging.getLogger("gesso.server")
 
 _AGAIN = (429, 500, 502, 503)
 """Answers that another replica may give otherwise."""
+_LEAVING = {"shutting_down", "not_ready"}
+"""Codes with which a replica says that it takes nothing for now."""
 KEEP_ALIVE_SECONDS = 10.0
 LARGE_BODY = 2**17
 """Bytes."""
@@ -36,9 +41,11 @@ LARGE_BODY = 2**17
 class _FailedError(Exception):
     """A replica did not do its part."""
 
-    def __init__(self, reason: str, answer: httpx.Response | None = None, told: StreamEvent | None = None) -> None:
+    def __init__(
+        self, reason: str, answer: Answer | None = None, body: bytes = b"", told: StreamEvent | None = None
+    ) -> None:
         super().__init__(reason)
-        self.answer = answer
+        self.answer, self.body = answer, body
         """What it said instead."""
         self.told = told
         """The event by which it broke a stream off."""
@@ -46,7 +53,14 @@ class _FailedError(Exception):
     @property
     def is_full(self) -> bool:
         """Says whether its queue was full, which is no fault."""
-        return self.answer is not None and self.answer.status_code == 429
+        return self.answer is not None and self.answer.status == 429
+
+    @property
+    def is_leaving(self) -> bool:
+        """Says whether it takes nothing for now, which is no fault either."""
+        if self.answer is not None:
+            return self.answer.status == 503
+        return self.told is not None and fault_code(self.told.data) in _LEAVING
 
 
 class Forward:
@@ -72,6 +86,14 @@ class Forward:
             await self._until_gone(self._answer(asked, writer), receive, scope)
         except ApiError as error:
             await writer.fail(error)
+        except Exception:
+            # Left to itself, this would close the connection in the middle of a stream, without a word.
+            if not writer.started:
+                raise
+            log.exception("%s crashed", scope["state"]["record"].request_id)
+            scope["state"]["record"].outcome = "error"
+            self._metrics.broken.inc()
+            await writer.fail(ApiError(500, "the router failed at this stream", code="internal_error"))
         finally:
             self.running -= 1
 
@@ -98,49 +120,53 @@ class Forward:
 
     async def _answer(self, asked: Asked, writer: Writer) -> None:
         ledger, began = Ledger(), time.monotonic()
+        tries = Tries(self._settings.retries, self._settings.retry_seconds)
         excluded: set[str] = set()
-        left, before = self._settings.retries, 0
         while True:
             replica = await self._choose(asked, excluded, writer)
             try:
                 await self._ask(replica, asked, ledger, writer, began)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                self._pool.succeeded(replica)
+                return
+            except NotListeningError as error:
                 # Nobody is there: that was no try, and the next one waits for a replica that is.
-                log.warning("replica %s: %s", replica.name, _said(error))
-                self._metrics.retries.labels(replica.name).inc()
+                failure: Exception = error
                 await self._pool.lost(replica)
-                if asked.pinned is not None:
-                    await self._give_up(error, ledger, writer)
-                    return
-                self._go_on(asked, ledger, writer)
-            except (_FailedError, httpx.TransportError, BadStreamError, RuntimeError) as error:
-                full = isinstance(error, _FailedError) and error.is_full
-                if not full:
-                    self._pool.failed(replica)
-                log.warning("replica %s: %s", replica.name, _said(error))
-                if ledger.progress > before:
-                    # It got further: all replicas have another chance.
-                    left, before, excluded = self._settings.retries, ledger.progress, set()
-                excluded.add(replica.name)
-                everywhere = full and all(name in excluded for name in self._pool.replicas)
-                if left == 0 or everywhere or asked.pinned is not None:
-                    await self._give_up(error, ledger, writer)
-                    return
-                left -= 1
-                self._metrics.retries.labels(replica.name).inc()
-                self._go_on(asked, ledger, writer)
+                again = True
             except DivergedError:
-                if not (ledger.can_begin and asked.begin_with(ledger.text)):
+                if ledger.began or not (ledger.can_begin and asked.begin_with(ledger.text)):
                     self._metrics.broken.inc()
                     message = "a replica was lost, and another one writes otherwise: the stream cannot go on"
                     raise ApiError(503, message, code="replica_lost") from None
                 ledger.restart(begin=True)
                 self._metrics.resumed.labels("begin").inc()
-            else:
-                self._pool.succeeded(replica)
-                return
+                continue
+            except Exception as error:
+                if not isinstance(error, _FailedError | ReplicaLostError | BadStreamError):
+                    log.exception("%s: what replica %s said cannot be read", writer.path, replica.name)
+                if tries.reached(ledger.progress):
+                    excluded = set()  # all replicas have another chance
+                excluded.add(replica.name)
+                failure, again = error, self._counts(error, replica, tries, excluded)
             finally:
                 self._pool.release(replica)
+            log.warning("replica %s: %s", replica.name, _said(failure))
+            if not again or asked.pinned is not None:
+                await self._give_up(failure, ledger, writer)
+                return
+            self._metrics.retries.labels(replica.name).inc()
+            self._go_on(asked, ledger, writer)
+
+    def _counts(self, error: Exception, replica: Replica, tries: Tries, excluded: set[str]) -> bool:
+        """Counts a failure against the replica and the request; says whether that is sent again."""
+        if isinstance(error, _FailedError) and error.is_full:
+            return tries.answered() and not all(name in excluded for name in self._pool.replicas)
+        if isinstance(error, _FailedError) and error.is_leaving:
+            if replica.state == "up":
+                replica.state = "away"  # until it answers a look
+            return tries.lost()
+        self._pool.failed(replica)
+        return tries.lost() if isinstance(error, ReplicaLostError) else tries.answered()
 
     def _go_on(self, asked: Asked, ledger: Ledger, writer: Writer) -> None:
         """Prepares for another replica's stream of the same, where the client has the beginning of one."""
@@ -177,48 +203,64 @@ class Forward:
         """Asks one replica, and sends the client what it says.
 
         Raises:
-            _FailedError, httpx.TransportError: the replica failed before the end.
+            _FailedError, ReplicaLostError, BadStreamError: the replica failed before the end.
             DivergedError: its stream is not the one that the client has the beginning of.
         """
-        timeout = httpx.Timeout(None, connect=5.0, read=None)
-        request = replica.client.build_request(
-            asked.method, asked.target, content=asked.body or None, headers=asked.headers, timeout=timeout
-        )
-        response = await replica.client.send(request, stream=True)
+        answer = await replica.client.send(asked.method, asked.target, asked.headers, asked.body)
         try:
-            kind = response.headers.get("content-type", "").partition(";")[0]
-            if response.status_code in _AGAIN or (writer.started and (response.status_code != 200)):
-                await response.aread()
-                raise _FailedError(f"HTTP {response.status_code}", response)
+            kind = header(answer, b"content-type").partition(";")[0]
+            if answer.status in _AGAIN or (writer.started and answer.status != 200):
+                raise _FailedError(f"HTTP {answer.status}", answer, await answer.read())
             if kind not in (EVENTS, LINES):
-                body = await response.aread()
+                body = await answer.read()
                 self._metrics.first.observe(time.monotonic() - began)
-                self._pin(asked, read_data(body), ledger, replica)
-                await writer.whole(response, body)
+                if asked.stores:
+                    self._pin(read_data(body), ledger, replica)
+                await writer.whole(answer, body)
                 return
             try:
-                async for event in split_events(response.aiter_raw(), kind):
-                    if is_fault(event):
-                        raise _FailedError("the stream was broken off", told=event)
-                    if not writer.started:
-                        self._metrics.first.observe(time.monotonic() - began)
-                        await writer.begin(response, kind)
-                    if out := ledger.take(event):
-                        await writer.write(out)
-                    if ledger.finished:
-                        self._pin(asked, event.data, ledger, replica)
-            except httpx.TransportError:
+                splitter = Splitter(kind)
+                async for chunk in answer.chunks():
+                    await self._pass_on(splitter.events(chunk), answer, kind, asked, ledger, writer, replica, began)
+            except ReplicaLostError:
                 if not ledger.finished:
                     raise
             if not ledger.finished:
                 raise _FailedError("the stream stopped before its end")
             await writer.end()
         finally:
-            await response.aclose()
+            await answer.close()
+
+    async def _pass_on(
+        self,
+        events: Sequence[StreamEvent],
+        answer: Answer,
+        kind: str,
+        asked: Asked,
+        ledger: Ledger,
+        writer: Writer,
+        replica: Replica,
+        began: float,
+    ) -> None:
+        """Sends the client what it is to have of events that came together."""
+        parts: list[bytes] = []
+        try:
+            for event in events:
+                if is_fault(event):
+                    raise _FailedError("the stream was broken off", told=event)
+                parts.append(ledger.take(event))
+                if asked.stores and ledger.finished:
+                    self._pin(event.data, ledger, replica)
+        finally:
+            # What the ledger has taken is the client's, whatever came behind it.
+            if parts and not writer.started:
+                self._metrics.first.observe(time.monotonic() - began)
+                await writer.begin(answer, kind)
+            if out := b"".join(parts):
+                await writer.write(out)
 
     async def _give_up(self, error: Exception, ledger: Ledger, writer: Writer) -> None:
         """Tells the client what the last replica said, or that it is lost."""
-        answer = error.answer if isinstance(error, _FailedError) else None
         told = error.told if isinstance(error, _FailedError) else None
         if writer.started:
             self._metrics.broken.inc()
@@ -226,14 +268,14 @@ class Forward:
                 await writer.write(told.raw)
                 await writer.end(broken=True)
                 return
-        elif answer is not None:
-            await writer.whole(answer, answer.content)
+        elif isinstance(error, _FailedError) and error.answer is not None:
+            await writer.whole(error.answer, error.body)
             return
         raise ApiError(503, f"a replica was lost: {_said(error)}", code="replica_lost")
 
-    def _pin(self, asked: Asked, data: Any, ledger: Ledger, replica: Replica) -> None:
+    def _pin(self, data: Any, ledger: Ledger, replica: Replica) -> None:
         """Remembers who stored a response, and under which id."""
-        if asked.path == "/v1/responses" and asked.method == "POST" and isinstance(data, dict):
+        if isinstance(data, dict):
             identity = data.get("response", data).get("id")
             if isinstance(identity, str):
                 self._pins.put(ledger.shown(identity), replica.name, identity)

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-import httpx
-
+from gesso.router.chunks import fault_code
+from gesso.router.client import ReplicaLostError
+from gesso.router.events import read_data
 from gesso.router.replicas import Pool, Replica
 
 DEAD = {"engine_failed", "engine_hangs"}
@@ -47,23 +48,19 @@ class Health:
     async def _ask(self, replica: Replica) -> None:
         client = replica.client
         try:
-            response = await client.get("/ready", timeout=self._stall_seconds)
-        except (httpx.HTTPError, RuntimeError):  # a client that was closed meanwhile is a RuntimeError
+            async with asyncio.timeout(self._stall_seconds):
+                answer = await client.send("GET", "/ready")
+                body = await answer.read()
+                await answer.close()
+        except (ReplicaLostError, TimeoutError):
             if client is replica.client:
                 await self._pool.lost(replica)
             return
-        if response.status_code != 200 and _code(response) in DEAD:
+        if client is not replica.client:
+            return  # it was lost meanwhile, or is another process
+        if answer.status != 200 and fault_code(read_data(body)) in DEAD:
             await self._pool.lost(replica)
             return
-        was, replica.state = replica.state, "up" if response.status_code == 200 else "away"
+        was, replica.state = replica.state, "up" if answer.status == 200 else "away"
         if replica.state == "up" and was != "up":
             self._changed()
-
-
-def _code(response: httpx.Response) -> str | None:
-    """The code of an error's answer."""
-    try:
-        code = response.json()["error"]["code"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return code if isinstance(code, str) else None

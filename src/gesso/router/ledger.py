@@ -1,29 +1,17 @@
 """Keeps the books of one stream: what the client has, so that another server's stream of the same goes on behind it.
 
 Same seed, same text: the other server sends the same events, but for their ids and times. Those that the client has are
-compared with what was sent and left out, and the ids of the rest are written as in the first stream. Where a server
+compared with what was sent and left out, and the ids of the rest are written as in the first stream. Until a server is
+lost nothing of this is done: events pass as they come, and are kept to be read should it be needed. Where a server
 rounds otherwise, its text differs at some point. A stream that goes on there is asked for with what the client has as
 the beginning of the answer (`diffusion.begin`), which ends where a canvas does: text is only sent canvas by canvas.
 """
 
-import hashlib
 import json
 from typing import Any
 
+from gesso.router import chunks
 from gesso.router.events import StreamEvent, read_data
-
-_IDS = {"id", "item_id", "response_id", "call_id", "created", "created_at", "completed_at"}
-"""Fields that name a stream or its time; the first stream's are kept."""
-_OWN = {
-    "system_fingerprint", "cached_tokens", "cache_read_input_tokens", "decision", "total_duration", "load_duration",
-    "prompt_eval_duration", "eval_duration", "input_tokens_details", "prompt_tokens_details",
-    "sequence_number",
-}  # fmt: skip
-"""Fields that differ from server to server and say nothing of the text."""
-_LAST = {"message_stop", "response.completed", "response.incomplete", "response.failed"}
-_FAULTS = {"shutting_down", "not_ready", "engine_failed", "engine_hangs", "internal_error", "queue_full"}
-"""Codes of errors that are the server's, not the request's."""
-_FAULT_TYPES = {"overloaded_error", "api_error", "server_error"}
 
 
 class DivergedError(Exception):
@@ -34,14 +22,18 @@ class Ledger:
     """Follows one stream through all servers that send it."""
 
     def __init__(self) -> None:
+        self._first = True
+        """Whether no other server was asked yet."""
         self.finished = False
         """Whether the last event was sent."""
         self.progress = 0
         """Events that were sent, but for drafts and comments."""
-        self.text = ""
-        """What was sent of the answer, where it is one."""
-        self.can_begin = True
-        """Whether all that was sent is text that a new answer can begin with."""
+        self._text = ""
+        self._can_begin = True
+        self._unread: list[StreamEvent] = []
+        """Events of the first stream that were sent, and nobody has looked at."""
+        self._closings: set[str] = set()
+        """What the client has of the end: the reason to finish, the usage."""
         self._sent: dict[int, list[tuple[bytes, list[Any]]]] = {}
         """By choice: a digest of each event, and its ids."""
         self._replayed: dict[int, int] = {}
@@ -53,18 +45,32 @@ class Ledger:
         self._seen: dict[int, tuple[int, int]] = {}
         """By choice: canvas and step of the last draft that was sent."""
 
+    @property
+    def text(self) -> str:
+        """Returns what was sent of the answer, where it is text."""
+        self._read()
+        return self._text
+
+    @property
+    def can_begin(self) -> bool:
+        """Says whether all that was sent is text that a new answer can begin with."""
+        self._read()
+        return self._can_begin
+
     def restart(self, begin: bool = False) -> None:
         """Prepares for the stream of another server.
 
         Args:
             begin: whether it was asked to begin the answer with `text`.
         """
+        self._read()
+        self._first = False
         self._replayed = {}
         self._renames = []
         if self._last_draft and (data := read_data(self._last_draft)) is not None:
-            self._seen[_choice(data)] = _frame(data)
+            self._seen[chunks.choice(data)] = chunks.frame(data)
         if begin:
-            self._begun = self.text
+            self._begun = self._text
 
     @property
     def began(self) -> bool:
@@ -79,12 +85,14 @@ class Ledger:
         """
         if event.is_comment:
             return event.raw
+        if self._first:
+            return self._pass(event)
         if event.is_draft:
             return self._draft(event)
         if self._begun is not None:
             return self._behind_beginning(event)
-        choice = _choice(event.data)
-        digest, ids = _digest(event)
+        choice = chunks.choice(event.data)
+        digest, ids = chunks.digest(event)
         sent = self._sent.setdefault(choice, [])
         place = self._replayed.get(choice, 0)
         self._replayed[choice] = place + 1
@@ -97,6 +105,24 @@ class Ledger:
         sent.append((digest, [(key, self._renamed(value)) for key, value in ids]))
         return self._send(event)
 
+    def _pass(self, event: StreamEvent) -> bytes:
+        """Sends an event of the first stream as it is."""
+        if event.is_draft:
+            self._last_draft = event.raw
+            return event.raw
+        self.progress += 1
+        self._unread.append(event)
+        self.finished = self.finished or (not event.is_plain and chunks.is_last(event))
+        return event.raw
+
+    def _read(self) -> None:
+        """Reads what was passed."""
+        unread, self._unread = self._unread, []
+        for event in unread:
+            digest, ids = chunks.digest(event)
+            self._sent.setdefault(chunks.choice(event.data), []).append((digest, list(ids)))
+            self._note(event)
+
     def _send(self, event: StreamEvent) -> bytes:
         self.progress += 1
         self._note(event)
@@ -108,12 +134,15 @@ class Ledger:
     def _behind_beginning(self, event: StreamEvent) -> bytes:
         """What comes after the text that the answer was made to begin with."""
         self._adopt(event)
-        if event.name == "diffusion.block" or _is_opening(event.data):
+        if event.name == "diffusion.block" or chunks.is_opening(event.data):
             # Canvases are counted anew, and the client has had its opening.
+            return b""
+        if chunks.closing(event.data) in self._closings:
+            self._begun = ""
             return b""
         if not self._begun:
             return self._send(event)
-        said = _said(event.data)
+        said = chunks.said(event.data)
         if said is None:
             raise DivergedError
         if self._begun.startswith(said):
@@ -122,13 +151,13 @@ class Ledger:
         if not said.startswith(self._begun):
             raise DivergedError
         rest, self._begun = said[len(self._begun) :], ""
-        return self._send(StreamEvent(_with_text(event, rest), _replaced(event.data, rest)))
+        return self._send(StreamEvent(chunks.with_text(event, rest), chunks.replaced(event.data, rest)))
 
     def _adopt(self, event: StreamEvent) -> None:
         """Learns the ids of a stream whose events are not the first one's."""
         sent = self._sent.get(0)
         if sent and not self._renames:
-            _, ids = _digest(event)
+            _, ids = chunks.digest(event)
             first = dict(sent[0][1])
             shared = [pair for pair in ids if pair[0] in first]
             self._rename(shared, [(key, first[key]) for key, _ in shared])
@@ -139,10 +168,10 @@ class Ledger:
             return b""
         if self._seen:
             data = read_data(event.raw)
-            choice = _choice(data)
+            choice = chunks.choice(data)
             if self._replayed.get(choice, 0) < len(self._sent.get(choice, ())):
                 return b""
-            if _frame(data) <= self._seen.get(choice, (-1, -1)):
+            if chunks.frame(data) <= self._seen.get(choice, (-1, -1)):
                 return b""
             self._seen.pop(choice, None)
         elif any(self._replayed.get(choice, 0) < len(sent) for choice, sent in self._sent.items()):
@@ -177,118 +206,17 @@ class Ledger:
 
     def _note(self, event: StreamEvent) -> None:
         """Remembers what a stream from here on has to know."""
-        self.finished = self.finished or _is_last(event)
-        said, data = _said(event.data), event.data
+        self.finished = self.finished or chunks.is_last(event)
+        said, data = chunks.said(event.data), event.data
         if said is not None:
-            self.text += said
+            self._text += said
         if isinstance(data, dict):
             for choice in data.get("choices") or ():
                 delta = choice.get("delta") or {}
                 if choice.get("index") or choice.get("logprobs") or set(delta) - {"role", "content"}:
-                    self.can_begin = False
-        if said is None and not _is_opening(data) and event.name != "diffusion.block":
-            self.can_begin = self.can_begin and bool(self.finished or _is_ending(data))
-
-
-def is_fault(event: StreamEvent) -> bool:
-    """Says whether an event tells that its server broke the stream off, so that another one may go on with it."""
-    data = event.data
-    if not isinstance(data, dict):
-        return False
-    error = data.get("error")
-    if isinstance(error, str):  # Ollama's have no code
-        return True
-    if not isinstance(error, dict):
-        response = data.get("response")
-        error = response.get("error") if isinstance(response, dict) else None
-    if not isinstance(error, dict):
-        return False
-    return error.get("code") in _FAULTS or ("code" not in error and error.get("type") in _FAULT_TYPES)
-
-
-def _digest(event: StreamEvent) -> tuple[bytes, list[tuple[str, Any]]]:
-    """An event without what names it or its time, and those names in their order."""
-    ids: list[tuple[str, Any]] = []
-    if event.data is None:
-        return hashlib.blake2b(event.raw, digest_size=16).digest(), ids
-    kept = _without(event.data, ids)
-    text = json.dumps([event.name, kept], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).digest(), ids
-
-
-def _without(value: Any, ids: list[tuple[str, Any]]) -> Any:
-    if isinstance(value, list):
-        return [_without(part, ids) for part in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {}
-    for key in sorted(value):
-        part = value[key]
-        if key in _IDS and isinstance(part, str | int | float):
-            ids.append((key, part))
-        elif key not in _OWN:
-            kept[key] = _without(part, ids)
-    return kept
-
-
-def _choice(data: Any) -> int:
-    """The choice that an event is of; -1 for those of none."""
-    choices = data.get("choices") if isinstance(data, dict) else None
-    if choices is None:
-        return 0
-    return int(choices[0].get("index", 0)) if choices else -1
-
-
-def _frame(data: Any) -> tuple[int, int]:
-    draft = data.get("draft") or {} if isinstance(data, dict) else {}
-    return int(draft.get("canvas", 0)), int(draft.get("step", 0))
-
-
-def _is_last(event: StreamEvent) -> bool:
-    if event.raw.startswith(b"data: [DONE]"):
-        return True
-    data = event.data
-    if not isinstance(data, dict):
-        return False
-    return data.get("type") in _LAST or data.get("done") is True
-
-
-def _first_choice(data: Any) -> dict[str, Any]:
-    """The choice of a chunk; nothing where there is none."""
-    choices = data.get("choices") if isinstance(data, dict) else None
-    choice: dict[str, Any] = choices[0] if choices else {}
-    return choice
-
-
-def _is_opening(data: Any) -> bool:
-    """Whether it is a chunk that only gives a role."""
-    return "role" in (_first_choice(data).get("delta") or {})
-
-
-def _is_ending(data: Any) -> bool:
-    """Whether it is a chunk with a reason to finish, or with the usage."""
-    choices = data.get("choices") if isinstance(data, dict) else None
-    return choices is not None and (not choices or choices[0].get("finish_reason") is not None)
-
-
-def _said(data: Any) -> str | None:
-    """What an event adds to a text; None where it is no chunk of one."""
-    choice = _first_choice(data)
-    if choice.get("finish_reason") is not None:
-        return None
-    said = choice["text"] if "text" in choice else (choice.get("delta") or {}).get("content")
-    return said if isinstance(said, str) else None
-
-
-def _replaced(data: Any, text: str) -> Any:
-    choice = dict(data["choices"][0])
-    if "text" in choice:
-        choice["text"] = text
-    else:
-        choice["delta"] = {**choice["delta"], "content": text}
-    return {**data, "choices": [choice]}
-
-
-def _with_text(event: StreamEvent, text: str) -> bytes:
-    """The chunk with another text, written as servers write theirs."""
-    return b"data: " + json.dumps(_replaced(event.data, text), separators=(",", ":")).encode() + b"\n\n"
+                    self._can_begin = False
+        closing = chunks.closing(data)
+        if closing is not None:
+            self._closings.add(closing)
+        elif said is None and not chunks.is_opening(data) and event.name != "diffusion.block":
+            self._can_begin = self._can_begin and self.finished

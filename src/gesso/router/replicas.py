@@ -11,16 +11,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import httpx
-
-from gesso.router.affinity import PrefixTable
+from gesso.router.affinity import PrefixTable, keep_together
+from gesso.router.client import Client
 
 FAILURES = 3
 """In a row, after which a breaker opens."""
 PAUSE, LONGEST_PAUSE = 2.0, 60.0
 """Seconds for which it is open at first, and at most: each time twice as long."""
 State = Literal["up", "away", "lost"]
-MakeClient = Callable[[str], httpx.AsyncClient]
+MakeClient = Callable[[str], Client]
 
 
 @dataclass(slots=True)
@@ -29,7 +28,7 @@ class Replica:
 
     name: str
     url: str
-    client: httpx.AsyncClient
+    client: Client
     state: State = "lost"
     draining: bool = False
     """Whether someone asked to send it nothing new."""
@@ -77,24 +76,23 @@ class Pool:
     def choose(self, digests: Sequence[bytes], excluded: Collection[str] = ()) -> Replica | None:
         """Finds the server for a request and counts it as under way there; None where none takes requests.
 
-        It goes where the longest known beginning of its prompt is, unless that server is ahead of the least busy one by
-        more requests than there are parts in the beginning, and `slack` at most. Else to the least busy one; among
-        equals its first part decides, so that several routers agree.
+        It goes where the longest known beginning of its prompt is, as long as load allows it (`keep_together`). Else to
+        the least busy server; among equals its first part decides, so that several routers agree.
         """
-        ready = [replica for replica in self.replicas.values() if self._takes(replica)]
-        ready = [replica for replica in ready if replica.name not in excluded] or ready
+        ready = {replica.name: replica for replica in self.replicas.values() if self._takes(replica)}
+        ready = {name: replica for name, replica in ready.items() if name not in excluded} or ready
         if not ready:
             return None
-        least = min(replica.load for replica in ready)
+        loads = {name: replica.load for name, replica in ready.items()}
         parts, holders = self.prefixes.find(digests)
-        holding = [replica for replica in ready if replica.name in holders]
-        chosen = min(holding, key=lambda replica: (replica.load, holders.index(replica.name)), default=None)
-        if chosen is not None and chosen.load - least <= min(parts, self._slack):
+        kept = keep_together(loads, holders, parts, self._slack)
+        if kept is not None:
             self.kept += 1
+            chosen = ready[kept]
         else:
             self.moved += bool(parts)
             seed = digests[0] if digests else b""
-            idle = [replica for replica in ready if replica.load == least]
+            idle = [replica for replica in ready.values() if replica.load == min(loads.values())]
             # Without a prompt to tell them apart, turns are taken.
             chosen = min(idle, key=lambda replica: _rank(seed, replica.name) if seed else (replica.requests,))
         self.prefixes.put(digests, chosen.name)
@@ -135,12 +133,12 @@ class Pool:
         replica.state = "lost"
         self.prefixes.forget(replica.name)
         client, replica.client = replica.client, self._make_client(replica.url)
-        await client.aclose()
+        await client.close()
 
     async def close(self) -> None:
         """Cuts all connections."""
         for replica in self.replicas.values():
-            await replica.client.aclose()
+            await replica.client.close()
 
 
 def _rank(seed: bytes, name: str) -> tuple[int]:

@@ -29,6 +29,8 @@ class RouterSettings:
     """By how many requests a server that holds a prefix may be ahead of the least busy one."""
     retries: int = 8
     """Times that a request is sent again without getting any further."""
+    retry_seconds: float = 300.0
+    """For which it is sent again in any case where servers are lost under it."""
     wait_seconds: float = 60.0
     """How long a request waits for a server where none takes requests."""
     health_seconds: float = 2.0
@@ -52,8 +54,9 @@ class RouterSettings:
         for name in ("wait_seconds", "health_seconds", "stall_seconds"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise OptionError(f"{name} must be above 0, got {getattr(self, name)}", option=name)
-        if not 0 <= self.drain_seconds < float("inf"):
-            raise OptionError(f"drain_seconds must be at least 0, got {self.drain_seconds}", option="drain_seconds")
+        for name in ("drain_seconds", "retry_seconds"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise OptionError(f"{name} must be at least 0, got {getattr(self, name)}", option=name)
         if self.rate_limit is not None and not 0 < self.rate_limit < float("inf"):
             raise OptionError(f"rate_limit must be above 0, got {self.rate_limit}", option="rate_limit")
         for name in ("slack", "retries"):

@@ -51,7 +51,7 @@ class Spawner:
                 old = pool.replicas.get(name)
                 if old is not None:
                     await pool.lost(old)
-                    await old.client.aclose()
+                    await old.client.close()
                 load = 0 if old is None else old.load
                 replica = pool.add(name, url)
                 replica.load, replica.pid = load, process.pid

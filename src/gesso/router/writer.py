@@ -3,15 +3,15 @@
 import json
 import time
 
-import httpx
 from starlette.types import Send
 
+from gesso.router.client import Answer
 from gesso.router.events import EVENTS
 from gesso.server.errors import ApiError, error_body
 
 _HOPS = {
-    "connection", "keep-alive", "transfer-encoding", "content-length", "x-request-id", "date", "server",
-    "trailer", "upgrade",
+    b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"x-request-id", b"date", b"server",
+    b"trailer", b"upgrade",
 }  # fmt: skip
 
 
@@ -23,22 +23,22 @@ class Writer:
     """
 
     def __init__(self, path: str, send: Send) -> None:
-        self._path, self._send = path, send
+        self.path, self._send = path, send
         self.started = False
         """Whether the client has a part of the answer."""
         self._kind = ""
         self._written = 0.0
 
-    async def whole(self, response: httpx.Response, body: bytes) -> None:
+    async def whole(self, answer: Answer, body: bytes) -> None:
         """Sends an answer as a replica gave it."""
-        headers = [*_headers(response), (b"content-length", str(len(body)).encode())]
-        await self._send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        headers = [*_headers(answer), (b"content-length", str(len(body)).encode())]
+        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
-    async def begin(self, response: httpx.Response, kind: str) -> None:
+    async def begin(self, answer: Answer, kind: str) -> None:
         """Begins a stream."""
         self.started, self._kind, self._written = True, kind, time.monotonic()
-        await self._send({"type": "http.response.start", "status": 200, "headers": _headers(response)})
+        await self._send({"type": "http.response.start", "status": 200, "headers": _headers(answer)})
 
     async def write(self, part: bytes) -> None:
         """Sends a part of a stream."""
@@ -60,12 +60,12 @@ class Writer:
         """Sends an error in the shape of the interface: as the whole answer, or as the last event of a stream."""
         if not self.started:
             headers = [(name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()]
-            body = json.dumps(error_body(error, self._path)).encode()
+            body = json.dumps(error_body(error, self.path)).encode()
             headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
             await self._send({"type": "http.response.start", "status": error.status_code, "headers": headers})
             await self._send({"type": "http.response.body", "body": body})
             return
-        text = json.dumps(error_body(error, self._path)).encode()
+        text = json.dumps(error_body(error, self.path)).encode()
         if self._kind != EVENTS:
             await self.write(text + b"\n")
         elif self._is_openai:
@@ -76,8 +76,8 @@ class Writer:
 
     @property
     def _is_openai(self) -> bool:
-        return self._kind == EVENTS and not self._path.startswith(("/v1/messages", "/v1/responses"))
+        return self._kind == EVENTS and not self.path.startswith(("/v1/messages", "/v1/responses"))
 
 
-def _headers(response: httpx.Response) -> list[tuple[bytes, bytes]]:
-    return [(name.lower(), value) for name, value in response.headers.raw if name.lower().decode() not in _HOPS]
+def _headers(answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [pair for pair in answer.headers if pair[0] not in _HOPS]

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from gesso.errors import RankLostError
 from gesso.models.adapter_switch import AdapterSwitch
+from gesso.models.family import only_diffusion_gemma
 from gesso.models.loading import pick_device, read_model_config
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.model_runner import ModelRunner, TensorCopy
 from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
 from gesso.tensor_parallel.adapters import load_adapter_part, load_part
-from gesso.tensor_parallel.loading import refuse_quantized
 from gesso.tensor_parallel.model import ShardedModel
+from gesso.tensor_parallel.packed import check_groups, quantization_over_ranks
 from gesso.tensor_parallel.processes import RankProcesses
 from gesso.tensor_parallel.shards import check_ranks
 
@@ -73,8 +74,9 @@ class DistributedRunner(ModelRunner):
             OptionError: it cannot be cut into so many parts, or there are not so many devices.
             RankLostError: a rank could not start.
         """
-        refuse_quantized(folder)
-        check_ranks(read_model_config(folder), ranks)
+        config = read_model_config(folder)
+        check_ranks(config, ranks)
+        check_groups(config, quantization_over_ranks(folder), ranks)
         merged = None if adapter is None else str(adapter.absolute())
         processes = RankProcesses(folder.absolute(), dtype, merged, pick_device(device), ranks, seconds)
         try:
@@ -122,7 +124,7 @@ class DistributedRunner(ModelRunner):
             super().restore_prefix(cache, tokens, full, sliding)
 
     def _new_switch(self) -> AdapterSwitch:
-        return AdapterSwitch(self.model, load_adapter_part)
+        return AdapterSwitch(only_diffusion_gemma(self.model, "adapter", "adapters"), load_adapter_part)
 
     def _activate(self, adapter: str | None) -> None:
         super()._activate(adapter)

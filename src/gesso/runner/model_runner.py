@@ -11,12 +11,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.diffusion.denoise import denoise_step, take_step
 from gesso.errors import OptionError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache, cache_bytes
-from gesso.models.diffusion_gemma import DiffusionGemma, PlacedEmbeddings
+from gesso.models.diffusion_gemma import PlacedEmbeddings
+from gesso.models.family import BlockDiffusionModel, only_diffusion_gemma
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gesso.runner.image_embeddings import KEPT_BYTES, ImageEmbeddings, vision_input
@@ -34,7 +35,7 @@ from gesso.runner.protocol import (
     TokenScore,
 )
 
-Model = DiffusionGemma
+Model = BlockDiffusionModel
 """What this runner runs."""
 Tower = VisionModel
 """What makes embeddings of images beside it."""
@@ -68,9 +69,7 @@ class ModelRunner:
     """Implements `Runner` over a model in this process. Calls exclude each other: a second thread waits for the
     first."""
 
-    def __init__(
-        self, model: DiffusionGemma, graphs: CudaGraphRunner | None = None, vision: VisionModel | None = None
-    ) -> None:
+    def __init__(self, model: Model, graphs: CudaGraphRunner | None = None, vision: VisionModel | None = None) -> None:
         """
         Args:
             graphs: captures denoising passes; None runs every one of them.
@@ -78,7 +77,9 @@ class ModelRunner:
         """
         self.model = model
         self.graphs = graphs
-        self.vision = None if vision is None else vision_input(model.config, vision)
+        self.vision = None
+        if vision is not None:
+            self.vision = vision_input(only_diffusion_gemma(model, "images", "a vision tower").config, vision)
         self._images = None if vision is None else ImageEmbeddings(vision)
         self._switch: AdapterSwitch | None = None
         self._rows: dict[int, _Row] = {}
@@ -88,16 +89,19 @@ class ModelRunner:
             model.fix_positions(self.max_model_len)
 
     @classmethod
-    def of(cls, model: DiffusionGemma, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
+    def of(cls, model: Model, *, cuda_graphs: bool, vision: VisionModel | None = None) -> "ModelRunner":
         """Makes a runner of a model; `cuda_graphs` captures its denoising passes.
 
         Raises:
             OptionError: `cuda_graphs` where passes cannot be captured.
         """
-        return cls(model, cuda_graph_runner(model) if cuda_graphs else None, vision)
+        graphs = None
+        if cuda_graphs:
+            graphs = cuda_graph_runner(only_diffusion_gemma(model, "cuda_graphs", "cuda_graphs"))
+        return cls(model, graphs, vision)
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> ModelShape:
         return self.model.config
 
     @property
@@ -272,7 +276,7 @@ class ModelRunner:
         return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
 
     def _new_switch(self) -> AdapterSwitch:
-        return AdapterSwitch(self.model)
+        return AdapterSwitch(only_diffusion_gemma(self.model, "adapter", "adapters"))
 
     def _activate(self, adapter: str | None) -> None:
         """Computes with an adapter, or with none; a graph is bound to the weights it was captured with."""

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.diffusion.denoise import CanvasState
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.vision.size import PatchLayout
@@ -123,7 +123,7 @@ class Runner(Protocol):
     """
 
     @property
-    def config(self) -> ModelConfig:
+    def config(self) -> ModelShape:
         """Returns the shape of the model."""
 
     @property

@@ -34,6 +34,8 @@ class Record:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     steps: int = 0
+    trace_id: str | None = None
+    """Of the W3C trace that the request is a part of, where it says so."""
     prompt: Any = None
     """Only where prompts are to be logged."""
 
@@ -63,7 +65,8 @@ class AccessLog:
             await self._app(scope, receive, send)
             return
         started = time.monotonic()
-        record = Record(_request_id(Headers(scope=scope).get("x-request-id", "")))
+        given = Headers(scope=scope)
+        record = Record(_request_id(given.get("x-request-id", "")), trace_id=_trace_id(given.get("traceparent", "")))
         scope.setdefault("state", {})["record"] = record
         status = 0
 
@@ -93,6 +96,12 @@ def _request_id(given: str) -> str:
     return given if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", given) else f"req_{secrets.token_hex(12)}"
 
 
+def _trace_id(given: str) -> str | None:
+    """Reads the trace of a `traceparent` header, as the W3C's Trace Context has it; None where it is none."""
+    found = re.fullmatch(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?", given)
+    return found[1] if found is not None and int(found[1], 16) else None
+
+
 def _line(scope: Scope, record: Record, status: int, seconds: float) -> str:
     line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -106,6 +115,8 @@ def _line(scope: Scope, record: Record, status: int, seconds: float) -> str:
         "completion_tokens": record.completion_tokens,
         "steps": record.steps,
     }
+    if record.trace_id is not None:
+        line["trace_id"] = record.trace_id
     if record.prompt is not None:
         line["prompt"] = record.prompt
     return json.dumps(line)

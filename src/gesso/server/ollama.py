@@ -249,8 +249,8 @@ def _card(context: Context, name: str) -> dict[str, Any]:
         "details": {
             "parent_model": "",
             "format": "safetensors",
-            "family": "diffusion_gemma",
-            "families": ["diffusion_gemma"],
+            "family": context.service.engine.config.family,
+            "families": [context.service.engine.config.family],
             "parameter_size": "",
             "quantization_level": "",
         },

@@ -6,13 +6,16 @@ import torch
 from torch import Tensor
 
 from gesso.config import LoraConfig
+from gesso.errors import CheckpointError
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import adapted_layers, adapter_parameters, merge, put_layer, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts
+from gesso.tensor_parallel.experts import OwnExperts, ShardedExperts
 from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.loading import load_shard
-from gesso.tensor_parallel.model import ShardedExperts, ShardedModel
+from gesso.tensor_parallel.model import ShardedModel
+from gesso.tensor_parallel.packed import ShardedQuantizedExperts
 from gesso.tensor_parallel.shards import cut
 
 
@@ -20,7 +23,7 @@ class ShardedLoraExperts(LoraExperts):
     """Adds deltas to a rank's experts."""
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        assert isinstance(self.base, ShardedExperts)
+        assert isinstance(self.base, OwnExperts)
         return self.base.mix(x_ND, *self.base.own_part(weights_Nk, experts_Nk), self.projections())
 
 
@@ -41,9 +44,13 @@ def load_adapter_part(model: DiffusionGemma, folder: Path) -> LoraConfig:
         return full
 
     config = load_adapter(whole, folder, keep)
+    if config.separate:
+        raise CheckpointError(
+            f"{folder} has one delta for the encoder and another for the decoder: ranks run shared deltas only"
+        )
     for name in config.targets:
         layer = model.get_submodule(name)
-        if isinstance(layer, ShardedExperts):
+        if isinstance(layer, ShardedExperts | ShardedQuantizedExperts):
             put_layer(model, name, ShardedLoraExperts(layer, config.rank, config.scale).eval())
         else:
             wrap(model, name, config)
@@ -70,7 +77,7 @@ def load_part(folder: Path, dtype: str, adapter: str | None, group: RankGroup) -
     Raises:
         CheckpointError: the checkpoint or the adapter cannot be used.
         ConfigError: an unknown key or impossible value in `config.json`.
-        OptionError: a model that cannot be cut into so many parts, or that is quantized.
+        OptionError: a model that cannot be cut into so many parts.
     """
     model = load_shard(folder, dtype, group)
     if adapter is not None:

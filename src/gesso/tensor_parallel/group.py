@@ -1,5 +1,6 @@
 """Connects the ranks of one model: what they add up and gather together, and what the leader announces."""
 
+import hashlib
 import pickle
 import socket
 import struct
@@ -35,6 +36,10 @@ class RankGroup:
     """Sums and gathers so far."""
     sent: list[Tensor | None] = field(default_factory=lambda: [None, None])
     """The newest hidden states and embeddings that every rank has made for itself: what equals them is not sent."""
+    checks: bool = False
+    """Whether ranks compare what they decide."""
+    decided: list[tuple[str, int]] = field(default_factory=list)
+    """Digests of what this rank has decided since they were compared, and what of."""
     in_pass: bool = False
     """Whether all ranks are within an announced pass."""
     lost: str | None = None
@@ -73,12 +78,36 @@ class RankGroup:
             dist.all_gather(parts, x.contiguous())
         return torch.stack(parts)
 
+    def decide(self, what: str, x: Tensor) -> None:
+        """Keeps a digest of something that every rank decides for itself and all must decide alike."""
+        if self.checks:
+            digest = hashlib.blake2b(x.detach().cpu().contiguous().numpy().tobytes(), digest_size=7).digest()
+            self.decided.append((what, int.from_bytes(digest, "big")))
+
+    def compare(self) -> None:
+        """Compares what the ranks have decided since the last time; all call this together.
+
+        Raises:
+            RankLostError: they differ, or a rank has ended or hangs.
+        """
+        if not self.decided:
+            return
+        decided, self.decided = self.decided, []
+        all_RK = self.gather(torch.tensor([digest for _, digest in decided], device=self.device))
+        differing = (all_RK != all_RK[0]).nonzero()
+        if len(differing):
+            place = int(differing[:, 1].min())
+            rank = int(differing[differing[:, 1] == place][0, 0])
+            self.lost = f"the ranks decided differently: rank {rank} and rank 0 in {decided[place][0]}"
+            raise RankLostError(self.lost)
+
     @contextmanager
     def passing(self) -> Iterator[None]:
         """Marks what is computed as a part of a pass that all ranks compute."""
         self.in_pass = True
         try:
             yield
+            self.compare()
         finally:
             self.in_pass = False
 

@@ -1,7 +1,7 @@
 """Implements the text model in parts: the same passes, in which every rank computes its heads, rows and experts."""
 
-from collections.abc import Iterator, Sequence
-from itertools import chain, count
+from collections.abc import Sequence
+from itertools import count
 from weakref import WeakKeyDictionary, finalize
 
 import torch
@@ -11,54 +11,18 @@ from gesso.config import LayerConfig, ModelConfig
 from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.diffusion_gemma import Block, DiffusionGemma, PlacedEmbeddings, SelfConditioning
 from gesso.nn.attention import Attend
-from gesso.nn.experts import Experts, Projection, can_group, mix_experts, mix_sorted, multiply_groups
+from gesso.tensor_parallel.experts import ShardedExperts
 from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import local_config
 from gesso.tensor_parallel.vocabulary import EMBEDDING, HIDDEN, ShardedVocabulary
 
 
-class ShardedExperts(Experts):
-    """Holds a rank's experts and computes their part of the mixture; what others hold adds nothing."""
-
-    def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, group: RankGroup) -> None:
-        self.own = group.share(num_experts)
-        super().__init__(hidden_size, intermediate_size, len(self.own))
-
-    def own_part(self, weights_Nk: Tensor, experts_Nk: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the weights and experts of this rank, both [N, k]: those of other ranks weigh nothing, and stand
-        behind the last one as one that answers nothing."""
-        place_Nk = experts_Nk - self.own.start
-        outside_Nk = (place_Nk < 0) | (place_Nk >= len(self.own))
-        return weights_Nk.masked_fill(outside_Nk, 0.0), place_Nk.masked_fill(outside_Nk, len(self.own))
-
-    def mix(
-        self, x_ND: Tensor, weights_Nk: Tensor, place_Nk: Tensor, projections: Iterator[tuple[Projection, Projection]]
-    ) -> Tensor:
-        """Sums weight times expert(x) over this rank's experts, one after the other, [N, D]."""
-        rows, width = self.gate_up_proj.shape[1], x_ND.shape[1]
-        nobody = (lambda x: x.new_zeros(len(x), rows), lambda x: x.new_zeros(len(x), width))
-        return mix_experts(x_ND, weights_Nk, place_Nk, len(self.own) + 1, chain(projections, [nobody]))
-
-    def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
-        weights_Nk, place_Nk = self.own_part(weights_Nk, experts_Nk)
-        if can_group(x_ND, self.gate_up_proj, self.down_proj):
-            gate_up, down = self.gate_up_proj, self.down_proj
-
-            def last(x_MD: Tensor, ends_E: Tensor) -> Tensor:
-                behind = torch.arange(len(x_MD), device=x_MD.device) >= ends_E[-1]
-                return multiply_groups(x_MD, ends_E, down).masked_fill(behind[:, None], 0.0)
-
-            return mix_sorted(
-                x_ND, weights_Nk, place_Nk, len(self.own), lambda x, ends: multiply_groups(x, ends, gate_up), last
-            )
-        return self.mix(x_ND, weights_Nk, place_Nk, self.projections())
-
-
 class ShardedBlock(Block):
     """Implements a layer with two sums over the ranks: behind attention, and behind dense MLP and experts at once."""
 
-    def __init__(self, config: ModelConfig, layer: LayerConfig, group: RankGroup) -> None:
+    def __init__(self, config: ModelConfig, layer: LayerConfig, group: RankGroup, number: int) -> None:
         super().__init__(config, layer)
+        self.name = f"the experts of layer {number}"
         self.experts = ShardedExperts(config.hidden_size, config.moe_intermediate_size, config.num_experts, group)
         self.group = group
 
@@ -67,6 +31,7 @@ class ShardedBlock(Block):
         x_ND = x_ND + self.post_attention_norm(attended)
         dense = self.mlp(self.pre_mlp_norm(x_ND))
         weights, experts = self.router(x_ND)
+        self.group.decide(self.name, experts)
         routed = self.experts(self.pre_experts_norm(x_ND), weights, experts)
         # Each of the two has a norm of its own, so that they cannot be added up before.
         dense, routed = self.group.sum_(torch.cat((dense, routed.to(dense.dtype)), dim=-1)).chunk(2, dim=-1)
@@ -89,7 +54,9 @@ class ShardedModel(DiffusionGemma):
         self.vocabulary = ShardedVocabulary(
             config.vocab_size, config.hidden_size, config.final_logit_softcapping, group
         )
-        self.layers = nn.ModuleList(ShardedBlock(local, layer, group) for layer in local.layers)
+        self.layers = nn.ModuleList(
+            ShardedBlock(local, layer, group, number) for number, layer in enumerate(local.layers)
+        )
         self.self_conditioning = SelfConditioning(config)
         self.numbers: WeakKeyDictionary[SequenceCache, int] = WeakKeyDictionary()
         """What the ranks call each cache of the leader."""

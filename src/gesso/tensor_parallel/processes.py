@@ -17,6 +17,8 @@ import torch.distributed as dist
 from gesso.errors import OptionError, RankLostError
 from gesso.tensor_parallel.group import RankGroup, receive, send
 
+CHECK = "GESSO_CHECK_RANKS"
+"""Variable of the environment that has the ranks compare what they decide."""
 LOADING_SECONDS = 1800.0
 """Within which every rank must have read its part."""
 
@@ -58,7 +60,7 @@ def join(plan: Rendezvous) -> RankGroup:
         )
     except RuntimeError as error:
         raise RankLostError(f"rank {plan.rank} of {plan.size} could not join the others: {error}") from error
-    return RankGroup(plan.rank, plan.size, device)
+    return RankGroup(plan.rank, plan.size, device, checks=bool(os.environ.get(CHECK)))
 
 
 def rank_devices(device: torch.device, size: int) -> list[str]:

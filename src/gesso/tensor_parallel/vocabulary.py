@@ -83,6 +83,8 @@ class ShardedVocabulary(Vocabulary):
         self.group.announce("predict", sent, temperature_N, uniform_N, mix)
         found = super().predict(hidden_ND, temperature_N, uniform_N.to(hidden_ND.device), mix=mix)
         self.group.sent[EMBEDDING] = found.embedding_ND
+        self.group.decide("the tokens drawn", found.sample_N)
+        self.group.compare()
         return found
 
     def _predict_rows(

@@ -216,6 +216,8 @@ class Recipe:
     """Checkpoint folder whose weights the run starts from; None draws random ones."""
     adapter: LoraConfig | None = None
     """Train low-rank deltas only; a run's checkpoints then hold the adapter alone."""
+    adapter_start: Path | None = None
+    """Adapter folder whose deltas the run starts from; None starts from fresh ones."""
     quantize: Literal["nf4"] | None = None
     """Hold the frozen weights in 4 bits (QLoRA)."""
     base: str = ""
@@ -245,7 +247,8 @@ class Recipe:
         settings = {name: getattr(self.train, name) for name in _IDENTITY}
         policy = None if self.policy is None else dataclasses.asdict(self.policy)
         named = {"recipe": self.name, "base": self.base, "data": self.data.fingerprint}
-        return {**named, **settings, "vision": self.vision, "policy": policy, "distill": self.distill}
+        start = {} if self.adapter_start is None else {"adapter_start": str(self.adapter_start)}
+        return {**named, **settings, **start, "vision": self.vision, "policy": policy, "distill": self.distill}
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:

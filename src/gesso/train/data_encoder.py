@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gesso.config import ModelConfig
+from gesso.config import ModelShape
 from gesso.engine.markers import Markers
 from gesso.errors import DataError, OptionError, UserError
 from gesso.runner.prompt_input import PromptInput
@@ -61,7 +61,7 @@ class DataEncoder:
         self,
         tokenizer: Tokenizer,
         template: ChatTemplate | None,
-        model: ModelConfig,
+        model: ModelShape,
         stop_token_ids: Sequence[int],
         config: FileDataConfig,
         vision: VisionInput | None = None,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
+from gesso.models.adapter_files import adapter_config_of
 from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
@@ -70,6 +71,7 @@ def finetune_recipe(
     adapter: LoraConfig,
     held_out_files: Sequence[Path] = (),
     train_vision: bool = False,
+    adapter_start: Path | None = None,
 ) -> Recipe:
     """Reads the data once and makes the recipe.
 
@@ -77,6 +79,7 @@ def finetune_recipe(
         folder: the checkpoint to start from.
         base: what the adapter's file calls it.
         train: settings other than steps, learning rate and warm-up, which `plan` decides.
+        adapter_start: an adapter to go on from; `adapter` is then not asked.
         train_vision: let vision tower and projector learn as well; else they stay as they are.
 
     Raises:
@@ -95,6 +98,8 @@ def finetune_recipe(
             f"max_length {data.max_length} is past the model's {model.max_position_embeddings} positions",
             option="max_length",
         )
+    if adapter_start is not None:
+        adapter = adapter_config_of(model, adapter_start)
     generation = read_generation_defaults(folder, model)
     examples = FileData(
         files,
@@ -136,6 +141,7 @@ def finetune_recipe(
         data=examples,
         start=folder,
         adapter=None if plan.method == "full" else adapter,
+        adapter_start=adapter_start,
         quantize="nf4" if plan.method == "qlora" else None,
         base=base,
         vision="none" if not examples.report.images else "trained" if train_vision else "frozen",

@@ -156,6 +156,7 @@ def encode(
                 parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
+        block.side.causal = True
         return block(x, rope[kind], attend, block.encoder_scalar), keys, values
 
     rope = model.rope(F.pad(columns, (0, fill)), groups[-1].longest)
@@ -235,6 +236,7 @@ def denoise(
                 parts.append(attend_masked(q[group.rows], keys, values, bias))
             return torch.cat(parts).flatten(0, 1)
 
+        block.side.causal = False
         out: Tensor = block(x, rope[kind], attend, block.decoder_scalar)
         return out
 

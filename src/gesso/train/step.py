@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from gesso.errors import CheckpointError
-from gesso.models.adapters import attach
+from gesso.models.adapter_files import load_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
@@ -62,7 +63,8 @@ class LossModule(nn.Module):
 
 
 def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
-    """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with fresh deltas.
+    """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with deltas,
+    fresh ones or an adapter's.
 
     Raises:
         CheckpointError: the checkpoint holds a model of another shape.
@@ -90,7 +92,12 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         refuse_quantized(model, "training all weights")
         return model.train().requires_grad_(True)
     torch.manual_seed(recipe.train.seed)
-    attach(model, recipe.adapter)
+    if recipe.adapter_start is None:
+        attach(model, recipe.adapter)
+        return model.train()
+    load_adapter(model, recipe.adapter_start)
+    for parameter in adapter_parameters(model).values():
+        parameter.requires_grad_(True)
     return model.train()
 
 

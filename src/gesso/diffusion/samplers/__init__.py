@@ -25,6 +25,12 @@ class Sampler(Strategy, Protocol):
     reads_log_probs: ClassVar[bool] = False
     """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
+    fits_masks: ClassVar[bool] = True
+    """Whether it makes sense where noise is a mask token; one of formulas for uniform noise does not."""
+    remasks: ClassVar[bool] = False
+    """Whether it makes noise again of positions that it decoded, where noise is a mask token; what others decoded there
+    stays."""
+
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
         """Returns the first canvas, int64 [C], and the state before the first step; see `start_canvas`."""
 
@@ -48,10 +54,12 @@ class Sampler(Strategy, Protocol):
         return prediction.argmax_C
 
 
-def uniform_noise(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
-    """Draws uniform random token ids, int64 [C]."""
+def draw_noise(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
+    """Draws the noise that the model is made for, int64 [C]: uniform random token ids, or masks."""
     import torch
 
+    if canvas.mask_token is not None:
+        return torch.full((canvas.width,), canvas.mask_token)
     return torch.randint(canvas.vocab_size, (canvas.width,), generator=rng)
 
 
@@ -60,11 +68,17 @@ def start_canvas(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
     import torch
 
     if canvas.start_C is None:
-        return uniform_noise(canvas, rng)
+        return draw_noise(canvas, rng)
     if canvas.strength is None:
         return canvas.start_C
     noised_C = torch.rand(canvas.width, generator=rng) < canvas.strength
-    return torch.where(noised_C, uniform_noise(canvas, rng), canvas.start_C)
+    return torch.where(noised_C, draw_noise(canvas, rng), canvas.start_C)
 
 
 SAMPLERS: Registry[Sampler] = Registry("sampler", __name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "uniform_noise":
+        raise ImportError("uniform_noise is called draw_noise now: it draws masks where the model's noise is masks")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class BlockRefinementSampler(Sampler):
         if self.editing_threshold is not None:
             next_C = torch.where(committed_C & (confidence_C > self.editing_threshold), sample_C, next_C)
         committed_C = committed_C | taken_C
-        return torch.where(committed_C, next_C, uniform_noise(info.canvas, rng)), committed_C, committed_C
+        return torch.where(committed_C, next_C, draw_noise(info.canvas, rng)), committed_C, committed_C
 
     def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: "Tensor") -> "Tensor":
         return prediction.argmax_C.where(~state, canvas_C)

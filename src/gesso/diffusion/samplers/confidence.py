@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -33,4 +33,4 @@ class ConfidenceSampler(Sampler):
         assert confidence_C is not None
         accepted_C = confidence_C >= self.threshold
         accepted_C[confidence_C.argmax()] = True
-        return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
+        return prediction.sample_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None

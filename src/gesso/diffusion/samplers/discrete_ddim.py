@@ -1,10 +1,10 @@
 """Samples the uniform corruption ancestrally: each position becomes clean, stays or becomes noise."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +23,8 @@ class DiscreteDDIMSampler(NoiseLevels, Sampler):
     """Draws the next canvas from the posterior of the uniform corruption, given the drawn tokens as the clean ones
     (D3PM, arXiv 2107.03006; `DiscreteDDIMScheduler` of diffusers). The last step commits the drawn tokens, so its
     answer is a sample where the published sampler's is the likeliest canvas."""
+
+    fits_masks: ClassVar[bool] = False
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Any]":
         return start_canvas(canvas, rng), None
@@ -50,7 +52,7 @@ class DiscreteDDIMSampler(NoiseLevels, Sampler):
         )
         route_C = torch.multinomial(routes_C3, 1, generator=rng)[:, 0]
         next_C = torch.where(route_C == CLEAN, sample_C, canvas_C)
-        return torch.where(route_C == NOISE, uniform_noise(info.canvas, rng), next_C)
+        return torch.where(route_C == NOISE, draw_noise(info.canvas, rng), next_C)
 
     def output(self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any) -> "Tensor":
         return canvas_C if info.steps_left == 0 else prediction.argmax_C

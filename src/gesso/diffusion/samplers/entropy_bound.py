@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class EntropyBoundSampler(Sampler):
         rng: "torch.Generator",
     ) -> "tuple[Tensor, Tensor, None]":
         accepted_C = self.accept(prediction)
-        return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
+        return prediction.sample_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None
 
     def accept(self, prediction: "Prediction") -> "Tensor":
         """Returns the accepted positions, bool [C]."""

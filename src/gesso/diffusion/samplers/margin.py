@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.diffusion.top_two import top_two
 from gesso.options import option
 
@@ -40,7 +40,7 @@ class MarginSampler(Sampler):
             margin_C[info.held_C] = 1.0
         accepted_C = margin_C >= self.margin
         accepted_C[margin_C.argmax()] = True
-        return prediction.argmax_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
+        return prediction.argmax_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None
 
 
 def margins(prediction: "Prediction") -> "Tensor":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class MaskGITSampler(NoiseLevels, Sampler):
         count = max(1, math.ceil(round(info.width * self.alpha(info.time_after), 6)))
         accepted_C = torch.zeros(info.width, dtype=torch.bool)
         accepted_C[sure_C.argsort(descending=True, stable=True)[:count]] = True
-        return prediction.sample_C.where(accepted_C, uniform_noise(info.canvas, rng)), accepted_C, None
+        return prediction.sample_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None
 
     def _sureness(self, prediction: "Prediction", rng: "torch.Generator") -> "Tensor":
         import torch

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.diffusion.samplers.entropy_bound import EntropyBoundSampler
 from gesso.options import option
 
@@ -44,7 +44,7 @@ class PlannerSampler(NoiseLevels, Sampler):
         survival = self.alpha(info.time) / self.alpha(info.time_after)
         stays = {"posterior": survival, "noise": 0.0, "stay": 1.0}[self.rest]
         stay_C = torch.rand(info.width, generator=rng) < stays
-        next_C = torch.where(stay_C, canvas_C, uniform_noise(info.canvas, rng))
+        next_C = torch.where(stay_C, canvas_C, draw_noise(info.canvas, rng))
         return torch.where(clean_C, prediction.sample_C, next_C), clean_C, None
 
     def _plan(self, info: "StepInfo", prediction: "Prediction") -> "Tensor":

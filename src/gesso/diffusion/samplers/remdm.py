@@ -1,10 +1,10 @@
 """Decodes positions at random, and re-noises some decoded ones."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gesso.diffusion.noise_levels import NoiseLevels
-from gesso.diffusion.samplers import SAMPLERS, Sampler, start_canvas, uniform_noise
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
 from gesso.options import option
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class ReMDMSampler(NoiseLevels, Sampler):
     with `none` nothing is taken back (arXiv 2406.04329). Its state is what is decoded, bool [C].
     """
 
+    remasks: ClassVar[bool] = True
     remasking_schedule: Literal["max_capped", "rescaled", "none"] = option(
         "max_capped", "How the probability that a decoded position becomes noise again is bounded."
     )
@@ -52,7 +53,7 @@ class ReMDMSampler(NoiseLevels, Sampler):
         taken_C = ~state & (uniform_C < decode)
         next_C = torch.where(taken_C, prediction.sample_C, canvas_C)
         decoded_C = (state & ~opened_C) | taken_C
-        return torch.where(decoded_C, next_C, uniform_noise(info.canvas, rng)), decoded_C, decoded_C
+        return torch.where(decoded_C, next_C, draw_noise(info.canvas, rng)), decoded_C, decoded_C
 
     def sigma(self, alpha: float, alpha_after: float) -> float:
         """Returns the probability that a decoded position becomes noise again.

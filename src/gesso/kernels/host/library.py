@@ -14,6 +14,7 @@ from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.products import write_multiply
+from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 
 _POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
@@ -82,6 +83,32 @@ def sha256_kernel() -> tuple[Callable[..., None], Any]:
     write_sha256(module, "take")
     engine = _compile(module)
     return ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _WHOLE)(engine.get_function_address("take")), engine
+
+
+@dataclass(frozen=True, slots=True)
+class Scans:
+    """Holds the compiled kernels that run over the positions of a canvas (see `scans`)."""
+
+    best: Callable[..., None]
+    behind: Callable[..., None]
+    shares: Callable[..., None]
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def scans() -> Scans:
+    """Compiles the kernels of `scans`."""
+    module = ir.Module("gesso_scans")
+    writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
+    for name, (write, _, _) in writers.items():
+        write(module, name)
+    engine = _compile(module)
+    made = {
+        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
+        for name, (_, pointers, sizes) in writers.items()
+    }
+    return Scans(made["best"], made["behind"], made["shares"], engine)
 
 
 def _compile(module: ir.Module) -> Any:

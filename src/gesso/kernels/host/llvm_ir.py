@@ -10,6 +10,7 @@ from llvmlite import ir
 
 VOID, POINTER = ir.VoidType(), ir.PointerType()
 I1, I8, I16, I32, I64, F32 = (*(ir.IntType(bits) for bits in (1, 8, 16, 32, 64)), ir.FloatType())
+F64 = ir.DoubleType()
 
 Value = Any
 """What the builder returns."""
@@ -91,7 +92,7 @@ class Writer(ir.IRBuilder):  # type: ignore[misc]
 
 
 def _bytes(kind: Any) -> int:
-    return 4 if kind == F32 else kind.width // 8
+    return {F32: 4, F64: 8}[kind] if kind in (F32, F64) else kind.width // 8
 
 
 class Loop:

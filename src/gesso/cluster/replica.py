@@ -1,0 +1,82 @@
+"""Is what runs in each replica: the server's application over a model, or over several that come and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ray import serve
+
+from gesso.api import load
+from gesso.cluster.call import Call, Part, answer
+from gesso.cluster.settings import ClusterSettings
+from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.server.app import create_app
+from gesso.server.run import log_to_stderr
+from gesso.server.settings import MEDIA_BODY_BYTES, Settings
+
+
+class Loaded:
+    """Holds a model that is loaded, and the server's application over it."""
+
+    def __init__(self, name: str, settings: ClusterSettings) -> None:
+        self._drain_seconds, self._closed = settings.drain_seconds, True
+        adapters = {adapter: Path(folder) for adapter, folder in settings.adapters.get(name, {}).items()}
+        engine = load(settings.models[name], settings.device, dtype=settings.dtype, offline=settings.offline)
+        # How many wait is Ray's affair: what it sends is taken.
+        limits = Limits(max_num_seqs=settings.max_num_seqs, max_waiting=max(64, 8 * settings.max_num_seqs))
+        self.service = AsyncEngine(engine, limits, adapters)
+        self.service.start()
+        self._closed = False
+        self.app = create_app(self.service, Settings(served_model_name=name, max_body_bytes=MEDIA_BODY_BYTES))
+
+    def close(self) -> None:
+        """Lets what runs finish; once more it does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.service.close(self._drain_seconds)
+
+    def __del__(self) -> None:
+        # Ray calls this, in a thread, when another model takes the place of this one.
+        self.close()
+
+
+class ModelReplica:
+    """Answers requests with the models of the settings."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        log_to_stderr()
+        names = tuple(settings.models)
+        self._only = Loaded(names[0], settings) if len(names) == 1 else None
+
+        async def loaded(name: str) -> Loaded:
+            return await asyncio.to_thread(Loaded, name, settings)
+
+        self._load: Any = serve.multiplexed(max_num_models_per_replica=settings.models_per_replica or len(names))(
+            loaded
+        )
+
+    async def ask(self, call: Call, digests: Sequence[bytes] = ()) -> AsyncIterator[Part]:
+        """Answers one request; `digests` are for who chooses the replica."""
+        del digests
+        loaded: Loaded = self._only if self._only is not None else await self._load(serve.get_multiplexed_model_id())
+        async for part in answer(loaded.app, call):
+            yield part
+
+    def check_health(self) -> None:
+        """Tells Ray whether the engine runs; a replica whose engine does not is started anew.
+
+        Raises:
+            RuntimeError: it has failed, or hangs.
+        """
+        if self._only is None:
+            return
+        if self._only.service.failure is not None:
+            raise RuntimeError(f"the engine has failed: {self._only.service.failure}")
+        if self._only.service.hung:
+            raise RuntimeError("the engine hangs")
+
+    async def __del__(self) -> None:
+        # Ray calls this when nothing runs here any more, or the time to drain is over.
+        if self._only is not None:
+            await asyncio.to_thread(self._only.close)

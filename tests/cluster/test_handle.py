@@ -1,0 +1,168 @@
+"""What goes through Ray's handle and how a replica is chosen, without a cluster. `make ray-test` runs these."""
+
+import asyncio
+import importlib.util
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("make ray-test runs these", allow_module_level=True)
+
+from ray.exceptions import RayError
+from ray.serve.exceptions import BackPressureError
+
+from gesso.cluster.call import Call
+from gesso.cluster.handle import HandleClient, RayPool
+from gesso.cluster.prefix_router import PrefixRouter
+from gesso.cluster.settings import ClusterSettings
+from gesso.router.client import ReplicaLostError
+
+pytestmark = pytest.mark.filterwarnings("default")  # what Ray warns of is Ray's affair
+PATH = "/v1/chat/completions"
+
+
+class Parts:
+    """What a replica says, part by part; an exception is raised in its place."""
+
+    def __init__(self, said: list[Any]) -> None:
+        self.said = said
+        self.cancelled = False
+
+    def __aiter__(self) -> "Parts":
+        return self
+
+    async def __anext__(self) -> Any:
+        if not self.said:
+            raise StopAsyncIteration
+        part = self.said.pop(0)
+        if isinstance(part, BaseException):
+            raise part
+        return part
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Handle:
+    """A handle that notes what is asked, and of which model."""
+
+    def __init__(self, *said: Any, model: str | None = None, top: "Handle | None" = None) -> None:
+        self.said, self.model, self.top = list(said), model, top or self
+        self.asked: list[tuple[str | None, Call, list[bytes]]] = []
+        self.parts: list[Parts] = []
+
+    def options(self, **given: Any) -> "Handle":
+        assert (given["method_name"], given["stream"]) == ("ask", True)
+        return Handle(model=given["multiplexed_model_id"], top=self.top)
+
+    def remote(self, call: Call, digests: list[bytes]) -> Parts:
+        self.top.asked.append((self.model, call, digests))
+        if len(self.top.said) == 1 and isinstance(self.top.said[0], BackPressureError):
+            raise self.top.said[0]
+        self.top.parts.append(Parts(list(self.top.said)))
+        return self.top.parts[-1]
+
+
+def ask(handle: Handle, target: str = PATH, method: str = "POST", body: Any = None, **settings: Any) -> Any:
+    async def play() -> Any:
+        client = HandleClient(handle, ClusterSettings(**settings))
+        answer = await client.send(method, target, (), b"" if body is None else json.dumps(body).encode())
+        try:
+            return answer.status, await answer.read()
+        finally:
+            await answer.close()
+
+    return asyncio.run(play())
+
+
+def test_an_answer_comes_through() -> None:
+    handle = Handle((200, [(b"a", b"b")]), b"one", b"two")
+    body = {"model": "mini", "messages": [{"role": "user", "content": "Hi"}]}
+    assert ask(handle, body=body) == (200, b"onetwo")
+    ((model, call, digests),) = handle.asked
+    assert (model, call.target, json.loads(call.body)) == ("", PATH, body)
+    assert len(digests) == 1
+    assert not handle.parts[0].cancelled
+
+
+def test_several_models_are_told_apart() -> None:
+    handle = Handle((200, []))
+    models = {"small": "mini", "large": "/large"}
+    for asked in ("small", "large:tone", "nobody"):
+        ask(handle, body={"model": asked}, models=models)
+    assert [model for model, _, _ in handle.asked] == ["small", "large", "small"]
+    status, body = ask(handle, "/v1/models", "GET", models=models, adapters={"large": {"tone": "/tone"}})
+    assert (status, [card["id"] for card in json.loads(body)["data"]]) == (200, ["small", "large", "large:tone"])
+    assert len(handle.asked) == 3
+
+
+def test_stored_responses_are_refused_where_nobody_knows_whose_they_are() -> None:
+    handle = Handle((200, []))
+    body = {"model": "mini", "input": "a", "previous_response_id": "resp_1"}
+    status, said = ask(handle, "/v1/responses", body=body, max_replicas=2)
+    assert (status, json.loads(said)["error"]["param"]) == (400, "previous_response_id")
+    assert ask(handle, "/v1/responses/resp_1", "GET", max_replicas=2)[0] == 404
+    assert not handle.asked
+    assert ask(handle, "/v1/responses", body=body, max_replicas=1)[0] == 200
+
+
+def test_a_full_queue_is_429() -> None:
+    full = BackPressureError(num_queued_requests=9, max_queued_requests=9)
+    status, said = ask(Handle(full), body={"model": "mini"})
+    assert (status, json.loads(said)["error"]["code"]) == (429, "queue_full")
+
+
+@pytest.mark.parametrize("said", [[RayError("died")], [(200, []), b"a", RayError("died")], []])
+def test_a_lost_replica_is_one_to_the_router(said: list[Any]) -> None:
+    with pytest.raises(ReplicaLostError):
+        ask(Handle(*said), body={"model": "mini"})
+
+
+def test_who_stops_reading_cancels() -> None:
+    handle = Handle((200, []), b"a", b"b")
+
+    async def play() -> None:
+        answer = await HandleClient(handle, ClusterSettings()).send("POST", PATH)
+        async for _ in answer.chunks():
+            break
+        await answer.close()
+
+    asyncio.run(play())
+    assert handle.parts[0].cancelled
+
+
+def test_rays_replicas_open_no_breaker() -> None:
+    pool = RayPool(HandleClient(Handle(), ClusterSettings()))
+    (replica,) = pool.replicas.values()
+    for _ in range(9):
+        assert pool.choose([]) is replica
+        pool.failed(replica)
+        pool.release(replica)
+    asyncio.run(pool.lost(replica))
+    assert pool.choose([]) is replica
+
+
+def test_a_beginning_stays_with_its_replica_until_load_differs() -> None:
+    replicas = [SimpleNamespace(replica_id=SimpleNamespace(unique_id=name)) for name in "abc"]
+    loads = {"a": 0, "b": 0, "c": 2}
+    router: Any = PrefixRouter.__new__(PrefixRouter)
+    cache = SimpleNamespace(get=lambda replica_id: loads[replica_id.unique_id] or None)
+    router._replica_queue_len_cache = cache
+    router.initialize_state(slack=2)
+
+    def ranks(digests: list[bytes]) -> list[list[str]]:
+        pending = SimpleNamespace(kwargs={"digests": digests}, metadata=SimpleNamespace(multiplexed_model_id=""))
+        chosen = asyncio.run(router.choose_replicas(replicas, pending))
+        return [[each.replica_id.unique_id for each in rank] for rank in chosen]
+
+    beginning = [b"1", b"2", b"3"]
+    assert ranks(beginning) == [["a", "b"], ["c"]]
+    router.on_request_routed(SimpleNamespace(kwargs={"digests": beginning}), replicas[2].replica_id, None)
+    assert ranks(beginning)[0] == ["c"]
+    assert ranks([*beginning, b"4"])[0] == ["c"]
+    assert ranks([b"1", b"9"]) == [["a", "b"], ["c"]]  # one part in common is worth one request, not two
+    loads["c"] = 3
+    assert ranks(beginning) == [["a", "b"], ["c"]]

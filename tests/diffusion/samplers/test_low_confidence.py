@@ -1,0 +1,54 @@
+"""Low confidence: equal to diffusers' scheduler in its mode of masks, and never short of its share."""
+
+from typing import Any
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diffusion.reference import diffusers, prediction, random_logits
+from gesso.diffusion.denoise import CanvasState, DenoisingRules
+from gesso.diffusion.samplers.low_confidence import LowConfidenceSampler
+from gesso.diffusion.stopping.last_step import LastStep
+
+VOCAB, MASK = 23, 22
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 2**31),
+    st.integers(1, 24),
+    st.integers(1, 12),
+    st.floats(0.1, 3),
+    st.sampled_from([0.0, 0.3, 0.6, 0.95, 1.0]),
+)
+def test_every_canvas_of_masks_equals_diffusers(
+    seed: int, width: int, steps: int, sharpness: float, threshold: float
+) -> None:
+    theirs = diffusers().BlockRefinementScheduler(
+        block_length=width, num_inference_steps=steps, threshold=threshold, editing_threshold=None
+    )
+    theirs.set_timesteps(steps, block_length=width)
+    rules = DenoisingRules(steps, sampler=LowConfidenceSampler("dynamic", threshold), stopping=LastStep())
+    ours = CanvasState(rules, VOCAB, width, torch.Generator().manual_seed(0), mask_token=MASK)
+    their_canvas = torch.full((1, width), MASK)
+    while not ours.finished:
+        logits = random_logits(seed + ours.steps, width, VOCAB, sharpness)
+        logits[:, MASK] = -1e4
+        step = ours.steps
+        ours.advance(prediction(logits), torch.zeros(width, 0))
+        outcome: Any = theirs.step(logits[None], step, their_canvas, mask_token_id=MASK, temperature=0.0)
+        their_canvas = outcome.prev_sample
+        assert ours.canvas_C.equal(their_canvas[0])
+    assert not (ours.canvas_C == MASK).any()
+    assert ours.argmax_C.equal(ours.canvas_C)
+
+
+def test_a_narrower_canvas_keeps_the_share_of_a_whole_one() -> None:
+    rules = DenoisingRules(4, sampler=LowConfidenceSampler("static"), stopping=LastStep())
+    state = CanvasState(rules, VOCAB, 3, torch.Generator(), mask_token=MASK, canvas_length=8)
+    left = []
+    while not state.finished:
+        state.advance(prediction(random_logits(state.steps, 3, MASK, 1.0)), torch.zeros(3, 0))
+        left.append(int((state.canvas_C == MASK).sum()))
+    assert left == [1, 0]

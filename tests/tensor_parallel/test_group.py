@@ -1,0 +1,62 @@
+"""Ranks that compare what they decide."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from gesso.errors import RankLostError
+from gesso.tensor_parallel.group import RankGroup
+
+
+@dataclass(slots=True)
+class Beside(RankGroup):
+    """A group of two in one process: the other one decided something of its own."""
+
+    other: "Beside | None" = None
+
+    def gather(self, x: Tensor) -> Tensor:
+        assert self.other is not None
+        return torch.stack([x, torch.tensor([digest for _, digest in self.other.decided])])
+
+
+def pair(checks: bool = True) -> tuple[Beside, Beside]:
+    made = [Beside(rank, 2, torch.device("cpu"), checks=checks) for rank in range(2)]
+    made[0].other = made[1]
+    return made[0], made[1]
+
+
+def test_ranks_that_decide_alike_go_on() -> None:
+    first, second = pair()
+    for group in (first, second):
+        group.decide("the experts of layer 0", torch.tensor([[1, 2]]))
+    first.compare()
+    assert first.decided == []
+    assert first.lost is None
+    first.compare()  # nothing was decided since
+
+
+def test_the_first_difference_is_named() -> None:
+    first, second = pair()
+    for layer in range(3):
+        first.decide(f"the experts of layer {layer}", torch.tensor([[1, 2]]))
+        second.decide(f"the experts of layer {layer}", torch.tensor([[1, 2 + (layer > 0)]]))
+    with pytest.raises(RankLostError, match="rank 1 and rank 0 in the experts of layer 1"):
+        first.compare()
+    assert first.lost is not None
+
+
+def test_a_pass_ends_with_the_comparison() -> None:
+    first, second = pair()
+    second.decide("a", torch.tensor([1]))
+    with pytest.raises(RankLostError), first.passing():
+        first.decide("a", torch.tensor([2]))
+    assert not first.in_pass
+
+
+def test_nothing_is_kept_where_nobody_asks() -> None:
+    first, _ = pair(checks=False)
+    first.decide("a", torch.tensor([1]))
+    assert first.decided == []
+    first.compare()
