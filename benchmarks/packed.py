@@ -2,7 +2,7 @@
 
     python benchmarks/packed.py [--rows 1,4,16,64,256] [--size 2816] [--matrices 8] [--repeats 7] [--threads 1]
 
-For int8, int4 (groups of 64 and 32), NF4 and NVFP4: gesso's kernels, and dequantizing a tile at a time before each
+For int8, int4 (groups of 64 and 32), NF4, NVFP4 and FP8: gesso's kernels, and dequantizing a tile at a time before each
 matmul (what is done where there is no kernel). For int4 in groups of 64 also PyTorch's packed operator, with bfloat16
 activations, and, where onnxruntime and onnx are installed, MatMulNBits with 8-bit activations (`accuracy_level` 4). The
 ceiling is the same matmul with whole fp32 weights; a way is timed on several matrices in turn, in rounds that go
@@ -28,12 +28,15 @@ from gesso.kernels.host import packed
 from gesso.kernels.host.library import best_dot
 from gesso.nn.linear import linear
 from gesso.nn.quant.base import Format, dequantize, multiply_dequantized
+from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.quant.packing import pack
 
-FORMS: dict[str, Format] = {"int8": Int8(), "int4": Int4(), "int4-32": Int4(32), "nf4": NF4(), "nvfp4": NVFP4()}
+FORMS: dict[str, Format] = {
+    "int8": Int8(), "int4": Int4(), "int4-32": Int4(32), "nf4": NF4(), "nvfp4": NVFP4(), "fp8": FP8(),
+}  # fmt: skip
 GROUP = 64
 Way = Callable[[Tensor], Tensor]
 

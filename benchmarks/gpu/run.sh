@@ -4,7 +4,9 @@
 #   benchmarks/gpu/run.sh [OUT]
 #
 # OUT (gpu-results by default) gets a text file of each part; each ends in one JSON line. Options of the second part go
-# into MODEL_ARGS, an interpreter into PYTHON (by default that of .venv, where make has built one). Ends with 2 where there is no GPU, with 1 where a check fails.
+# into MODEL_ARGS, those of the third, experts that stream, into OFFLOAD_ARGS (its checkpoint takes 16 GB of disk;
+# --folder keeps it; OFFLOAD_ARGS=skip leaves the part out), an interpreter into PYTHON (by default that of .venv, where
+# make has built one). Ends with 2 where there is no GPU, with 1 where a check fails.
 set -euo pipefail
 
 out=${1:-gpu-results}
@@ -18,3 +20,7 @@ mkdir -p "$out"
 "$python" "$here/kernels.py" | tee "$out/kernels.txt"
 # shellcheck disable=SC2086 # several options
 "$python" "$here/model.py" ${MODEL_ARGS:-} | tee "$out/model.txt"
+if [ "${OFFLOAD_ARGS:-}" != skip ]; then
+  # shellcheck disable=SC2086
+  "$python" "$here/offload.py" ${OFFLOAD_ARGS:-} | tee "$out/offload.txt"
+fi

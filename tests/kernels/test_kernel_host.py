@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, dequantize
+from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import NF4
@@ -28,7 +30,7 @@ from gesso.kernels.host.threads import share_out
 
 pytestmark = pytest.mark.numbers
 
-FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128), NF4(), NVFP4()]
+FORMS: list[Format] = [Int8(), Int4(32), Int4(64), Int4(128), NF4(), NVFP4(), FP8()]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: str(getattr(form, "group_size", "")) + form.kernel)
 KINDS: list[Dot] = ["vnni512", "vnni256", "avx2", "plain"]
 ROWS, WIDTH = 21, 256
@@ -67,7 +69,20 @@ def test_products_are_those_of_rounded_activations(form: Format) -> None:
     found = packed.matmul(x, form.kernel, parts)
     error = (found.double() - x.double() @ weight.double().T).abs()
     assert (error <= bound(x, weight)).all()
-    assert error.max() > 0  # they are rounded
+    assert error.max() > 0  # they are rounded, or their sums
+
+
+def test_fp8_rounds_no_activation_and_reads_every_code_exactly() -> None:
+    """A row of x that is one at one feature gives that feature's weights."""
+    bits = torch.arange(256, dtype=torch.uint8)
+    codes = bits[(bits & 127) != 127].view(torch.float8_e4m3fn)  # but for both that are no number
+    weight = torch.cat((codes, codes[:2])).view(4, 64)
+    scales = torch.tensor([1.0, 0.5, 2.0, 1.0])
+    found = packed.matmul(torch.eye(64), "fp8", (weight, scales))
+    assert torch.equal(found, (weight.float() * scales[:, None]).T)
+    x, parts = random(ROWS, WIDTH, seed=1), FP8().quantize(random(40, WIDTH) * 0.05)
+    exact = x.double() @ dequantize(parts, FP8(), torch.float64).T
+    assert (packed.matmul(x, "fp8", parts) - exact).abs().max() < 1e-5
 
 
 @forms
@@ -168,13 +183,13 @@ def test_what_no_kernel_reads_is_dequantized(form: Format, width: int, reads: bo
 
 def test_layers_and_experts_use_it_where_no_gradient_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    multiply = packed.matmul
+    multiply = packed.multiply
 
-    def counted(*args: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
+    def counted(*args: Any) -> tuple[torch.Tensor, ...]:
         calls.append(1)
-        return multiply(*args, **options)
+        return multiply(*args)
 
-    monkeypatch.setattr(packed, "matmul", counted)
+    monkeypatch.setattr(packed, "multiply", counted)
     linear, experts = QuantizedLinear(64, 32, form=Int8()), QuantizedExperts(64, 64, 4, Int4())
     for module in (linear, experts):
         for part in module.buffers():
@@ -193,13 +208,14 @@ def test_layers_and_experts_use_it_where_no_gradient_is_asked_for(monkeypatch: p
 
 def test_rows_that_fill_a_pass_up_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    multiply = packed.matmul
+    multiply = packed.multiply
 
-    def counted(x: torch.Tensor, *args: torch.Tensor) -> torch.Tensor:
-        seen.append(len(x))
-        return multiply(x, *args)
+    def counted(*args: Any) -> tuple[torch.Tensor, ...]:
+        out = multiply(*args)
+        seen.append(len(out[0]))
+        return out
 
-    monkeypatch.setattr(packed, "matmul", counted)
+    monkeypatch.setattr(packed, "multiply", counted)
     linear, experts = QuantizedLinear(64, 32, form=Int8()), QuantizedExperts(64, 64, 4, Int4())
     generator = torch.Generator().manual_seed(0)
     for module in (linear, experts):

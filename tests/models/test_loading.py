@@ -279,6 +279,18 @@ def test_devices_and_dtypes_that_do_not_exist_are_refused(folder: Path) -> None:
     assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
 
 
+@pytest.mark.parametrize(
+    ("speed", "free", "expected"), [(0.4, 100, torch.float32), (2.0, 100, torch.bfloat16), (0.4, 8, torch.bfloat16)]
+)
+def test_a_large_model_gets_the_dtype_that_is_measured_to_be_faster_and_fits(
+    monkeypatch: pytest.MonkeyPatch, speed: float, free: int, expected: torch.dtype
+) -> None:
+    monkeypatch.setattr(loading, "bfloat16_speed", lambda: speed)
+    monkeypatch.setattr(loading, "available_bytes", lambda: free * 10**9)
+    assert pick_dtype("auto", torch.device("cpu"), 2 * 10**9) == expected
+    assert pick_dtype("auto", torch.device("cpu"), 10**9) == torch.float32
+
+
 # What is written ------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import torch
 
 from gesso.bench.floor import Rates
 from gesso.config import ModelConfig
+from gesso.nn.host_memory import available_bytes
 from gesso.nn.linear import linear
 
 CPU_BUFFER, BUFFER = 2**28, 2**30
@@ -54,11 +55,7 @@ def free_bytes(device: torch.device) -> int:
         return int(torch.cuda.mem_get_info(device)[0])
     if device.type == "mps":
         return int(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
-    path = Path("/proc/meminfo")
-    if path.exists():
-        line = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("MemAvailable"))
-        return 1024 * int(line.split()[1])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return available_bytes()
 
 
 @torch.inference_mode()

@@ -315,12 +315,11 @@ def _check_plot(plot: Path | None) -> None:
 
 
 def _use_threads(threads: int | None) -> None:
-    import torch
-
     from gesso.errors import OptionError
+    from gesso.nn.cpu_threads import decide
 
     if threads is None:
         return
     if threads < 1:
         raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
-    torch.set_num_threads(threads)
+    decide(threads)

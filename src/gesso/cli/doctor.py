@@ -68,6 +68,7 @@ def examine() -> dict[str, Any]:
     import torch
 
     from gesso.bench.machine import describe_machine
+    from gesso.cli.doctor_auto import automatic
 
     machine = describe_machine(torch.device("cpu"))
     return {
@@ -82,6 +83,7 @@ def examine() -> dict[str, Any]:
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "packed_weights": _byte_products(),
         },
+        "auto": automatic(),
         "devices": [_device(torch.device(name)) for name in _devices()],
         "caches": _caches(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -236,6 +238,8 @@ def _show(facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from gesso.cli.doctor_auto import automatic_rows
+
     console = Console(highlight=False)
 
     def section(title: str, rows: dict[str, str]) -> None:
@@ -252,6 +256,7 @@ def _show(facts: dict[str, Any]) -> None:
     products = f"packed weights: {cpu['packed_weights'] or 'dequantized'}"
     processor = f"{cpu['name']}, {cpu['cores']} cores, {cpu['threads']} threads, {cpu['instructions']}, {products}"
     section("machine", {"system": facts["system"], "processor": processor})
+    section("what auto picks", automatic_rows(facts["auto"]))
     for device in facts["devices"]:
         rates = device["matmul_operations"].items()
         total = "" if device["memory"] is None else f" of {_size(device['memory'])}"

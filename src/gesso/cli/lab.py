@@ -78,9 +78,9 @@ def lab(
         raise OptionError(f"--max-minutes must be above 0, got {max_minutes:g}", option="max_minutes")
     wanted = _grid(grid, model, task, setting)
     if threads is not None:
-        import torch
+        from gesso.nn.cpu_threads import decide
 
-        torch.set_num_threads(threads)
+        decide(threads)
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid
     from gesso.lab.store import Store

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gesso.cli.interrupt import first_interrupt
+from gesso.nn.cpu_threads import decide
 from gesso.options import keyword
 from gesso.train.checkpoint import export
 from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, TrainingCallback, scalars
@@ -119,7 +120,6 @@ def run_training(
     Raises:
         OptionError: an option that is impossible, or one whose package is not installed.
     """
-    import torch
 
     from gesso.errors import OptionError
     from gesso.train.plot import plot_losses
@@ -130,7 +130,7 @@ def run_training(
     if plot and find_spec("matplotlib") is None:
         raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
     if threads is not None:
-        torch.set_num_threads(threads)
+        decide(threads)
     interrupted = threading.Event()
     limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
     with ExitStack() as stack:

@@ -21,6 +21,7 @@ from gesso.nn.experts import Experts, Router
 from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
+from gesso.nn.quant.layers import keeps_rows_apart
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
 from gesso.nn.separate_lora import PassSide
@@ -206,17 +207,19 @@ class DiffusionGemma(nn.Module):
         causal: bool,
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
-        """Runs all layers over flat rows, aligned with copies of the last token (see `gesso.nn.row_alignment`)."""
+        """Runs all layers over flat rows, aligned with copies of the last token (see `gesso.nn.row_alignment`) where
+        kernels do not keep rows apart by themselves."""
         device, lengths = self.device, cache.lengths
+        align = _as_they_are if keeps_rows_apart(self.layers[0]) else align_rows
         longest = max(length + count for length, count in zip(lengths, counts, strict=True))
         if longest > self.config.max_position_embeddings:
             raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
         positions = torch.cat([torch.arange(n, n + c, device=device) for n, c in zip(lengths, counts, strict=True)])
-        rope = self.rope(align_rows(positions), longest)
-        x = self.vocabulary.embed(align_rows(tokens_N.to(device)))
+        rope = self.rope(align(positions), longest)
+        x = self.vocabulary.embed(align(tokens_N.to(device)))
         spans = _place(x, counts, images)
         if not causal:
-            x = self.self_conditioning(x, None if self_conditioning_ND is None else align_rows(self_conditioning_ND))
+            x = self.self_conditioning(x, None if self_conditioning_ND is None else align(self_conditioning_ND))
         for i, kind, block in self.blocks():
             attend = _by_row(cache.rows, i, counts, causal, spans)
             block.side.causal = causal
@@ -258,6 +261,10 @@ class DiffusionGemma(nn.Module):
         return tokens_BT.to(self.device)
 
 
+def _as_they_are(x: Tensor) -> Tensor:
+    return x
+
+
 def _place(x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[PlacedEmbeddings]]) -> list[Sequence[Span]]:
     """Puts the images' embeddings into the flat rows; returns for each row where its images are."""
     spans, first = list[Sequence[Span]](), 0
@@ -275,9 +282,10 @@ def _by_row(
     """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        split = [*counts, len(q) - sum(counts)]
+        split = [*counts, q.shape[0] - sum(counts)]
         parts = zip(rows, images, q.split(split), k.split(split), v.split(split), strict=False)
-        return align_rows(torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts]))
+        out = torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts])
+        return out if out.shape[0] == q.shape[0] else align_rows(out)
 
     return attend
 

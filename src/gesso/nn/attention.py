@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.config import LayerConfig
-from gesso.nn.linear import Linear
+from gesso.nn.linear import Linear, apply_together
 from gesso.nn.norm import RMSNorm, rms_norm
 from gesso.nn.rope import apply_rope
 
@@ -38,9 +38,9 @@ class Attention(nn.Module):
     def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """Returns attention's output, [N, D], over what `attend` lets each query see."""
         heads = (x_ND.shape[0], -1, self.head_dim)
-        q_NHK = self.q_proj(x_ND).view(heads)
-        k_NGK = self.k_proj(x_ND).view(heads)
-        v_NGK = k_NGK if self.v_proj is None else self.v_proj(x_ND).view(heads)
+        layers = (self.q_proj, self.k_proj) if self.v_proj is None else (self.q_proj, self.k_proj, self.v_proj)
+        q_NHK, k_NGK, *own = (out.view(heads) for out in apply_together(x_ND, *layers))
+        v_NGK = own[0] if own else k_NGK
         q_NHK = apply_rope(self.q_norm(q_NHK), *rope)
         k_NGK = apply_rope(self.k_norm(k_NGK), *rope)
         out_NHK = attend(q_NHK, k_NGK, rms_norm(v_NGK, None, self.eps))

@@ -144,7 +144,7 @@ def mix_sorted(
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
     out = down(gelu(gate) * up, ends_E)
-    return _weighted(out, slots.view(tokens, top_k), weights_Nk)
+    return weighted(out, slots.view(tokens, top_k), weights_Nk)
 
 
 def mix_experts(
@@ -162,10 +162,10 @@ def mix_experts(
         if tile.shape[0]:
             gate, up = gate_up(tile).chunk(2, dim=-1)
             outputs.append(down(gelu(gate) * up))
-    return _weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
+    return weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
 
 
-def _weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
+def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     """Sums each token's rows times their weights, [N, D]."""
     if out_MD.device.type == "cpu" and not torch.is_grad_enabled():
         # One pass over memory instead of four.

@@ -1,4 +1,4 @@
-"""Keeps memory of the host between passes.
+"""Keeps memory of the host between passes, and counts what there is.
 
 glibc gives the memory of freed tensors back to the system and asks for it anew in the next pass, page by page: up to a
 fifth of a pass's time. Told to keep it, it asks once.
@@ -8,6 +8,7 @@ import ctypes
 import functools
 import os
 import platform
+from pathlib import Path
 
 KEPT = (1 << 31) - 1
 """Bytes of free memory at the end of the heap that are kept; glibc allows no more."""
@@ -29,3 +30,12 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_MMAP_THRESHOLD, APART)) and bool(mallopt(_TRIM_THRESHOLD, KEPT))
+
+
+def available_bytes() -> int:
+    """Counts the bytes of host memory that can still be had without swapping."""
+    path = Path("/proc/meminfo")
+    if path.exists():
+        line = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("MemAvailable"))
+        return 1024 * int(line.split()[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -60,3 +60,13 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+
+def apply_together(x: Tensor, *layers: nn.Module) -> list[Tensor]:
+    """Applies several layers to the same rows; those that know how to share the work do, to the same bits.
+
+    A kind of layer shares by a static method `together(layers, x)`, which returns None where it cannot.
+    """
+    together = getattr(layers[0], "together", None)
+    shared: list[Tensor] | None = None if together is None else together(layers, x)
+    return [layer(x) for layer in layers] if shared is None else shared

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from gesso.nn.elementwise import gelu
-from gesso.nn.linear import Linear
+from gesso.nn.linear import Linear, apply_together
 
 
 class MLP(nn.Module):
@@ -16,6 +16,6 @@ class MLP(nn.Module):
         self.down_proj = Linear(intermediate_size, hidden_size, bias=False)
 
     def forward(self, x_ND: Tensor) -> Tensor:
-        gated = gelu(self.gate_proj(x_ND)) * self.up_proj(x_ND)
-        out: Tensor = self.down_proj(gated)
+        gate, up = apply_together(x_ND, self.gate_proj, self.up_proj)
+        out: Tensor = self.down_proj(gelu(gate) * up)
         return out

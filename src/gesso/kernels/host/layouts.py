@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from llvmlite import ir
 
-from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.dots import BYTES
 from gesso.kernels.host.llvm_ir import F32, I8, I32, Value, Writer, constant, constants, vector
 
@@ -30,8 +30,8 @@ class Layout:
     """
 
     bits: int
-    codes: Callable[[Writer, Weights, Value], Value]
-    """Unpacks a block's 64 codes, given the block's number."""
+    codes: Callable[[Writer, Weights, Value], Value] | None
+    """Unpacks a block's 64 codes, given the block's number; None where weights are no whole numbers."""
     signed: bool
     scale: Literal["block", "half", "quarter", "row"]
     blocks_per_scale: int = 1
@@ -41,6 +41,8 @@ class Layout:
     """Its codes go through a table, which takes an instruction of x86."""
     unit: float = 1.0
     """What a code of one stands for, before scales."""
+    floats: Callable[[Writer, Weights, Value], list[Value]] | None = None
+    """Unpacks a block's 64 weights as four vectors of fp32, before scales: activations are not rounded then."""
 
 
 def _nibbles(build: Writer, bytes_: Value) -> tuple[Value, Value]:
@@ -92,8 +94,33 @@ NF4_TOP = 127
 NF4_TABLE = (-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127)
 """The levels of NF4 times 127, rounded: off by 0.4% of a group's largest weight at most."""
 
+
+def _e4m3_floats(build: Writer, weights: Weights, block: Value) -> list[Value]:
+    """Reads 64 numbers of e4m3, exactly: no number on the way is too small for the processor's fast path."""
+    wholes, floats = vector(I32, LANES), vector(F32, LANES)
+
+    def all_of(value: float, kind: Any = I32) -> Value:
+        return constants([value] * LANES, kind)
+
+    found = []
+    for part in range(BLOCK // LANES):
+        place = build.add(build.mul(block, constant(BLOCK)), constant(LANES * part))
+        bits = build.zext(build.read(weights.codes, vector(I8, LANES), place), wholes)
+        magnitude = build.and_(bits, all_of(127))
+        # Its exponent is 120 too small for a float's. Without the one before the point, which the smallest lack, those
+        # are half of what they should be, and 2^-7 too large.
+        normal = build.add(build.shl(magnitude, all_of(20)), all_of(120 << 23))
+        value = build.bitcast(normal, floats)
+        small = build.fma(value, all_of(2.0, F32), all_of(-(2.0**-6), F32))
+        value = build.select(build.icmp_unsigned("<", magnitude, all_of(8)), small, value)
+        sign = build.and_(build.shl(bits, all_of(24)), all_of(-(1 << 31)))
+        found.append(build.bitcast(build.or_(build.bitcast(value, wholes), sign), floats))
+    return found
+
+
 LAYOUTS = {
     "int8": Layout(8, _int8_codes, signed=True, scale="row"),
+    "fp8": Layout(8, None, signed=True, scale="row", floats=_e4m3_floats),
     "int4": Layout(4, _int4_codes, signed=False, scale="block", offsets=True),
     "int4-32": Layout(4, _int4_codes_32, signed=False, scale="half"),
     "int4-128": Layout(4, _int4_codes_128, signed=False, scale="block", offsets=True, blocks_per_scale=2),

@@ -10,6 +10,7 @@ from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.products import write_multiply
@@ -51,7 +52,7 @@ def kernels(name: str, kind: Dot) -> Kernels:
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
     write_round_rows(module, "round_rows", shifted=layout.signed)
-    write_multiply(module, "multiply", layout, kind)
+    (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
     multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
     engine = _compile(module)

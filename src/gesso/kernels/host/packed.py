@@ -2,13 +2,15 @@
 
 Weights are read as they lie in memory, or in a file that is mapped to it, and never turned back. Activations are
 rounded to 8 bits on the way, 64 features to a scale (`activations`): against weights of 4 bits, whose own error is 15
-times as large, about half a percent of a result; docs/quantize.md has what it does to answers.
+times as large, about half a percent of a result; docs/quantize.md has what it does to answers. Against FP8, whose
+weights are no whole numbers, they stay in fp32 (`float_products`).
 
     M rows, sorted by group   E groups   N what comes out   D what goes in
 """
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -43,57 +45,134 @@ def layout(name: str, parts: Sequence[Tensor]) -> str | None:
     return layout_of(name, parts[0].shape[-1], parts[1].shape[-1])
 
 
+@dataclass(frozen=True, slots=True)
+class RoundedRows:
+    """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
+
+    held: Tensor
+    """Codes [M, D], then scales and sums [M, D / 64] each, as bytes; or numbers [M, D]."""
+    rows: int
+    width: int
+    found: str
+    """The layout of the weights that they are rounded for."""
+    dot: Dot
+
+    @property
+    def places(self) -> tuple[int, int, int]:
+        """Returns the addresses of codes, scales and sums."""
+        begin, codes = self.held.data_ptr(), self.rows * self.width
+        if self.held.dtype == torch.float32:
+            return begin, begin, begin
+        return begin, begin + codes, begin + codes + codes // BLOCK * 4
+
+
+def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
+    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
+    rows, width = x_MD.shape
+    blocks, dot = width // BLOCK, dot or best_dot()
+    kernel, x = kernels(found, dot).round_rows, x_MD.float().contiguous()
+    if LAYOUTS[found].floats is not None:
+        return RoundedRows(x, rows, width, found, dot)
+    rounded = RoundedRows(torch.empty(rows * (width + 8 * blocks), dtype=torch.int8), rows, width, found, dot)
+    source, places = x.data_ptr(), rounded.places
+    if rows * width <= ROUNDED_ALONE:
+        kernel(source, blocks, 0, rows, *places)
+    else:
+        share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
+    return rounded
+
+
+def multiply(
+    rounded: RoundedRows, matrices: Sequence[Sequence[Tensor]], pieces: Tensor, rows: int
+) -> tuple[Tensor, ...]:
+    """Multiplies rounded rows by one stack of matrices after the other, [rows, N] each, fp32, in one sharing out.
+
+    Args:
+        matrices: the parts of each stack, [E, N, ...] or [N, ...], contiguous.
+        pieces: (first row of x, R, matrix of the stack, first row of what comes out), int64 [count, 4].
+        rows: that come out.
+    """
+    blocks, dot = rounded.width // BLOCK, rounded.dot
+    kernel = kernels(rounded.found, dot).multiply
+    out = tuple(torch.empty(rows, parts[0].shape[-2]) for parts in matrices)
+    products = rows * sum(made.shape[1] for made in out) * rounded.width
+    threads = torch.get_num_threads() if products > MULTIPLIED_ALONE else 1
+    room = scratch_size(dot, blocks)
+    scratch = torch.empty(threads * room)
+    calls = []
+    for parts, made in zip(matrices, out, strict=True):
+        third = parts[2] if len(parts) > 2 else parts[1]
+        own = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
+        calls.append(((*rounded.places, *own), made.shape[1]))
+
+    count = pieces.shape[0]
+
+    def work(thread: int, first: int, last: int) -> None:
+        near, listed = scratch.data_ptr() + 4 * thread * room, pieces.data_ptr()
+        for places, columns in calls:
+            edges = columns * first // threads, columns * last // threads
+            kernel(*places, near, listed, count, columns, blocks, *edges)
+
+    share_out(work, threads, threads)
+    return out
+
+
 def matmul(
     x_MD: Tensor, name: str, parts: Sequence[Tensor], ends_E: Tensor | None = None, *, dot: Dot | None = None
 ) -> Tensor:
     """Multiplies the rows of every group by its transposed matrix, [M, N], in the dtype of `x_MD`.
 
     Args:
-        name: of the format: int8, int4 or nvfp4; `layout` says whether there is a kernel for its parts.
+        name: of the format: int8, int4, nf4, nvfp4 or fp8; `layout` says whether there is a kernel for its parts.
         parts: of all matrices, [E, N, ...], or of one, [N, ...].
         ends_E: where each group's rows end; None for one matrix.
         dot: how bytes are multiplied; what suits the processor where none is given.
     """
-    rows, width = x_MD.shape
-    columns, blocks = parts[0].shape[-2], width // BLOCK
-    assert all(part.is_contiguous() for part in parts)
-    out = torch.empty(rows, columns)
+    rows = x_MD.shape[0]
     if not rows:
-        return out.to(x_MD.dtype)
-    dot = dot or best_dot()
+        return x_MD.new_empty(0, parts[0].shape[-2])
     found = layout(name, parts)
     assert found is not None
-    compiled = kernels(found, dot)
-    x = x_MD.float().contiguous()
-    codes = torch.empty(rows, width, dtype=torch.int8)
-    scales, sums = torch.empty(2, rows, blocks)
-    pieces = _pieces(tuple([rows] if ends_E is None else ends_E.tolist()), tuple(TILES[dot]))
-    threads = torch.get_num_threads()
-    scratch = torch.empty(threads, scratch_size(dot, blocks))
-    third = parts[2] if len(parts) > 2 else parts[1]
-    rounded = tuple(part.data_ptr() for part in (codes, scales, sums))
-    packed = tuple(part.data_ptr() for part in (parts[0], parts[1], third, out))
-
-    def round_rows(thread: int, begin: int, end: int) -> None:  # noqa: ARG001 - needs no memory of its own
-        compiled.round_rows(x.data_ptr(), blocks, begin, end, *rounded)
-
-    def multiply(thread: int, begin: int, end: int) -> None:
-        own = scratch[thread].data_ptr()
-        compiled.multiply(*rounded, *packed, own, pieces.data_ptr(), len(pieces), columns, blocks, begin, end)
-
-    share_out(round_rows, rows, threads if rows * width > ROUNDED_ALONE else 1)
-    share_out(multiply, columns, threads if rows * columns * width > MULTIPLIED_ALONE else 1)
+    rounded = round_rows(x_MD, found, dot)
+    ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
+    (out,) = multiply(rounded, [parts], pieces_of(ends, tuple(TILES[rounded.dot])), rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
 
+def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Computes `matmul` by several matrices [N, ...] of one format and width; rows are rounded once."""
+    found = layout(name, matrices[0])
+    assert found is not None
+    assert all(layout(name, parts) == found for parts in matrices)
+    rounded = round_rows(x_MD, found)
+    pieces = pieces_of((rounded.rows,), tuple(TILES[rounded.dot]))
+    return [out.to(x_MD.dtype) for out in multiply(rounded, matrices, pieces, rounded.rows)]
+
+
+def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Sequence[int]) -> Tensor:
+    """Multiplies few rows by the matrices that each chose, [M, N], in the dtype of `x_ND`.
+
+    Args:
+        parts: of all matrices, [E, N, ...].
+        matrices: of each row of the result; those of a row of `x_ND` stand side by side, as many for every one.
+    """
+    found = layout(name, parts)
+    assert found is not None
+    each = len(matrices) // x_ND.shape[0]
+    order = sorted(range(len(matrices)), key=matrices.__getitem__)  # a matrix that several chose is still near
+    pieces = torch.tensor([(row // each, 1, matrices[row], row) for row in order])
+    (out,) = multiply(round_rows(x_ND, found), [parts], pieces, len(matrices))
+    return out if x_ND.dtype == torch.float32 else out.to(x_ND.dtype)
+
+
 @functools.lru_cache(64)
-def _pieces(ends: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
-    """Cuts every group's rows into pieces of the sizes that there are kernels for: (first row, rows, group)."""
-    pieces: list[tuple[int, int, int]] = []
+def pieces_of(ends: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+    """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row)."""
+    pieces: list[tuple[int, int, int, int]] = []
     row = 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
-            pieces.append((row, size, group))
+            pieces.append((row, size, group, row))
             row += size
     return torch.tensor(pieces)

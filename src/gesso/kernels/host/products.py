@@ -8,6 +8,7 @@ The lanes are added in the same order whatever R is: a row's bits do not depend 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
@@ -46,15 +47,26 @@ NEAR = 64
 def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
     """Writes `name(x, x_scales, x_sums, codes, scales, third, out, scratch, pieces, count, N, G, begin, end)`.
 
-    Rows come in pieces: (first row, R, matrix), int64 [count, 3]. The kernel computes columns `begin` to `end` of
-    `out`, float [M, N]. Parts of all matrices lie one after the other. `scratch` is the kernel's own, of
-    `scratch_size`.
+    Rows come in pieces: (first row of x, R, matrix, first row of out), int64 [count, 4]. The kernel computes columns
+    `begin` to `end` of `out`, float [M, N]. Parts of all matrices lie one after the other. `scratch` is the kernel's
+    own, of `scratch_size`.
     """
     inner = {
         (size, beside): _Piece(module, f"{name}_{size}_{beside}", layout, kind, size, beside).made
         for size, most in TILES[kind].items()
         for beside in {most, 1}
     }
+    write_over_pieces(module, name, kind, inner, I8)
+
+
+def write_over_pieces(
+    module: ir.Module, name: str, kind: Dot, inner: dict[tuple[int, int], Value], x_kind: Any
+) -> None:
+    """Writes the kernel that hands pieces to those of `inner`, by rows of activations and of the matrix.
+
+    Args:
+        x_kind: of the numbers of x.
+    """
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     x, x_scales, x_sums, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
@@ -62,16 +74,16 @@ def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> N
     last = build.add(tiles.index, constant(NEAR))
     last = build.select(build.icmp_signed("<", last, end), last, end)
     loop = Loop(build, constant(0), count)
-    piece = build.mul(loop.index, constant(3))
-    row, size, matrix = (build.read(pieces, I64, build.add(piece, constant(i))) for i in range(3))
+    piece = build.mul(loop.index, constant(4))
+    row, size, matrix, first_out = (build.read(pieces, I64, build.add(piece, constant(i))) for i in range(4))
     before = build.mul(matrix, columns)  # rows of the matrices that come before
     shift = build.mul(row, blocks)
     rows = [
-        build.at(x, build.mul(shift, constant(BLOCK)), I8),
+        build.at(x, build.mul(shift, constant(BLOCK)), x_kind),
         build.at(x_scales, shift, F32),
         build.at(x_sums, shift, F32),
     ]
-    target = build.at(out, build.mul(row, columns), F32)
+    target = build.at(out, build.mul(first_out, columns), F32)
     for rows_at_once, most in TILES[kind].items():
         with build.if_then(build.icmp_signed("==", size, constant(rows_at_once))):
             even = build.mul(build.sdiv(build.sub(last, tiles.index), constant(most)), constant(most))
@@ -181,6 +193,7 @@ class _Piece(Writer):
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
             self._ask_for(weights, block, len(matrix))
+            assert self.layout.codes is not None
             codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
             offsets = self._halves(weights.third, weights, block) if row_sums else None
             start = self._shift_of(codes)

@@ -2,29 +2,57 @@
 
 import functools
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 Share = Callable[[int, int, int], None]
 """Does one thread's share: the thread's number, where it begins and where it ends."""
 
+_Done = SimpleQueue[BaseException | None]
+_Asked = SimpleQueue[tuple[Share, int, int, int, _Done]]
+
+
+def _serve(asked: _Asked) -> None:
+    while True:
+        work, thread, begin, end, done = asked.get()
+        try:
+            work(thread, begin, end)
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            done.put(error)
+        else:
+            done.put(None)
+        del work, done  # what it computed with is not kept until the next call
+
 
 @functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="gesso-kernel")
+def _helpers(count: int) -> _Asked:
+    """Starts so many threads that take shares from one queue: plain queues, because futures take longer than a small
+    product."""
+    asked: _Asked = SimpleQueue()
+    for number in range(count):
+        threading.Thread(target=_serve, args=(asked,), name=f"gesso-kernel_{number}", daemon=True).start()
+    return asked
 
 
 if hasattr(os, "register_at_fork"):
     # A child process has none of its parent's threads.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
 def share_out(work: Share, count: int, threads: int) -> None:
     """Divides `count` things evenly among threads, of which the caller is one, and waits for all of them."""
+    if threads == 1:
+        work(0, 0, count)
+        return
     edges = [count * thread // threads for thread in range(threads + 1)]
-    waiting = [
-        _pool(threads - 1).submit(work, thread, edges[thread], edges[thread + 1]) for thread in range(1, threads)
-    ]
-    work(0, edges[0], edges[1])
-    for share in waiting:
-        share.result()
+    asked, done = _helpers(threads - 1), _Done()
+    for thread in range(1, threads):
+        asked.put((work, thread, edges[thread], edges[thread + 1], done))
+    try:
+        work(0, edges[0], edges[1])
+    finally:
+        errors = [done.get() for _ in range(1, threads)]  # nobody computes any longer, whatever happened here
+    for error in errors:
+        if error is not None:
+            raise error

@@ -5,6 +5,7 @@ and backward, a tile of its rows at a time, and is never kept. `layers` has line
 `vocabulary` the tied table.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -96,14 +97,24 @@ def multiply_on_host(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor, .
     """Multiplies by packed weights as `kernels.host.packed.matmul` does, [M, D] -> [M, F]."""
     from gesso.kernels.host import packed
 
-    if ends_E is not None or (rows := leading_rows(x_MD)) == len(x_MD):
+    count = x_MD.shape[0]
+    if ends_E is not None or (rows := leading_rows(x_MD)) == count:
         return packed.matmul(x_MD, form.kernel, parts, ends_E)
-    return repeat_last(packed.matmul(x_MD[:rows], form.kernel, parts), len(x_MD))
+    return repeat_last(packed.matmul(x_MD[:rows], form.kernel, parts), count)
+
+
+def multiply_several_on_host(x_MD: Tensor, matrices: Sequence[tuple[Tensor, ...]], form: Format) -> list[Tensor]:
+    """Multiplies by several matrices as `kernels.host.packed.matmul_several` does, [M, D] -> [M, F] each."""
+    from gesso.kernels.host import packed
+
+    rows, count = leading_rows(x_MD), x_MD.shape[0]
+    found = packed.matmul_several(x_MD[:rows], form.kernel, matrices)
+    return found if rows == count else [repeat_last(out, count) for out in found]
 
 
 def leading_rows(x_MD: Tensor) -> int:
     """Counts the rows before those that repeat the last one, with which small passes are filled up."""
-    rows = len(x_MD)
+    rows: int = x_MD.shape[0]
     if rows > ALIGNMENTS[-1]:
         return rows
     while rows > 1 and torch.equal(x_MD[rows - 1], x_MD[rows - 2]):
@@ -113,7 +124,7 @@ def leading_rows(x_MD: Tensor) -> int:
 
 def repeat_last(x_MD: Tensor, rows: int) -> Tensor:
     """Repeats the last row until there are `rows`."""
-    return torch.cat((x_MD, x_MD[-1:].expand(rows - len(x_MD), -1)))
+    return torch.cat((x_MD, x_MD[-1:].expand(rows - x_MD.shape[0], -1)))
 
 
 class _Matmul(torch.autograd.Function):
@@ -138,6 +149,8 @@ def matmul(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> Tensor:
     if in_kernel(x):
         return multiply_in_kernel(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
     if on_host(x, parts, form):
+        if x.dim() == 2:
+            return multiply_on_host(x, None, parts, form)
         return multiply_on_host(x.reshape(-1, x.shape[-1]), None, parts, form).view(*x.shape[:-1], len(parts[0]))
     if not torch.is_grad_enabled():
         return multiply_dequantized(x, parts, form)

@@ -1,8 +1,8 @@
 """Packs weights in 8 or 4 bits for inference: integers and a scale for a row, or a scale and an offset for a group.
 
-PyTorch's own packed kernels for CPUs (`_weight_int8pack_mm`, `_weight_int4pack_mm_for_cpu`) are not used: they go
-through the weights once for every row of activations, which pays for a single row alone, and rows come aligned here.
-Weights are dequantized a tile at a time instead, and multiplied by the library that multiplies plain ones.
+On CPUs kernels of gesso's own multiply by what is packed (`kernels.host`). PyTorch's (`_weight_int8pack_mm`,
+`_weight_int4pack_mm_for_cpu`) are not used: they go through the weights once for every row of activations. Where there
+is no kernel weights are dequantized a tile at a time, and multiplied by the library that multiplies plain ones.
 
     S group size
 """

@@ -3,16 +3,28 @@
 E experts   F expert width   D hidden
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.elementwise import gelu
+from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted, weighted
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
+
+FEW_CHOICES = 64
+"""Products of a row and an expert up to which each is made by itself, if they are half as many as experts at most:
+further on, multiplying the rows of an expert together pays."""
+
+
+def _buffers(module: nn.Module, names: Sequence[str]) -> tuple[Tensor, ...]:
+    """Returns buffers by name; `get_buffer` takes longer than a small product."""
+    held = module._buffers
+    return tuple(cast("Tensor", held[name]) for name in names)
 
 
 class QuantizedLinear(nn.Module):
@@ -30,8 +42,24 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("bias", torch.empty(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = matmul(x, tuple(self.get_buffer(name) for name in self.form.parts), self.form)
+        out = matmul(x, self.packed, self.form)
         return out if self.bias is None else out + self.bias
+
+    @property
+    def packed(self) -> tuple[Tensor, ...]:
+        """Returns the packed weight."""
+        return _buffers(self, self.form.parts)
+
+    @staticmethod
+    def together(layers: Sequence[nn.Module], x_ND: Tensor) -> list[Tensor] | None:
+        """Applies layers to the same rows in one call, to the same bits; returns None where they are not alike."""
+        if not all(type(layer) is QuantizedLinear and layer.bias is None for layer in layers):
+            return None
+        alike = cast("Sequence[QuantizedLinear]", layers)
+        form, matrices = alike[0].form, [layer.packed for layer in alike]
+        if any(layer.form != form for layer in alike) or not all(base.on_host(x_ND, held, form) for held in matrices):
+            return None
+        return base.multiply_several_on_host(x_ND, matrices, form)
 
 
 class QuantizedExperts(nn.Module):
@@ -49,7 +77,7 @@ class QuantizedExperts(nn.Module):
 
     def parts(self, matrix: str) -> tuple[Tensor, ...]:
         """Returns the packed "gate_up" or "down" of all experts."""
-        return tuple(self.get_buffer(f"{matrix}_{name}") for name in self.form.parts)
+        return _buffers(self, [f"{matrix}_{name}" for name in self.form.parts])
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert."""
@@ -68,10 +96,31 @@ class QuantizedExperts(nn.Module):
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         if all(base.on_host(x_ND, part, self.form) for part in parts):
             gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
-            rows = base.leading_rows(x_ND)
+            rows, count = base.leading_rows(x_ND), x_ND.shape[0]
+            if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, self.num_experts // 2):
+                mixed = self._mix_few(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows])
+                return mixed if rows == count else base.repeat_last(mixed, count)
             mixed = mix_sorted(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows], self.num_experts, gate_up, down)
-            return mixed if rows == len(x_ND) else base.repeat_last(mixed, len(x_ND))
+            return mixed if rows == count else base.repeat_last(mixed, count)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
+
+    def _mix_few(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
+        """Computes `mix_sorted` of few rows on a CPU, to the same bits: nothing is sorted or moved."""
+        from gesso.kernels.host.packed import matmul_chosen
+
+        chosen: list[int] = experts_Nk.flatten().tolist()
+        gate, up = matmul_chosen(x_ND, self.form.kernel, self.parts("gate_up"), chosen).chunk(2, dim=-1)
+        out = matmul_chosen(gelu(gate) * up, self.form.kernel, self.parts("down"), chosen)
+        return weighted(out, torch.arange(len(chosen)).view(experts_Nk.shape), weights_Nk)
+
+
+def keeps_rows_apart(block: nn.Module) -> bool:
+    """Says whether a layer's matmuls are kernels whose rows depend on nothing beside them: rows need no alignment.
+
+    What else a layer does to rows keeps them apart at any number, and plain matmuls align their own.
+    """
+    first = next((module for module in block.modules() if isinstance(module, QuantizedLinear)), None)
+    return first is not None and base.on_host(first.packed[0], first.packed, first.form)
 
 
 def quantized_like(module: nn.Module, form: Format | None = None) -> nn.Module | None:

@@ -1,0 +1,43 @@
+"""Tells what `auto` picks on this machine's CPU, for `gesso doctor`."""
+
+import os
+from typing import Any
+
+
+def automatic() -> dict[str, Any]:
+    """Tells what `auto` would pick on this machine's CPU, and what that was measured by."""
+    import torch
+
+    from gesso.models.loading import CPU_FLOAT32_BYTES, FREE_SHARE, pick_device, pick_dtype
+    from gesso.nn.cpu_threads import VARIABLES as THREADS
+    from gesso.nn.cpu_threads import best_threads
+    from gesso.nn.host_memory import available_bytes
+    from gesso.nn.matmul_rates import bfloat16_speed
+
+    cpu, large = torch.device("cpu"), CPU_FLOAT32_BYTES // 4 + 1
+    own = any(name in os.environ for name in THREADS)
+    return {
+        "device": pick_device("auto").type,
+        "threads": torch.get_num_threads() if own else min(best_threads(), torch.get_num_threads()),
+        "bfloat16_speed": round(bfloat16_speed(), 2),
+        "dtype": {
+            "small_or_packed": str(pick_dtype("auto", cpu)).removeprefix("torch."),
+            "large": str(pick_dtype("auto", cpu, large)).removeprefix("torch."),
+        },
+        "large_from_bytes": CPU_FLOAT32_BYTES,
+        "float32_up_to_bytes": max(CPU_FLOAT32_BYTES, int(FREE_SHARE * available_bytes())),
+    }
+
+
+def automatic_rows(auto: dict[str, Any]) -> dict[str, str]:
+    """Puts what `automatic` found into words, by name."""
+    speed = f"bfloat16 matmuls are {auto['bfloat16_speed']:.2f} times as fast as float32"
+    large = f"{auto['dtype']['large']} where fp32 takes over {auto['large_from_bytes'] / 1e9:.0f} GB"
+    if auto["dtype"]["large"] == "float32":
+        large += f", up to {auto['float32_up_to_bytes'] / 1e9:.1f} GB of what is free"
+    return {
+        "device": auto["device"],
+        "threads": f"{auto['threads']} on the CPU: performance cores within this process's share",
+        "dtype": f"on the CPU {auto['dtype']['small_or_packed']}, {large}: {speed}",
+        "mode": "by the costs of a step and of a token, measured of each model",
+    }
