@@ -55,7 +55,10 @@ def main() -> int:
 
     def load(device: str, dtype: str) -> tuple[list[Tensor], float, tuple[int, ...]]:
         engine = gesso.load(arguments.model, device=device, dtype=dtype)
-        hidden, step_ms = passes(engine.model, arguments.repeats)
+        model = engine.model
+        if not isinstance(model, DiffusionGemma):
+            parser.error(f"{arguments.model} is of another family: the passes compared here are DiffusionGemma's")
+        hidden, step_ms = passes(model, arguments.repeats)
         return hidden, step_ms, tuple(engine.generate(TEXT, seed=SEED).token_ids)
 
     expected, cpu_ms, answer = load("cpu", "float32")
