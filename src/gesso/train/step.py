@@ -78,11 +78,7 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
     model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
-    if recipe.adapter is None and isinstance(recipe.text, NewText):
-        before, after = Tokenizer.from_folder(recipe.start), recipe.text.tokenizer()
-        if before.vocabulary != after.get_vocab():
-            refuse_quantized(model, "taking another tokenizer")
-            model = retokenize(model, before, after)
+    model = _in_its_tokenizer(model, recipe)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
     free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
     if dataclasses.replace(model.config, **free) != recipe.model:
@@ -99,6 +95,19 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
     for parameter in adapter_parameters(model).values():
         parameter.requires_grad_(True)
     return model.train()
+
+
+def _in_its_tokenizer(model: DiffusionGemma, recipe: Recipe) -> DiffusionGemma:
+    """The start under the tokenizer of the recipe; as it is where it has the same, or none."""
+    if recipe.start is None or recipe.adapter is not None or not isinstance(recipe.text, NewText):
+        return model
+    if not (recipe.start / "tokenizer.json").exists():
+        return model
+    before, after = Tokenizer.from_folder(recipe.start), recipe.text.tokenizer()
+    if before.vocabulary == after.get_vocab():
+        return model
+    refuse_quantized(model, "taking another tokenizer")
+    return retokenize(model, before, after)
 
 
 def pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:
