@@ -32,12 +32,14 @@ def automatic() -> dict[str, Any]:
 def automatic_rows(auto: dict[str, Any]) -> dict[str, str]:
     """Puts what `automatic` found into words, by name."""
     speed = f"bfloat16 matmuls are {auto['bfloat16_speed']:.2f} times as fast as float32"
-    large = f"{auto['dtype']['large']} where fp32 takes over {auto['large_from_bytes'] / 1e9:.0f} GB"
-    if auto["dtype"]["large"] == "float32":
-        large += f", up to {auto['float32_up_to_bytes'] / 1e9:.1f} GB of what is free"
+    small, large = auto["dtype"]["small_or_packed"], auto["dtype"]["large"]
+    if large == "float32":
+        dtype = f"{small} on the CPU while it takes at most {auto['float32_up_to_bytes'] / 1e9:.1f} GB, then bfloat16"
+    else:
+        dtype = f"{small} on the CPU, {large} where that takes over {auto['large_from_bytes'] / 1e9:.0f} GB"
     return {
         "device": auto["device"],
         "threads": f"{auto['threads']} on the CPU: performance cores within this process's share",
-        "dtype": f"on the CPU {auto['dtype']['small_or_packed']}, {large}: {speed}",
+        "dtype": f"{dtype}: {speed}",
         "mode": "by the costs of a step and of a token, measured of each model",
     }
