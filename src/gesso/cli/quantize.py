@@ -10,7 +10,10 @@ from gesso.cli import quantize_options as formats
 
 Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")]
 To = Annotated[
-    str | None, typer.Option(help="int8 (a scale for each row), int4 (a scale and an offset for each group) or nf4 (QLoRA's levels).")
+    str | None,
+    typer.Option(
+        help="int8 (a scale for each row), int4 (a scale and an offset for each group) or nf4 (QLoRA's levels)."
+    ),
 ]
 Fit = Annotated[
     str | None,
@@ -59,6 +62,7 @@ def quantize(
     from gesso.models.hub import resolve
     from gesso.models.quantization.convert import check_out, quantize_folder
     from gesso.models.quantization.fit import CONTEXT, pick
+    from gesso.models.quantization.plan import name_formats
 
     if (to is None) == (fit is None):
         raise OptionError("give one of --to FORMAT and --fit SIZE", option="to")
@@ -67,7 +71,7 @@ def quantize(
         folder = resolve(model, offline=offline)
         picked = pick(folder, limit)
         chosen = picked.chosen
-        print(f"{formats.described(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
+        print(f"{name_formats(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
     else:
         assert to is not None
         chosen = formats.chosen("--to", to, group_size, dense, experts, embedding)

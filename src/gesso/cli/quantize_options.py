@@ -67,20 +67,6 @@ def chosen(
     return Quantization(*(None if kind == "none" else _format(part, kind, group_size) for part, kind in parts.items()))
 
 
-def described(formats: "Quantization") -> str:
-    """Names the formats of the parts."""
-    from gesso.models.quantization.plan import PARTS
-    from gesso.nn.quant.integer import Int4
-
-    forms = ((part, getattr(formats, part)) for part in PARTS)
-    named = (
-        f"{part} {form.kernel}{f' (groups of {form.group_size})' if isinstance(form, Int4) else ''}"
-        for part, form in forms
-        if form is not None
-    )
-    return ", ".join(named)
-
-
 def _format(option: str, kind: str, group_size: int | None) -> "Format":
     from gesso.errors import OptionError
     from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8

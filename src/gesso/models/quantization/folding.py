@@ -102,9 +102,7 @@ def _divide(found: Folds, norm: str, scale_D: Tensor, read: Read) -> Tensor:
     return torch.where(divided == 0, 1.0, weight.float() / divided.float())
 
 
-def _experts(
-    found: Folds, part: str, form: Format, seen: Mapping[str, Tensor], read: Read, experts: int
-) -> None:
+def _experts(found: Folds, part: str, form: Format, seen: Mapping[str, Tensor], read: Read, experts: int) -> None:
     """Scales a layer's experts: all read the same norm, and each has an inside of its own."""
     norm, gate_up, down = f"{part}pre_experts_norm", f"{part}experts.gate_up_proj", f"{part}experts.down_proj"
     x_RD, magnitude_D = seen[f"{norm}.rows"].float(), seen[f"{norm}.magnitude"]

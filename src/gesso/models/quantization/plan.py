@@ -111,6 +111,17 @@ def _write(form: Format) -> dict[str, int | str]:
     return {"bits": 8}
 
 
+def name_formats(chosen: Quantization) -> str:
+    """Names the formats of the parts in words."""
+    forms = ((part, getattr(chosen, part)) for part in PARTS)
+    named = (
+        f"{part} {form.kernel}{f' (groups of {form.group_size})' if isinstance(form, Int4) else ''}"
+        for part, form in forms
+        if form is not None
+    )
+    return ", ".join(named)
+
+
 def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
     """Reads what a `config.json` says of its weights; None where they are not quantized.
 
