@@ -127,7 +127,7 @@ def mini_url() -> Iterator[str]:
         yield url
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it becomes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
