@@ -83,12 +83,8 @@ class Transitions:
             source_E, _, target_E = self._listed()
             codes = np.unique(source_E.astype(np.int64) * states + target_E)
             return np.divmod(codes, states)
-        count_S = np.zeros(states + 1, dtype=np.int64)
         lists = self.begin_K, self.length_K, self.source_E, self.target_E
-        kernels.count(*addresses(self.begin_K, self.length_K, self.source_E, count_S), self.kinds)
-        begin_S = np.append(0, count_S.cumsum())
-        place_S, target_E = begin_S[:-1].copy(), np.empty(int(begin_S[-1]), dtype=np.int32)
-        kernels.sort(*addresses(*lists, place_S, target_E), self.kinds)
+        begin_S, target_E = by_source(kernels, *lists, states)
         stamp_S, distinct_S = np.full(states, REFUSED, dtype=np.int32), np.empty(states, dtype=np.int64)
         kernels.distinct(*addresses(begin_S, target_E, stamp_S, distinct_S), states)
         source = np.repeat(np.arange(states), distinct_S)
@@ -189,6 +185,23 @@ class Hashes:
 def places_of(hashes: Iterable[int], number: dict[int, int]) -> NDArray[np.int64]:
     """Returns the number of each hash; new ones get the next numbers, in the order in which they come."""
     return np.array([number.setdefault(found, len(number)) for found in hashes], dtype=np.int64)
+
+
+def by_source(
+    kernels: "Compositions",
+    begin_K: NDArray[np.int64],
+    length_K: NDArray[np.int64],
+    source_E: NDArray[np.int32],
+    target_E: NDArray[np.int32],
+    states: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Returns where the targets of each state begin, with an end behind the last, and the targets in that order."""
+    count_S = np.zeros(states, dtype=np.int64)
+    kernels.count(*addresses(begin_K, length_K, source_E, count_S), len(begin_K))
+    begin_S = np.append(0, count_S.cumsum())
+    place_S, found_E = begin_S[:-1].copy(), np.empty(int(begin_S[-1]), dtype=np.int32)
+    kernels.sort(*addresses(begin_K, length_K, source_E, target_E, place_S, found_E), len(begin_K))
+    return begin_S, found_E
 
 
 def host_kernels() -> "Compositions | None":

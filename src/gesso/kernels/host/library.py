@@ -14,7 +14,7 @@ from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
-from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_sort, write_sums
+from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.products import write_multiply
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
@@ -120,6 +120,7 @@ class Compositions:
     count: Callable[..., None]
     sort: Callable[..., None]
     distinct: Callable[..., None]
+    reach: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -133,7 +134,8 @@ def compositions() -> Compositions:
     writers = {
         "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
         "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
-        "distinct": (write_distinct, 4, 1), "sums": (write_sums, 10, 1), "fill": (write_fill, 10, 2),
+        "distinct": (write_distinct, 4, 1), "reach": (write_reach, 4, 2), "sums": (write_sums, 10, 1),
+        "fill": (write_fill, 10, 2),
     }  # fmt: skip
     for name, (write, _, _) in writers.items():
         write(module, name)

@@ -54,6 +54,38 @@ def write_distinct(module: ir.Module, name: str) -> None:
     build.ret_void()
 
 
+def write_reach(module: ir.Module, name: str) -> None:
+    """Writes `name(begins, followers, steps, queue, count, far)`: breadth first, the steps from the `count` states at
+    the front of `queue` to all others; those states have 0 already, and others `far`. The queue has room for all."""
+    build = Writer(module, name, VOID, [POINTER] * 4 + [I64] * 2)
+    begins, followers, steps, queue, count, far = build.made.args
+    size, never = build.alloca(I64), build.trunc(far, I32)
+    build.store(count, size)
+    head, body, done = (build.made.append_basic_block() for _ in range(3))
+    entry = build.block
+    build.branch(head)
+    build.position_at_end(head)
+    turn = build.phi(I64)
+    turn.add_incoming(constant(0), entry)
+    build.cbranch(build.icmp_signed("<", turn, build.load(size, typ=I64)), body, done)
+    build.position_at_end(body)
+    state = build.read(queue, I64, turn)
+    step = build.add(build.read(steps, I32, state), constant(1, I32))
+    end = build.read(begins, I64, build.add(state, constant(1)))
+    pair = Loop(build, build.read(begins, I64, state), end)
+    follower = _number(build, followers, pair.index)
+    with build.if_then(build.icmp_signed("==", build.read(steps, I32, follower), never)):
+        build.write(step, steps, follower)
+        last = build.load(size, typ=I64)
+        build.write(follower, queue, last)
+        build.store(build.add(last, constant(1)), size)
+    pair.close()
+    turn.add_incoming(build.add(turn, constant(1)), build.block)
+    build.branch(head)
+    build.position_at_end(done)
+    build.ret_void()
+
+
 def write_sums(module: ir.Module, name: str) -> None:
     """Writes `name(begins, lengths, sources, targets, source_numbers, target_numbers, of_source, of_target, counts,
     sums, kinds)`: how many pairs of each kind have two numbers, and the sum of the products of what the two tables say
