@@ -1,7 +1,10 @@
 """Functions of states and lists of transitions: the kernels say what plain array operations say."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from gesso.constraints import minimize, token_functions, transitions
 from gesso.constraints.automaton import TokenAutomaton
@@ -27,8 +30,8 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def arrays(automaton: TokenAutomaton) -> list[np.ndarray]:
-    found = [automaton.class_V, automaton.next_SK, automaton.distance_S]
+def arrays(automaton: TokenAutomaton) -> list[NDArray[Any]]:
+    found: list[NDArray[Any]] = [automaton.class_V, automaton.next_SK, automaton.distance_S]
     if automaton.families is not None:
         found += [automaton.families.begin_F, automaton.families.row_F, automaton.families.moves_RK]
     return found

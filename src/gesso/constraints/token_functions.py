@@ -111,16 +111,15 @@ class Functions:
             length_N, hashes_N = np.empty(len(codes_N), dtype=np.int64), np.empty(len(codes_N), dtype=np.uint64)
             kept = self.begin_F, self.length_F, self.source_E, self.target_E
             numbers = self.next_SG, self.hashes.source, self.hashes.target
-            arrays = codes_N, *kept, *numbers, source, target, length_N, hashes_N
-            self.kernels.compose(*addresses(*arrays), len(codes_N), self.groups)
+            made = source, target, length_N, hashes_N
+            self.kernels.compose(*addresses(codes_N, *kept, *numbers, *made), len(codes_N), self.groups)
         found_N = places_of(hashes_N.tolist(), self.number)
         self._make_room(len(self.number), int(self.sizes[0]) + int(length_N.sum()))
         if self.kernels is None:
             self._keep(found_N, source, target, length_N)
         else:
             kept = self.begin_F, self.length_F, self.source_E, self.target_E
-            arrays = found_N, source, target, length_N, *kept, self.sizes
-            self.kernels.keep(*addresses(*arrays), len(codes_N))
+            self.kernels.keep(*addresses(found_N, source, target, length_N, *kept, self.sizes), len(codes_N))
         self.asked.bytes(8 * int(self.sizes[0]) + 4 * len(self.number) * self.groups)
         # That none fell together by chance is checked.
         if self.sizes[2]:

@@ -146,7 +146,7 @@ def compositions() -> Compositions:
 def _of_arrays(module: ir.Module, arguments: dict[str, tuple[int, int]]) -> tuple[dict[str, Callable[..., None]], Any]:
     """Compiles kernels that take so many arrays and then so many numbers; returns them and the owner of their code."""
     engine = _compile(module)
-    made = {
+    made: dict[str, Callable[..., None]] = {
         name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
         for name, (pointers, sizes) in arguments.items()
     }
