@@ -25,6 +25,7 @@ from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.runner.distributed_runner import DistributedRunner
+from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.processes import CHECK
 
 SECONDS = 60
@@ -143,6 +144,27 @@ def test_what_a_step_and_a_rank_take(spread: Engine, folder: Path) -> None:
     large = sum(t.numel() for name, t in own.items() if name.endswith(cut[1:]) or name.startswith(cut[0]))
     assert sum(tensor.numel() for tensor in own.values()) <= 0.75 * whole
     assert large < 0.7 * whole
+
+
+def test_a_constraint_takes_no_more_and_no_scores_travel(spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a constrained canvas classes times positions are gathered, and the steps have the collectives of others."""
+    runner = spread.runner
+    assert isinstance(runner, DistributedRunner)
+    gather, sizes = RankGroup.gather, list[int]()
+
+    def counting(group: RankGroup, x: torch.Tensor) -> torch.Tensor:
+        sizes.append(x.numel())
+        return gather(group, x)
+
+    monkeypatch.setattr(RankGroup, "gather", counting)
+    layers, before = len(runner.config.layers), runner.group.collectives
+    # No token past the canvas is held, which would be embedded anew.
+    options = {"seed": 1, "max_new_tokens": 8, "canvas_length": 8, "regex": "[a-f]{8,20}", "verify": 0}
+    steps = sum(spread.generate("Sort: fig, apple", **options).denoising_steps)
+    passes = runner.group.collectives - before - steps * (2 * layers + 3)
+    assert passes in (2 * layers + 1, 2 * (2 * layers + 1))
+    assert len(sizes) == steps
+    assert max(sizes) < 8 * runner.config.vocab_size // 2
 
 
 def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:

@@ -14,13 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gesso.errors import RankLostError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache
 from gesso.tensor_parallel.adapters import load_adapter_part, load_part
+from gesso.tensor_parallel.classes import ShardedClasses, ShardedClassPass
 from gesso.tensor_parallel.group import receive, send
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.processes import Rendezvous, join
@@ -37,17 +40,24 @@ class Follower:
         """What was rolled back, by cache."""
         self.copies: dict[int, list[Tensor]] = {}
         """Copies of prefixes: keys and values of the layers of a kind."""
+        self.classes: dict[int, ShardedClasses] = {}
+        """Classes of the tokens under a constraint."""
+        self.class_passes: dict[int, ShardedClassPass] = {}
+        """Passes over them that are not finished."""
         self.switch = AdapterSwitch(model, load_adapter_part)
+        self._held: dict[str, tuple[dict[int, Any], ...]] = {
+            "cache": (self.caches, self.taken),
+            "copy": (self.copies,),
+            "classes": (self.classes,),
+            "class pass": (self.class_passes,),
+        }
 
     @torch.inference_mode()
     def obey(self, name: str, dropped: list[tuple[str, int]], args: list[Any]) -> None:
         """Computes one message."""
         for kind, number in dropped:
-            if kind == "copy":
-                self.copies.pop(number, None)
-            else:
-                self.caches.pop(number, None)
-                self.taken.pop(number, None)
+            for held in self._held[kind]:
+                held.pop(number, None)
         action: Callable[..., None] = getattr(self, f"_{name}")
         action(*args)
 
@@ -59,15 +69,34 @@ class Follower:
             self.taken.pop(number, None)
         self.model.encode_flat(tokens, counts, self._rows(numbers), images)
 
-    def _denoise(self, canvas: Tensor, widths: list[int], numbers: list[int], known: bool, sent: Tensor | None) -> None:
+    def _denoise(
+        self, canvas: Tensor, widths: list[int], numbers: list[int], known: bool, sent: Tensor | range | None
+    ) -> None:
         group = self.model.group
         self_conditioning = group.resolve(EMBEDDING, sent) if known else None
         self.model.denoise_flat(canvas.to(group.device), widths, self._rows(numbers), self_conditioning)
 
-    def _predict(self, sent: Tensor | None, temperature: Tensor, uniform: Tensor, mix: bool) -> None:
+    def _predict(self, sent: Tensor | range | None, temperature: Tensor, uniform: Tensor, mix: bool) -> None:
         group = self.model.group
         hidden = group.resolve(HIDDEN, sent)
         self.model.vocabulary.predict(hidden, temperature.to(group.device), uniform, mix=mix)
+
+    def _classes(self, number: int, class_V: NDArray[np.integer]) -> None:
+        self.classes[number] = ShardedClasses(class_V, self.model.shards.tokens, self.model.group.device)
+
+    def _read_classes(self, number: int, classes: int, sent: Tensor | range | None, temperature: Tensor) -> None:
+        group = self.model.group
+        self.class_passes[number] = ShardedClassPass(
+            self.model.shards.part,
+            self.classes[classes],
+            group,
+            group.resolve(HIDDEN, sent),
+            temperature.to(group.device),
+        )
+
+    def _finish_classes(self, number: int, factor: Tensor, uniform: Tensor) -> None:
+        device = self.model.group.device
+        self.class_passes.pop(number).finish_together(factor.to(device), uniform.to(device))
 
     def _table_rows(self, tokens: Tensor) -> None:
         self.model.shards.rows_together(tokens)

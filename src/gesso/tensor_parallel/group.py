@@ -45,7 +45,7 @@ class RankGroup:
     lost: str | None = None
     """Why the group is of no more use."""
     dropped: deque[tuple[str, int]] = field(default_factory=deque)
-    """Caches and copies of prefixes, by kind and number, that the followers may forget: told with the next message."""
+    """What the followers may forget, such as caches, by kind and number: told with the next message."""
 
     @property
     def leads(self) -> bool:
@@ -140,17 +140,27 @@ class RankGroup:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost) from error
 
-    def reference(self, kind: int, x: Tensor) -> Tensor | None:
-        """Returns what is sent for a tensor: None where every rank made the same itself."""
+    def reference(self, kind: int, x_ND: Tensor) -> Tensor | range | None:
+        """Returns what is sent for a tensor: None where every rank made the same itself, which of its rows where it is
+        some of them."""
         known = self.sent[kind]
-        same = known is not None and known.shape == x.shape and known.dtype == x.dtype and torch.equal(known, x)
-        return None if same else x
+        if known is None or known.dtype != x_ND.dtype or known.shape[1:] != x_ND.shape[1:]:
+            return x_ND
+        if known.shape == x_ND.shape and torch.equal(known, x_ND):
+            return None
+        shared = known.untyped_storage().data_ptr() == x_ND.untyped_storage().data_ptr()
+        if not shared or not (known.is_contiguous() and x_ND.is_contiguous()):
+            return x_ND
+        begin = (x_ND.storage_offset() - known.storage_offset()) // known.shape[1]
+        return range(begin, begin + len(x_ND))
 
-    def resolve(self, kind: int, x: Tensor | None) -> Tensor:
+    def resolve(self, kind: int, x: Tensor | range | None) -> Tensor:
         """Returns what a follower was sent by `reference`."""
-        found = self.sent[kind] if x is None else x.to(self.device)
+        if isinstance(x, Tensor):
+            return x.to(self.device)
+        found = self.sent[kind]
         assert found is not None
-        return found
+        return found if x is None else found[x.start : x.stop]
 
 
 def _on_host(value: Any) -> Any:
