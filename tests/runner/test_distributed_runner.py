@@ -2,36 +2,28 @@
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from engine.seeing import make_seeing_folder, picture
+from engine.seeing import make_seeing_folder
 
 import gesso
 from gesso.api import load
-from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import Event, Failed, Finished
-from gesso.engine.result import GenerationResult
+from gesso.engine.events import Failed
 from gesso.errors import ClosingError, OptionError
-from gesso.models.adapter_files import save_adapter
-from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
+from gesso.ranks.group import RankGroup
+from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from gesso.tensor_parallel.group import RankGroup
-from gesso.tensor_parallel.processes import CHECK
+from runner.spread import SECONDS, Listener, make_adapter, requests, told
 
-SECONDS = 60
 RANKS = 2
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
-LONG = "The quick brown fox. " * 12
 
 
 @pytest.fixture(scope="module")
@@ -49,68 +41,7 @@ def spread(folder: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    engine, made = load(folder, "cpu"), tmp_path_factory.mktemp("adapter") / "red"
-    config = LoraConfig(
-        rank=2, targets=("layers.*.attention.*", "layers.*.mlp.*", "layers.*.router.*", "layers.*.experts")
-    )
-    attach(engine.model, config)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in adapter_parameters(engine.model).values():
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
-    save_adapter(engine.model, config, made, "tiny")
-    return made
-
-
-def requests() -> list[Request]:
-    """Requests of every kind, some with a beginning in common."""
-    kinds: list[dict[str, Any]] = [
-        {},
-        {"mode": "ar", "max_new_tokens": 6},
-        {"verify": 1},
-        {"verify": 2, "verify_threshold": 0.1},
-        {"json_schema": SCHEMA},
-        {"regex": "[a-f]{3,9}!"},
-        {"choices": ["yes", "no", "perhaps"]},
-        {"sampler": "leave_one_out"},
-        {"sampler": "confidence", "canvas_length": 5},
-        {"guidance_scale": 2.0},
-        {"top_k": 9, "top_p": 0.9, "temperature": 1.2},
-        {"logit_bias": {40: 3.0}},
-        {"temperature": 0},
-        {"logprobs": 2},
-        {"images": [picture(seed=1)], "image_budget": 70},
-        {"images": [picture(seed=2), picture(48, 24, seed=3)], "image_budget": 70},
-    ]
-    return [
-        Request((LONG if i % 3 == 0 else "") + f"Sort: fig, apple {i}", {"seed": i, "max_new_tokens": 9, **kind})
-        for i, kind in enumerate(kinds)
-    ]
-
-
-class Listener:
-    """Waits for the end of one request."""
-
-    def __init__(self) -> None:
-        self.end: Event | None = None
-        self.done = threading.Event()
-        self.begun = threading.Event()
-
-    def __call__(self, event: Event) -> None:
-        self.begun.set()
-        if isinstance(event, Finished | Failed):
-            self.end = event
-            self.done.set()
-
-    @property
-    def result(self) -> GenerationResult:
-        assert self.done.wait(SECONDS)
-        assert isinstance(self.end, Finished), self.end
-        return self.end.result
-
-
-def told(result: GenerationResult) -> tuple[Any, ...]:
-    return result.token_ids, result.denoising_steps, result.finish_reason
+    return make_adapter(folder, tmp_path_factory.mktemp("adapter") / "red")
 
 
 def test_ranks_say_what_one_process_says(spread: Engine, folder: Path) -> None:

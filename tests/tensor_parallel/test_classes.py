@@ -12,8 +12,8 @@ from torch import Tensor
 
 from gesso.constraints.class_pass import TINY, ClassPass, TokenClasses, stretches
 from gesso.nn.vocabulary import Vocabulary
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.classes import ShardedClasses, ShardedClassPass
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import tokens_of
 
 ROWS, WIDTH, CHUNK = 7, 24, 128

@@ -16,7 +16,7 @@ from torch import Tensor
 from gesso.constraints.class_pass import ClassPass, TokenClasses, stretches
 from gesso.constraints.emissions import Emissions
 from gesso.nn.vocabulary import Vocabulary, chunk_of, pick_block
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
 
 
 class ShardedClasses:

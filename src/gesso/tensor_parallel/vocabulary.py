@@ -13,8 +13,8 @@ from torch.nn import functional as F
 from gesso.constraints.class_pass import TokenClasses
 from gesso.nn.linear import linear
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass, pick_block
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.classes import LeadingClassPass, ShardedClasses
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import tokens_of
 
 HIDDEN, EMBEDDING = 0, 1

@@ -44,6 +44,9 @@ class RankGroup:
     """Whether all ranks are within an announced pass."""
     lost: str | None = None
     """Why the group is of no more use."""
+    back: dist.ProcessGroup | None = None
+    """The way from the last stage to the leader, where stages follow each other. It is one of its own, as what two
+    processes send each other over one way of NCCL is done in order, in both directions together."""
     dropped: deque[tuple[str, int]] = field(default_factory=deque)
     """What the followers may forget, such as caches, by kind and number: told with the next message."""
 
@@ -77,6 +80,29 @@ class RankGroup:
         with self._together():
             dist.all_gather(parts, x.contiguous())
         return torch.stack(parts)
+
+    def pass_on(self, x: Tensor) -> "Sending":
+        """Begins to send a tensor to the next rank, behind the last to rank 0.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        following = (self.rank + 1) % self.size
+        with self._reaching():
+            work = dist.isend(x.contiguous(), following, group=None if following else self.back)
+        assert work is not None
+        return Sending(self, work, x)
+
+    def take(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Waits for a tensor from the rank before, at rank 0 from the last.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        x = torch.empty(*shape, dtype=dtype, device=self.device)
+        with self._reaching():
+            dist.recv(x, (self.rank - 1) % self.size, group=None if self.rank else self.back)
+        return x
 
     def decide(self, what: str, x: Tensor) -> None:
         """Keeps a digest of something that every rank decides for itself and all must decide alike."""
@@ -113,14 +139,34 @@ class RankGroup:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
+        with self._reaching():
+            self.collectives += 1
+            yield
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
         if self.lost is not None:
             raise RankLostError(self.lost)
-        self.collectives += 1
         try:
             yield
         except RuntimeError as error:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost) from error
+
+    def answers(self) -> list[Any]:
+        """Waits for what every follower sends back to the message that was announced last.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        try:
+            found = [receive(follower) for follower in self.followers]
+        except OSError:
+            found = [None]
+        if None in found:
+            self.lost = f"a rank of {self.size} has ended or does not answer"
+            raise RankLostError(self.lost)
+        return found
 
     def announce(self, name: str, *args: Any) -> None:
         """Tells every follower what to compute next; nothing where this rank is one itself.
@@ -161,6 +207,24 @@ class RankGroup:
         found = self.sent[kind]
         assert found is not None
         return found if x is None else found[x.start : x.stop]
+
+
+@dataclass(slots=True)
+class Sending:
+    """Holds a tensor while it is sent."""
+
+    group: RankGroup
+    work: dist.Work
+    x: Tensor
+
+    def wait(self) -> None:
+        """Waits until it has been taken.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        with self.group._reaching():
+            self.work.wait()
 
 
 def _on_host(value: Any) -> Any:
