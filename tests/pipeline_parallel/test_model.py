@@ -124,6 +124,8 @@ def test_a_pass_that_fails_changes_no_cache(stages: tuple[StagedModel, list[Stag
     assert leader.under_way == 0
     again = leader.new_cache(2, 100, 40)
     assert torch.equal(leader.encode_flat(torch.arange(8), [4, 4], again), before)
-    numbers = leader.numbers.of(KVCache([*cache.rows, *again.rows]))
+    both = KVCache([*cache.rows, *again.rows])
+    leader.denoise_flat(torch.arange(16), [4] * 4, both)  # behind which all have done what was announced before
+    numbers = leader.numbers.of(both)
     held = [follower.caches[number].length for follower in followers for number in numbers]
     assert held == [4] * 8
