@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ import torch
 from torch import Tensor
 
 import gesso
+from gesso.config import LoraConfig
 from gesso.errors import OptionError
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import adapter_parameters, attach, merge
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
@@ -66,12 +70,14 @@ def follow(follower: StageFollower, channel: Any) -> None:
         follower.obey(*message)
 
 
-@pytest.fixture(scope="module")
-def stages() -> Iterator[tuple[StagedModel, list[StageFollower]]]:
-    ways, messages = ([queue.Queue[Any]() for _ in range(STAGES)] for _ in range(2))
-    groups = [ThreadGroup(rank, STAGES, torch.device("cpu"), ways=ways, messages=messages) for rank in range(STAGES)]
-    groups[0].followers = [None] * (STAGES - 1)  # type: ignore[list-item]
-    leader, *others = (load_stage(MINI, "auto", None, group) for group in groups)
+@contextmanager
+def staged(count: int, adapter: Path | None = None) -> Iterator[tuple[StagedModel, list[StageFollower]]]:
+    """The stages of the bundled model: the leader's, and the followers as threads that do what it announces."""
+    ways, messages = ([queue.Queue[Any]() for _ in range(count)] for _ in range(2))
+    groups = [ThreadGroup(rank, count, torch.device("cpu"), ways=ways, messages=messages) for rank in range(count)]
+    groups[0].followers = [None] * (count - 1)  # type: ignore[list-item]
+    path = None if adapter is None else str(adapter)
+    leader, *others = (load_stage(MINI, "auto", path, group) for group in groups)
     followers = [StageFollower(model) for model in others]
     threads = [
         threading.Thread(target=follow, args=(follower, channel), daemon=True)
@@ -84,6 +90,12 @@ def stages() -> Iterator[tuple[StagedModel, list[StageFollower]]]:
         channel.put(None)
     for thread in threads:
         thread.join(SECONDS)
+
+
+@pytest.fixture(scope="module")
+def stages() -> Iterator[tuple[StagedModel, list[StageFollower]]]:
+    with staged(STAGES) as made:
+        yield made
 
 
 def passes(model: DiffusionGemma) -> list[Tensor]:
@@ -129,3 +141,23 @@ def test_a_pass_that_fails_changes_no_cache(stages: tuple[StagedModel, list[Stag
     numbers = leader.numbers.of(both)
     held = [follower.caches[number].length for follower in followers for number in numbers]
     assert held == [4] * 8
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_an_adapter_is_split_merged_or_not(tmp_path: Path, separate: bool) -> None:
+    """Shared deltas are merged; those of encoder and decoder stay beside the weights, in their own passes."""
+    whole = load_folder(MINI, "cpu")
+    targets = ("layers.*.attention.q_proj", "layers.*.experts", "self_conditioning.*")
+    config = LoraConfig(rank=2, targets=targets, separate=separate)
+    attach(whole, config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in adapter_parameters(whole).values():
+            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    save_adapter(whole, config, tmp_path, "mini")
+    if not separate:
+        merge(whole)
+    with staged(2, tmp_path) as (leader, _):
+        for one, other in zip(passes(leader), passes(whole), strict=True):
+            assert torch.equal(one, other)
+    assert not torch.equal(passes(whole)[1], passes(load_folder(MINI, "cpu"))[1])

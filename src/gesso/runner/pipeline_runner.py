@@ -18,6 +18,7 @@ from gesso.models.vision_tower import VisionModel
 from gesso.pipeline_parallel.loading import folder_dtype, load_stage
 from gesso.pipeline_parallel.model import StagedModel, StagedPass
 from gesso.pipeline_parallel.stages import OPTION, micro_batches, stage_layers
+from gesso.ranks.follower import held_numbers
 from gesso.ranks.processes import RankProcesses
 from gesso.runner.leading_runner import ANSWER_SECONDS, LeadingRunner
 from gesso.runner.protocol import CanvasBatch, LayerKind
@@ -37,6 +38,8 @@ class PipelineRunner(LeadingRunner):
         """
         super().__init__(model, model.group, model.numbers, processes, vision)
         self.stage = model
+        self.held: list[int] = []
+        """How many numbers every stage holds, where `start` has made it."""
         self._parts = [model.part(stage) for stage in range(model.group.size)]
 
     @classmethod
@@ -70,11 +73,13 @@ class PipelineRunner(LeadingRunner):
         )
         try:
             model = load_stage(folder, kind, merged, processes.start())
-            processes.wait()
+            counts = processes.wait()
         except BaseException:
             processes.close()
             raise
-        return cls(model, processes, vision)
+        runner = cls(model, processes, vision)
+        runner.held = [held_numbers(model), *counts]
+        return runner
 
     @property
     def stage_times(self) -> list[list[tuple[int, int, int]]]:
