@@ -3,10 +3,10 @@
     python benchmarks/pipeline_parallel.py [--model mini] [--stages 2,3] [-n 200] [--at-once 8] [--steps 24]
 
 The mixed requests of `benchmarks/tensor_parallel.py`, with the same seeds on one process and on each number of stages.
-`together` is the share of the time in which any stage worked that two of them worked, on different micro-batches, by the
-clock that all processes of a machine have in common, over a batch of as many canvases as run at once. The ceiling of N
-stages on one CPU is one process with as many cores: what is shown is that the parts are right and work together, not
-that anything is faster. The last line is one line of JSON.
+`together` is the share of the time in which any stage worked that two of them worked, on different micro-batches, by
+the clock that all processes of a machine have in common, over a batch of as many canvases as run at once. The ceiling
+of N stages on one CPU is one process with as many cores: what is shown is that the parts are right and work together,
+not that anything is faster. The last line is one line of JSON.
 """
 
 import argparse
