@@ -104,6 +104,7 @@ def serve(
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES
+    from gesso.telemetry.export import tracing
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else load.model,
@@ -127,7 +128,7 @@ def serve(
         request_timeout=request_timeout,
         hang_seconds=hang_seconds,
     )
-    with listen(host, port) as listener:
+    with tracing("gesso") as traces, listen(host, port) as listener:
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
@@ -152,6 +153,7 @@ def serve(
             settings,
             listener,
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
+            traces=traces,
         )
 
 
