@@ -150,8 +150,8 @@ def report(done: Written) -> CalibrationReport | None:
     if not done.products:
         return None
     exponents, before, after = zip(*done.products.values(), strict=True)
-    roots = (math.sqrt(sum(error * error for error in errors) / len(errors)) for errors in (before, after))
-    return CalibrationReport(*roots, len(exponents), sum(exponent > 0 for exponent in exponents))
+    without, scaled = (math.sqrt(sum(error * error for error in errors) / len(errors)) for errors in (before, after))
+    return CalibrationReport(without, scaled, len(exponents), sum(exponent > 0 for exponent in exponents))
 
 
 def with_calibration(described: dict[str, Any], calibration: dict[str, Any] | None) -> dict[str, Any]:
