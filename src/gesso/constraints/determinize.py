@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.blocks import Block
+from gesso.constraints.blocks import Block, BlockRuns, runs_of
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 from gesso.constraints.transitions import within
@@ -61,25 +61,6 @@ class Table:
     counts: Counts | None
 
 
-_BlockRuns = tuple[list[int], list[int], list[int], list[int]]
-"""Of an automaton's states one after the other: where their runs begin; of each run the first group, the group behind
-the last, and the state that follows."""
-
-
-def runs_of(next_SG: IntArray) -> _BlockRuns:
-    """Returns the runs of neighbouring groups that lead to the same state, without those that lead nowhere."""
-    states, groups = next_SG.shape
-    changes = np.ones((states, groups), dtype=np.bool_)
-    np.not_equal(next_SG[:, 1:], next_SG[:, :-1], out=changes[:, 1:])
-    places = np.flatnonzero(changes)
-    ends = np.append(places[1:], states * groups)
-    targets = next_SG.ravel()[places]
-    leads = targets >= 0
-    state_R, low_R = np.divmod(places[leads], groups)
-    begins = np.searchsorted(state_R, np.arange(states + 1))
-    return begins.tolist(), low_R.tolist(), (ends[leads] - state_R * groups).tolist(), targets[leads].tolist()
-
-
 def determinize(graph: Graph, begin: int, end: int) -> Table:
     """Returns the automaton of all texts that lead from `begin` to `end`.
 
@@ -104,9 +85,8 @@ class _Subsets:
         self.place = {border: group for group, border in enumerate(self.borders)}
         firsts = np.array(self.borders[:-1])
         self.columns = {kind: block.next_SG[:, block.group_B[firsts]] for kind, block in kinds.items()}
-        """Of each automaton of a block, its rows over these groups."""
-        self.runs: dict[int, _BlockRuns] = {}
-        """The same as lists, of those that were asked for."""
+        """Of each automaton of a block, its rows over these groups; as lists those that were asked for."""
+        self.runs: dict[int, BlockRuns] = {}
         self.edges: dict[int, list[tuple[int, int, int]]] = {}
         self.begun: dict[Together, int] = {}
         """Of blocks that were come to, where their states begin."""
@@ -188,8 +168,8 @@ class _Subsets:
                 if (runs := self.runs.get(kind)) is None:
                     runs = self.runs[kind] = runs_of(self.columns[kind])
                 begins, lows, highs, targets = runs
-                here = slice(*begins[state - block.first : state - block.first + 2])
                 first = block.first
+                here = slice(begins[state - first], begins[state - first + 1])
                 known = [
                     (low, high, first + target)
                     for low, high, target in zip(lows[here], highs[here], targets[here], strict=True)
