@@ -42,7 +42,16 @@ from gesso.options.sizes import size_in_bytes
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-LOADING = ("model", "device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "offline")
+LOADING = (
+    "model",
+    "device",
+    "dtype",
+    "cuda_graphs",
+    "device_memory",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "offline",
+)
 """How the model is loaded; adapters are the server's."""
 
 
@@ -104,6 +113,7 @@ def serve(
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES
+    from gesso.telemetry.export import tracing
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else load.model,
@@ -127,7 +137,7 @@ def serve(
         request_timeout=request_timeout,
         hang_seconds=hang_seconds,
     )
-    with listen(host, port) as listener:
+    with tracing("gesso") as traces, listen(host, port) as listener:
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
@@ -152,6 +162,7 @@ def serve(
             settings,
             listener,
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
+            traces=traces,
         )
 
 
