@@ -50,10 +50,11 @@ studio-test: $(DEV)
 	GESSO_NEED_CHROMIUM=1 GESSO_AXE=build/axe/node_modules/axe-core/axe.min.js \
 		$(BIN)/python -m pytest tests/studio tests/server/test_studio.py $(ARGS)
 
-# One of these wants an older version of another client that the other tests use.
+# One of these wants an older version of another client that the other tests use. LiteLLM above 1.83.0 asks for an openai
+# that Pydantic AI no longer takes; without that bound pip tries every version of both, for longer than anybody waits.
 clients: $(DEV)
 	$(PYTHON) -m venv build/clients
-	build/clients/bin/python -m pip install --quiet langchain-openai litellm "pydantic-ai-slim[openai]" \
+	build/clients/bin/python -m pip install --quiet langchain-openai "litellm<=1.83.0" "pydantic-ai-slim[openai]" \
 		"lm-eval[api]" transformers
 	-if command -v npm > /dev/null; then npm install --silent --no-save --prefix build/clients \
 		openai@6 ai@6 @ai-sdk/openai-compatible@2 zod@4; fi

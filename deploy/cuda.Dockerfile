@@ -4,7 +4,7 @@
 FROM python:3.12-slim-bookworm AS build
 ARG TORCH=2.13.0
 # ray as well for deploy/kuberay.
-ARG EXTRAS=server,vision
+ARG EXTRAS=server,otel,vision
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/gesso
 ENV PATH=/opt/gesso/bin:$PATH

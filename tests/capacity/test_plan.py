@@ -11,7 +11,8 @@ from gesso.bench.random_weights import read_formats
 from gesso.capacity.cost import StepCosts, measured, memory_of, modelled
 from gesso.capacity.machines import GPUS, PUBLISHED, find_gpu
 from gesso.capacity.plan import Users, capacity, make_plan
-from gesso.capacity.simulation import Load, simulate
+from gesso.capacity.simulation import play, simulate
+from gesso.capacity.traffic import Arrival, Load
 from gesso.cli.app import run
 from gesso.errors import OptionError
 from gesso.models.describe import parameters
@@ -54,10 +55,37 @@ def test_full_replicas_write_what_their_capacity_says(replicas: int) -> None:
     assert seen.utilization > 0.9
 
 
+def test_replicas_share_processors() -> None:
+    """Two requests of 10 steps at two replicas of one processor take as long as 20 steps; with one each, 10.
+
+    The second comes when the first has had two steps to itself: they share until it has its other eight.
+    """
+    costs = StepCosts(lambda rows: 0.1, 0.0, 32, "a test")
+    together = [Arrival(0.0, 0, [10]), Arrival(0.0, 0, [10])]
+    assert play(together, costs, 2, 8).whole == pytest.approx((1.0, 1.0))
+    shared = play(together, costs, 2, 8, processors=1)
+    assert shared.whole == pytest.approx((2.0, 2.0))
+    assert shared.utilization == pytest.approx(1.0)
+    apart = [Arrival(0.0, 0, [10]), Arrival(0.2, 0, [10])]
+    seen = play(apart, costs, 2, 8, processors=1)
+    assert seen.whole_mean == pytest.approx((1.8 + 1.8) / 2)
+    assert seen.seconds == pytest.approx(2.0)
+    lost = play(apart, costs, 2, 8, processors=1, failures=[(0.4, 100.0), (0.4, 100.0)])
+    assert (lost.requests, lost.repeated) == (2, 3)  # what the first loses goes to the second, which is lost with both
+
+
+def test_a_canvas_is_encoded_before_the_next_and_a_request_costs_something_by_itself() -> None:
+    costs = StepCosts(lambda rows: 0.1, 0.001, 32, "a test", block=0.05, request=0.3)
+    seen = play([Arrival(0.0, 20, [4, 3, 2])], costs, 1, 8)
+    assert seen.first_block[0] == pytest.approx(0.3 + 0.02 + 0.4)
+    assert seen.whole[0] == pytest.approx(0.3 + 0.02 + 0.9 + 2 * 0.05)
+    assert StepCosts(lambda rows: 0.1, 0.001, 32, "a test").commit == pytest.approx(0.032)
+
+
 def test_a_fault_costs_time_and_no_request() -> None:
     load = Load(2.0, 0, 512, 12)
     undisturbed = simulate(load, FLAT, 2, 8, requests=500)
-    seen = simulate(load, FLAT, 2, 8, requests=500, failures=[(50.0, 60.0), (80.0, 5.0), (100.0, 20.0)])
+    seen = simulate(load, FLAT, 2, 8, requests=500, failures=[(50.0 + 20 * number, 5.0) for number in range(8)])
     assert undisturbed.requests == seen.requests == 500
     assert undisturbed.repeated == 0
     assert seen.repeated > 0

@@ -1,6 +1,7 @@
 """A service that plays prepared events, for tests of the protocol alone."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -81,6 +82,8 @@ class FakeTicket:
     def __init__(self, service: "FakeService", listener: Callable[[Event], None]) -> None:
         self.prompt_tokens = 11
         self.position = 2
+        self.started = self.prompt_encoded = time.monotonic()
+        self.mode = "canvas"
         self.cancelled = threading.Event()
         self.done = False
         self._service = service
@@ -98,6 +101,8 @@ class FakeTicket:
 
 class FakePrepared:
     """A request whose constraint is ready when the test says so."""
+
+    compilation = None
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -34,6 +34,15 @@ class StepCosts:
     """Tokens of a canvas."""
     source: str
     """Where the figures are from, for the reader."""
+    block: float | None = None
+    """Of the encoding of a canvas that is done; as many prompt tokens' without it."""
+    request: float = 0.0
+    """Of all that a request costs the same processor beside its passes."""
+
+    @property
+    def commit(self) -> float:
+        """Returns the seconds for which a canvas that is done is encoded, before the next one is begun."""
+        return self.canvas * self.prompt_token if self.block is None else self.block
 
 
 @dataclass(frozen=True, slots=True)

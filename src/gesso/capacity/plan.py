@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gesso.capacity.cost import Memory, StepCosts
-from gesso.capacity.simulation import Load, Outcome, simulate
+from gesso.capacity.simulation import Outcome, simulate
+from gesso.capacity.traffic import Load
 from gesso.errors import OptionError
 
 MOST_REPLICAS = 2000
@@ -72,7 +73,8 @@ def capacity(load: Load, costs: StepCosts, at_once: int) -> float:
     """Computes the requests a second of one replica that never runs dry."""
     canvases = _canvases(load.output, costs.canvas)
     step_share = costs.step(at_once) / at_once
-    return 1 / (canvases * load.steps * step_share + load.prompt * costs.prompt_token)
+    beside = costs.request + load.prompt * costs.prompt_token + (canvases - 1) * costs.commit
+    return 1 / (canvases * load.steps * step_share + beside)
 
 
 def make_plan(

@@ -1,9 +1,10 @@
 """Plays users, replicas and faults, event by event.
 
 A request comes, goes to the least busy replica, waits there for a place, has its prompt encoded and then its canvases
-denoised, one step of all running canvases after the other: what happens between two steps of a replica is one event.
-A replica that fails loses what it runs; the router asks another one for the same again. Requests are drawn from one
-seed, so two plays differ by nothing but what is changed between them.
+denoised, one step of all running canvases after the other, and each canvas but the last encoded when it is done: what
+happens between two steps of a replica is one event. A replica that fails loses what it runs; the router asks another
+one for the same again. Replicas that share a processor share its time: of k at work each gets a k-th of it. Requests
+are drawn from one seed, so two plays differ by nothing but what is changed between them.
 """
 
 import heapq
@@ -13,26 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gesso.capacity.cost import StepCosts
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """Describes what users ask. Lengths and steps are means; the lengths are exponentially distributed, at least 1."""
-
-    requests_per_second: float
-    prompt: float
-    """Tokens that have to be encoded, those of stored prefixes left out."""
-    output: float
-    steps: float
-    """Of a canvas."""
+from gesso.capacity.traffic import Arrival, Load, draw_arrivals
 
 
 @dataclass(slots=True)
 class _Request:
-    came: float
-    prompt: int
-    canvases: list[int]
-    """Steps of each."""
+    arrival: Arrival
     first: float | None = None
 
 
@@ -41,18 +28,26 @@ class _Running:
     request: _Request
     canvas: int = 0
     step: int = 0
+    commits: bool = False
+    """Whether its last canvas is done, and has to be encoded before the next."""
     encoded: bool = False
 
 
 @dataclass(slots=True)
 class _Replica:
+    place: int
     running: list[_Running] = field(default_factory=list)
     waiting: deque[_Request] = field(default_factory=deque)
     up: bool = True
     busy: bool = False
-    life: int = 0
-    """How often it has failed: events of an earlier life are void."""
+    turn: int = 0
+    """Counts what was said of when its iteration ends, and its failures: what was said before is void."""
     worked: float = 0.0
+    """Seconds of a processor that it has had to itself."""
+    left: float = 0.0
+    """Such seconds that its iteration has still to have."""
+    since: float = 0.0
+    """The moment of which that is said."""
 
     @property
     def load(self) -> int:
@@ -73,9 +68,11 @@ class Outcome:
     """And of the whole answer."""
     whole_mean: float
     utilization: float
-    """Share of the time that replicas were at work."""
+    """Share of the time that the replicas' processors were at work."""
     repeated: int
     """Requests that were asked of another replica."""
+    seconds: float = 0.0
+    """From the beginning until the last request was finished."""
 
 
 def simulate(
@@ -94,17 +91,46 @@ def simulate(
         at_once: requests that a replica runs together.
         failures: when a replica fails, and after how many seconds it is back; the first replica first, in turns.
     """
-    return _Play(load, costs, replicas, at_once, failures).run(requests, seed)
+    arrivals = draw_arrivals(load, costs.canvas, requests, seed)
+    return play(arrivals, costs, replicas, at_once, seed=seed, failures=failures)
+
+
+def play(
+    arrivals: Sequence[Arrival],
+    costs: StepCosts,
+    replicas: int,
+    at_once: int,
+    *,
+    seed: int = 0,
+    failures: Sequence[tuple[float, float]] = (),
+    processors: int | None = None,
+) -> Outcome:
+    """Plays given requests to their ends.
+
+    Args:
+        at_once: requests that a replica runs together.
+        failures: when a replica fails, and after how many seconds it is back; the first replica first, in turns.
+        processors: that the replicas share, replica i on processor i modulo so many; one each without it.
+    """
+    return _Play(costs, replicas, at_once, failures, processors or replicas, seed).run(arrivals)
 
 
 class _Play:
-    """One simulation. Events are (time, number, what, replica or request, life or failure), the earliest first."""
+    """One simulation. Events are (time, number, what, replica or request, turn or failure), the earliest first."""
 
     def __init__(
-        self, load: Load, costs: StepCosts, replicas: int, at_once: int, failures: Sequence[tuple[float, float]]
+        self,
+        costs: StepCosts,
+        replicas: int,
+        at_once: int,
+        failures: Sequence[tuple[float, float]],
+        processors: int,
+        seed: int,
     ) -> None:
-        self._load, self._costs, self._at_once, self._failures = load, costs, at_once, failures
-        self._fleet = [_Replica() for _ in range(replicas)]
+        self._costs, self._at_once, self._failures = costs, at_once, failures
+        self._processors = processors
+        self._draw = random.Random(seed)
+        self._fleet = [_Replica(place) for place in range(replicas)]
         self._events: list[tuple[float, int, str, int, int]] = []
         self._homeless: list[_Request] = []
         """Those that came while no replica was up."""
@@ -112,21 +138,19 @@ class _Play:
         """Seconds to the first block and to the end, and canvases."""
         self._now, self._order, self._repeated = 0.0, 0, 0
 
-    def run(self, requests: int, seed: int) -> Outcome:
+    def run(self, arrivals: Sequence[Arrival]) -> Outcome:
         """Plays until nothing is left to happen."""
-        draw, came = random.Random(seed), 0.0
         for number, (time, _) in enumerate(self._failures):
             self._at(time, "fail", number % len(self._fleet), number)
-        for _ in range(requests):
-            came += draw.expovariate(self._load.requests_per_second)
-            self._at(came, "come")
-        while self._events and len(self._finished) < requests:
+        for number, arrival in enumerate(arrivals):
+            self._at(arrival.came, "come", number)
+        while self._events and len(self._finished) < len(arrivals):
             self._now, _, what, place, number = heapq.heappop(self._events)
             if what == "come":
-                self._send(self._drawn(draw))
+                self._send(_Request(arrivals[place]))
             elif what == "again":
                 self._send(self._homeless[place])
-            elif what == "step" and number == self._fleet[place].life:
+            elif what == "step" and number == self._fleet[place].turn:
                 self._step(place)
             elif what == "fail" and self._fleet[place].up:
                 self._fail(place, self._failures[number][1])
@@ -139,19 +163,15 @@ class _Play:
             first_block=(_quantile(firsts, 0.5), _quantile(firsts, 0.95)),
             whole=(_quantile(wholes, 0.5), _quantile(wholes, 0.95)),
             whole_mean=sum(wholes) / len(wholes),
-            utilization=sum(replica.worked for replica in self._fleet) / (len(self._fleet) * self._now),
+            utilization=sum(replica.worked for replica in self._fleet)
+            / (min(self._processors, len(self._fleet)) * self._now),
             repeated=self._repeated,
+            seconds=self._now,
         )
 
     def _at(self, time: float, what: str, place: int = 0, number: int = 0) -> None:
         self._order += 1
         heapq.heappush(self._events, (time, self._order, what, place, number))
-
-    def _drawn(self, draw: random.Random) -> _Request:
-        load = self._load
-        canvases = -(-_length(draw, load.output) // self._costs.canvas)
-        steps = [max(1, round(draw.gauss(load.steps, load.steps / 4))) for _ in range(canvases)]
-        return _Request(self._now, _length(draw, load.prompt) if load.prompt else 0, steps)
 
     def _send(self, request: _Request) -> None:
         """Gives a request to the least busy replica; where none is up, it tries again in a second."""
@@ -160,41 +180,68 @@ class _Play:
             self._homeless.append(request)
             self._at(self._now + 1.0, "again", len(self._homeless) - 1)
             return
-        place = min(ready, key=lambda number: (self._fleet[number].load, number))
+        least = min(self._fleet[place].load for place in ready)
+        place = self._draw.choice([place for place in ready if self._fleet[place].load == least])
         self._fleet[place].waiting.append(request)
         if not self._fleet[place].busy:
             self._begin(place)
 
     def _begin(self, place: int) -> None:
-        """Begins an iteration of a replica: prompts of those that come in, and a step of all."""
-        replica = self._fleet[place]
+        """Begins an iteration of a replica: prompts of those that come in, canvases that are done, and a step of
+        all."""
+        replica, costs = self._fleet[place], self._costs
         while replica.waiting and len(replica.running) < self._at_once:
             replica.running.append(_Running(replica.waiting.popleft()))
-        replica.busy = bool(replica.running)
         if not replica.running:
+            self._turn(place, busy=False)
             return
-        tokens = sum(each.request.prompt for each in replica.running if not each.encoded)
-        seconds = tokens * self._costs.prompt_token + self._costs.step(len(replica.running))
+        new = [each for each in replica.running if not each.encoded]
+        seconds = costs.step(len(replica.running)) + len(new) * costs.request
+        seconds += sum(each.request.arrival.prompt for each in new) * costs.prompt_token
+        seconds += sum(each.commits for each in replica.running) * costs.commit
         for each in replica.running:
-            each.encoded = True
+            each.encoded, each.commits = True, False
         replica.worked += seconds
-        self._at(self._now + seconds, "step", place, replica.life)
+        self._turn(place, busy=True, seconds=seconds)
+
+    def _turn(self, place: int, *, busy: bool, seconds: float = 0.0) -> None:
+        """Says when the iterations of a processor end, where one of them begins or its replica has nothing to do."""
+        replica = self._fleet[place]
+        if replica.busy == busy:
+            changed = [replica] if busy else []
+            sharing = self._sharing(place)
+        else:
+            before = self._sharing(place)
+            for other in before:
+                other.left -= (self._now - other.since) / len(before)
+                other.since = self._now
+            replica.busy = busy
+            changed = sharing = self._sharing(place)
+        replica.left, replica.since = seconds, self._now
+        replica.turn += 1
+        for other in changed:
+            other.turn += 1
+            self._at(self._now + other.left * len(sharing), "step", other.place, other.turn)
+
+    def _sharing(self, place: int) -> list[_Replica]:
+        """Returns the replicas that are at work on the processor of this one."""
+        return [replica for replica in self._fleet[place % self._processors :: self._processors] if replica.busy]
 
     def _step(self, place: int) -> None:
         """Ends an iteration: canvases that are done are shown, and answers that are done leave."""
         replica, left = self._fleet[place], []
         for each in replica.running:
-            request = each.request
+            arrival = each.request.arrival
             each.step += 1
-            if each.step >= request.canvases[each.canvas]:
-                each.canvas, each.step = each.canvas + 1, 0
-                request.first = self._now if request.first is None else request.first
-            if each.canvas < len(request.canvases):
+            if each.step >= arrival.canvases[each.canvas]:
+                each.canvas, each.step, each.commits = each.canvas + 1, 0, True
+                each.request.first = self._now if each.request.first is None else each.request.first
+            if each.canvas < len(arrival.canvases):
                 left.append(each)
             else:
-                assert request.first is not None
-                times = request.first - request.came, self._now - request.came
-                self._finished.append((*times, len(request.canvases)))
+                assert each.request.first is not None
+                times = each.request.first - arrival.came, self._now - arrival.came
+                self._finished.append((*times, len(arrival.canvases)))
         replica.running = left
         self._begin(place)
 
@@ -202,17 +249,13 @@ class _Play:
         """Loses a replica: what it had is asked of others from its beginning."""
         replica = self._fleet[place]
         lost = [each.request for each in replica.running] + list(replica.waiting)
-        replica.running, replica.up, replica.busy = [], False, False
+        self._turn(place, busy=False)
+        replica.running, replica.up = [], False
         replica.waiting.clear()
-        replica.life += 1
         self._at(self._now + seconds, "back", place)
         self._repeated += len(lost)
         for request in lost:
             self._send(request)
-
-
-def _length(draw: random.Random, mean: float) -> int:
-    return max(1, round(draw.expovariate(1 / mean)))
 
 
 def _quantile(ordered: list[float], share: float) -> float:

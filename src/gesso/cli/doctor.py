@@ -31,15 +31,23 @@ PARTS: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "train": ("--plot, --tensorboard, --optimizer adamw8bit", {p: p for p in ("matplotlib", "tensorboard", "torchao")}),
+    "otel": (
+        "OpenTelemetry's traces of gesso serve and gesso router",
+        {
+            "opentelemetry.sdk": "opentelemetry-sdk",
+            "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+        },
+    ),
     "transformers": ("gesso bench --peer transformers", {"transformers": "transformers"}),
     "pynvml": ("joules in gesso bench, on CUDA", {"pynvml": "nvidia-ml-py"}),
 }
-"""Optional parts: what each is for, and its modules with the packages they come in. The first two are extras."""
-EXTRAS = ("server", "train")
+"""Optional parts: what each is for, and its modules with the packages they come in. The first three are extras."""
+EXTRAS = ("server", "train", "otel")
 NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "llvmlite", "typer", "rich")
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
-    "PYTORCH_CUDA_ALLOC_CONF",
+    "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED", "OTEL_SERVICE_NAME",
+    "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "PYTORCH_CUDA_ALLOC_CONF",
 )  # fmt: skip
 """Environment variables that change how gesso works."""
 MATMUL = {"cpu": 512, "mps": 2048, "cuda": 4096}
@@ -207,13 +215,21 @@ def _missing() -> list[dict[str, Any]]:
     for part, (use, modules) in PARTS.items():
         if part == "pynvml" and not torch.cuda.is_available():
             continue
-        absent = [package for module, package in modules.items() if find_spec(module.replace("-", "_")) is None]
+        absent = [package for module, package in modules.items() if not _is_there(module)]
         if os.name == "nt":
             absent = [package for package in absent if package != "uvloop"]
         if absent:
             what = _requirement(part) if part in EXTRAS else " ".join(absent)
             found.append({"part": part, "for": use, "packages": absent, "install": f"pip install {what}"})
     return found
+
+
+def _is_there(module: str) -> bool:
+    """Says whether a module could be imported; it imports no more of it than the packages around it."""
+    try:
+        return find_spec(module.replace("-", "_")) is not None
+    except ModuleNotFoundError:  # of a package around it
+        return False
 
 
 def _requirement(extra: str) -> str:

@@ -98,6 +98,7 @@ def router(
     import secrets
 
     from gesso.cli.serve import host_names
+    from gesso.telemetry.export import tracing
 
     key = secrets.token_urlsafe(24) if spawn is not None else replica_api_key
     settings = RouterSettings(
@@ -115,11 +116,11 @@ def router(
         stall_seconds=stall_seconds,
         drain_seconds=drain_seconds,
     )
-    with listen(host, port) as listener:
+    with tracing("gesso-router") as traces, listen(host, port) as listener:
         spawner = None if spawn is None else Spawner(spawn, serve_arguments or (), key or "")
         what = f"{len(urls)} replicas" if spawn is None else f"{spawn} replicas, which start now,"
         return route(
-            Router(settings, spawner=spawner),
+            Router(settings, spawner=spawner, traces=traces),
             listener,
             started=lambda url: print(f"{what} are routed at {url}", flush=True),
         )

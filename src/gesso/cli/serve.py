@@ -113,6 +113,7 @@ def serve(
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES
+    from gesso.telemetry.export import tracing
 
     settings = Settings(
         served_model_name=served_model_name if served_model_name is not None else load.model,
@@ -136,7 +137,7 @@ def serve(
         request_timeout=request_timeout,
         hang_seconds=hang_seconds,
     )
-    with listen(host, port) as listener:
+    with tracing("gesso") as traces, listen(host, port) as listener:
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
@@ -161,6 +162,7 @@ def serve(
             settings,
             listener,
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
+            traces=traces,
         )
 
 

@@ -48,6 +48,21 @@ class RequestHandle:
         """Returns the number of requests before it in the queue; 0 when it runs or is done."""
         return self._service._position(self._request)
 
+    @property
+    def started(self) -> float:
+        """Returns the second of the monotonic clock at which it left the queue; 0 while it waits."""
+        return self._request.output.started
+
+    @property
+    def prompt_encoded(self) -> float:
+        """Returns the second of the monotonic clock at which its prompt's last pass was made; 0 before."""
+        return self._request.prompt_encoded
+
+    @property
+    def mode(self) -> str:
+        """Returns how it is written: `canvas` or `ar`."""
+        return self._request.config.mode
+
     def cancel(self) -> None:
         """Ends the request before the next pass; `Finished` with reason `cancelled` follows unless it was finished
         already."""

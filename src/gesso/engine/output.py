@@ -48,11 +48,11 @@ class OutputAssembler:
         """Passes of the canvases that are closed."""
         self._converged: list[bool] = []
         self._logprobs: list[TokenLogprob] = []
-        self._started = self._first_block = self._seconds = 0.0
+        self.started = self._first_block = self._seconds = 0.0
 
     def start_clock(self) -> None:
         """Starts the clock that the result's times are measured by."""
-        self._started = time.monotonic()
+        self.started = time.monotonic()
 
     @property
     def finished(self) -> bool:
@@ -87,7 +87,7 @@ class OutputAssembler:
         """Appends a block up to the end of the answer; returns what it adds, and how many of its tokens count."""
         delta, count = Delta(), 0
         if not self.canvases:
-            self._first_block = time.monotonic() - self._started
+            self._first_block = time.monotonic() - self.started
             for token in self._response_prefix:
                 delta += self._take(token)
         for token in block:
@@ -114,7 +114,7 @@ class OutputAssembler:
     def finish(self, reason: FinishReason) -> Delta:
         """Ends the answer and stops the clock; returns the text that was held back."""
         self.finish_reason = reason
-        self._seconds = time.monotonic() - self._started if self._started else 0.0
+        self._seconds = time.monotonic() - self.started if self.started else 0.0
         return self._parser.flush()
 
     def close_canvas(

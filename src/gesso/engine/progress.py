@@ -6,6 +6,7 @@ A request that wants log-probabilities shows a block only when it has been encod
 verification the same pass judges the block (see `gesso.engine.verifier`), which may have to be denoised again.
 """
 
+import time
 from collections.abc import Sequence
 
 from gesso.engine.events import Event, Failed, Finished
@@ -22,6 +23,8 @@ def after_prefill(request: RequestState, item: PrefillItem, runner: Runner) -> l
     request.length += len(item.tokens)
     if request.reads_prompt:
         request.next_chunk += 1
+        if not request.reads_prompt:
+            request.prompt_encoded = time.monotonic()
         if request.prompt_logprobs is not None:
             scored = item.tokens if request.length > len(item.tokens) else item.tokens[1:]
             request.prompt_scores += _logprobs(request, runner, scored, request.prompt_logprobs, encoded=True)

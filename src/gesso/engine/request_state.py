@@ -83,6 +83,8 @@ class RequestState:
     """Index of the first of `chunks` that is not in the cache."""
     cached_tokens: int = 0
     """Prompt tokens restored from the prefix store."""
+    prompt_encoded: float = 0.0
+    """Seconds of the monotonic clock at which the last of the prompt's passes was made; 0 before."""
     block: tuple[int, ...] = ()
     """A finished canvas that waits to be encoded."""
     cancelled: bool = False

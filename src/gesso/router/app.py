@@ -29,6 +29,7 @@ from gesso.server.access_log import AccessLog
 from gesso.server.auth import ApiKeys
 from gesso.server.errors import ApiError
 from gesso.server.hosts import AllowedHosts
+from gesso.telemetry.traces import Traces
 
 _KNOWN = (
     "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
@@ -47,14 +48,16 @@ class Router:
         connect: Callable[[str], Client] = HttpClient,
         spawner: Spawner | None = None,
         pool: Pool | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """
         Args:
             connect: makes the connections to an address.
             spawner: starts servers of this machine.
             pool: one that someone else looks after, instead of the replicas of the settings.
+            traces: what makes spans of requests and of the tries that they take.
         """
-        self.settings = settings
+        self.settings, self.traces = settings, traces
         self.closing = False
         self._spawner = spawner
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,7 +114,7 @@ class Router:
 
 def _application(router: Router) -> Starlette:
     settings, metrics = router.settings, router.metrics
-    layers = [Middleware(AccessLog, metrics=metrics)]
+    layers = [Middleware(AccessLog, metrics=metrics, traces=router.traces)]
     if settings.allowed_hosts:
         layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
     if settings.cors_origins:

@@ -23,6 +23,7 @@ from gesso.router.ledger import DivergedError, Ledger
 from gesso.router.metrics import RouterMetrics
 from gesso.router.replicas import Pool, Replica
 from gesso.router.settings import RouterSettings
+from gesso.router.spans import TrySpans
 from gesso.router.tries import Tries
 from gesso.router.writer import Writer
 from gesso.server.errors import ApiError
@@ -83,7 +84,8 @@ class Forward:
             # A large body takes a while to read, and others are not to wait for it.
             make = partial(Asked, scope, body, self._settings.replica_api_key, self._pins)
             asked = await asyncio.to_thread(make) if len(body) > LARGE_BODY else make()
-            await self._until_gone(self._answer(asked, writer), receive, scope)
+            spans = TrySpans(scope["state"]["record"].span, asked)
+            await self._until_gone(self._answer(asked, writer, spans), receive, scope)
         except ApiError as error:
             await writer.fail(error)
         except Exception:
@@ -118,30 +120,35 @@ class Forward:
                 task.cancel()
             await asyncio.gather(work, gone, stop, return_exceptions=True)
 
-    async def _answer(self, asked: Asked, writer: Writer) -> None:
+    async def _answer(self, asked: Asked, writer: Writer, spans: TrySpans) -> None:
         ledger, began = Ledger(), time.monotonic()
         tries = Tries(self._settings.retries, self._settings.retry_seconds)
         excluded: set[str] = set()
         while True:
-            replica = await self._choose(asked, excluded, writer)
+            replica = await self._choose(asked, excluded, writer, spans)
+            spans.begin(replica)
             try:
-                await self._ask(replica, asked, ledger, writer, began)
+                await self._ask(replica, asked, ledger, writer, began, spans)
                 self._pool.succeeded(replica)
                 return
             except NotListeningError as error:
+                spans.failed(error)
                 # Nobody is there: that was no try, and the next one waits for a replica that is.
                 failure: Exception = error
                 await self._pool.lost(replica)
                 again = True
-            except DivergedError:
+            except DivergedError as error:
+                spans.failed(error)
                 if ledger.began or not (ledger.can_begin and asked.begin_with(ledger.text)):
                     self._metrics.broken.inc()
                     message = "a replica was lost, and another one writes otherwise: the stream cannot go on"
                     raise ApiError(503, message, code="replica_lost") from None
                 ledger.restart(begin=True)
                 self._metrics.resumed.labels("begin").inc()
+                spans.resumed = "begin"
                 continue
             except Exception as error:
+                spans.failed(error)
                 if not isinstance(error, _FailedError | ReplicaLostError | BadStreamError):
                     log.exception("%s: what replica %s said cannot be read", writer.path, replica.name)
                 if tries.reached(ledger.progress):
@@ -149,13 +156,14 @@ class Forward:
                 excluded.add(replica.name)
                 failure, again = error, self._counts(error, replica, tries, excluded)
             finally:
+                spans.end()
                 self._pool.release(replica)
             log.warning("replica %s: %s", replica.name, _said(failure))
             if not again or asked.pinned is not None:
                 await self._give_up(failure, ledger, writer)
                 return
             self._metrics.retries.labels(replica.name).inc()
-            self._go_on(asked, ledger, writer)
+            self._go_on(asked, ledger, writer, spans)
 
     def _counts(self, error: Exception, replica: Replica, tries: Tries, excluded: set[str]) -> bool:
         """Counts a failure against the replica and the request; says whether that is sent again."""
@@ -168,15 +176,16 @@ class Forward:
         self._pool.failed(replica)
         return tries.lost() if isinstance(error, ReplicaLostError) else tries.answered()
 
-    def _go_on(self, asked: Asked, ledger: Ledger, writer: Writer) -> None:
+    def _go_on(self, asked: Asked, ledger: Ledger, writer: Writer, spans: TrySpans) -> None:
         """Prepares for another replica's stream of the same, where the client has the beginning of one."""
         if not writer.started:
             return
         begun = ledger.began and asked.begin_with(ledger.text)
         ledger.restart(begin=begun)
-        self._metrics.resumed.labels("begin" if begun else "seed").inc()
+        spans.resumed = "begin" if begun else "seed"
+        self._metrics.resumed.labels(spans.resumed).inc()
 
-    async def _choose(self, asked: Asked, excluded: set[str], writer: Writer) -> Replica:
+    async def _choose(self, asked: Asked, excluded: set[str], writer: Writer, spans: TrySpans) -> Replica:
         """Finds a replica; where none takes requests, waits for one while the client is told that the stream lives."""
         if asked.pinned is not None:
             pinned = self._pool.replicas.get(asked.pinned)
@@ -193,20 +202,24 @@ class Forward:
             left = until - time.monotonic()
             if left <= 0:
                 raise ApiError(503, "no replica takes requests", code="no_replica", headers={"Retry-After": "5"})
+            spans.waits()
             try:
                 # An open breaker says nothing when it is time to try it, so this looks again by itself.
                 await asyncio.wait_for(self.ready.wait(), min(left, 0.5))
             except TimeoutError:
                 await writer.keep_alive(KEEP_ALIVE_SECONDS)
 
-    async def _ask(self, replica: Replica, asked: Asked, ledger: Ledger, writer: Writer, began: float) -> None:
+    async def _ask(
+        self, replica: Replica, asked: Asked, ledger: Ledger, writer: Writer, began: float, spans: TrySpans
+    ) -> None:
         """Asks one replica, and sends the client what it says.
 
         Raises:
             _FailedError, ReplicaLostError, BadStreamError: the replica failed before the end.
             DivergedError: its stream is not the one that the client has the beginning of.
         """
-        answer = await replica.client.send(asked.method, asked.target, asked.headers, asked.body)
+        answer = await replica.client.send(asked.method, asked.target, spans.headers, asked.body)
+        spans.answered(answer.status)
         try:
             kind = header(answer, b"content-type").partition(";")[0]
             if answer.status in _AGAIN or (writer.started and answer.status != 200):

@@ -5,7 +5,8 @@ import logging
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,12 +14,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gesso.server.errors import internal_error
+from gesso.server.http_span import begin_http_span, end_http_span
 from gesso.server.studio import is_file_of_studio
+from gesso.telemetry import w3c
 
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
     from gesso.engine.result import GenerationResult
+    from gesso.telemetry.traces import Span, Traces
 
 log = logging.getLogger("gesso.server")
 access = logging.getLogger("gesso.access")
@@ -35,7 +39,11 @@ class Record:
     completion_tokens: int = 0
     steps: int = 0
     trace_id: str | None = None
-    """Of the W3C trace that the request is a part of, where it says so."""
+    """Of the trace that the request is a part of: its own where traces are made, else what `traceparent` names."""
+    span: "Span | None" = None
+    """Where traces are made, and this request is kept in one."""
+    closing: list[Callable[[], None]] = field(default_factory=list)
+    """Called when the request is over, before its span ends."""
     prompt: Any = None
     """Only where prompts are to be logged."""
 
@@ -44,6 +52,23 @@ class Record:
         self.prompt_tokens += result.prompt_tokens
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
+
+    def begin(self, traces: "Traces", scope: Scope) -> None:
+        """Begins the span of the request, unless its path is none that is traced."""
+        span = begin_http_span(traces, scope, self.request_id)
+        if span is not None:
+            self.trace_id, self.span = span.trace_id, span
+
+    def end(self, scope: Scope, status: int) -> None:
+        """Ends the span of the request, if it has one."""
+        if self.span is None:
+            return
+        try:
+            for close in self.closing:
+                close()
+            end_http_span(self.span, scope, status, self.outcome)
+        except Exception:
+            log.exception("%s: its trace is lost", self.request_id)
 
 
 class CountsRequests(Protocol):
@@ -56,9 +81,10 @@ class CountsRequests(Protocol):
 class AccessLog:
     """Logs every request: the outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, metrics: CountsRequests) -> None:
+    def __init__(self, app: ASGIApp, metrics: CountsRequests, traces: "Traces | None" = None) -> None:
         self._app = app
         self._metrics = metrics
+        self._traces = traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -66,7 +92,10 @@ class AccessLog:
             return
         started = time.monotonic()
         given = Headers(scope=scope)
-        record = Record(_request_id(given.get("x-request-id", "")), trace_id=_trace_id(given.get("traceparent", "")))
+        record = Record(_request_id(given.get("x-request-id", "")), trace_id=w3c.trace_id(given.get("traceparent", "")))
+        files = is_file_of_studio(scope["method"], scope["path"])
+        if self._traces is not None and not files:
+            record.begin(self._traces, scope)
         scope.setdefault("state", {})["record"] = record
         status = 0
 
@@ -86,20 +115,15 @@ class AccessLog:
                 await internal_error(record.request_id).response()(scope, receive, send_with_id)
         finally:
             self._metrics.http.labels(getattr(scope.get("route"), "path", "unknown"), status or 499).inc()
+            record.end(scope, status)
             # The page is logged; the dozens of files that it is made of are not, unless one is refused.
-            if not (is_file_of_studio(scope["method"], scope["path"]) and 200 <= status < 400):
+            if not (files and 200 <= status < 400):
                 access.info(_line(scope, record, status or 499, time.monotonic() - started))
 
 
 def _request_id(given: str) -> str:
     """The client's own where it is harmless."""
     return given if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", given) else f"req_{secrets.token_hex(12)}"
-
-
-def _trace_id(given: str) -> str | None:
-    """Reads the trace of a `traceparent` header, as the W3C's Trace Context has it; None where it is none."""
-    found = re.fullmatch(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?", given)
-    return found[1] if found is not None and int(found[1], 16) else None
 
 
 def _line(scope: Scope, record: Record, status: int, seconds: float) -> str:
@@ -117,6 +141,8 @@ def _line(scope: Scope, record: Record, status: int, seconds: float) -> str:
     }
     if record.trace_id is not None:
         line["trace_id"] = record.trace_id
+    if record.span is not None:
+        line["span_id"] = record.span.span_id
     if record.prompt is not None:
         line["prompt"] = record.prompt
     return json.dumps(line)

@@ -36,6 +36,7 @@ from gesso.server.responses_api import responses_routes
 from gesso.server.settings import Settings
 from gesso.server.studio import studio_routes
 from gesso.server.tokens import token_routes
+from gesso.telemetry.traces import Traces
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorResponse, "description": "The request cannot be answered as it is."},
@@ -43,11 +44,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(service: AsyncEngine, settings: Settings) -> FastAPI:
-    """Builds the ASGI application over an engine that is started, which it does not close."""
+def create_app(service: AsyncEngine, settings: Settings, traces: Traces | None = None) -> FastAPI:
+    """Builds the ASGI application over an engine that is started, which it does not close; no more does it `traces`."""
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
-    layers = [Middleware(AccessLog, metrics=metrics)]
+    layers = [Middleware(AccessLog, metrics=metrics, traces=traces)]
     if settings.allowed_hosts:
         layers.append(Middleware(AllowedHosts, hosts=settings.allowed_hosts))
     if settings.cors_origins:

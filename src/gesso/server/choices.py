@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from anyio import to_thread
 from starlette.types import Receive
@@ -24,6 +25,7 @@ from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
+from gesso.server.tracing import InferenceTrace
 
 log = logging.getLogger("gesso.server")
 
@@ -34,8 +36,9 @@ MAX_FRAMES = 32
 class Choices:
     """Follows the choices of one HTTP request from the engine's thread to the event loop."""
 
-    def __init__(self, metrics: Metrics, record: Record) -> None:
+    def __init__(self, metrics: Metrics, record: Record, trace: InferenceTrace | None = None) -> None:
         self._record = record
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._metrics = metrics
         self._queue: deque[tuple[int, Event]] = deque()
@@ -49,7 +52,13 @@ class Choices:
 
     @classmethod
     async def submit(
-        cls, service: AsyncEngine, metrics: Metrics, record: Record, requests: Sequence[Request], receive: Receive
+        cls,
+        service: AsyncEngine,
+        metrics: Metrics,
+        record: Record,
+        requests: Sequence[Request],
+        receive: Receive,
+        trace: InferenceTrace | None = None,
     ) -> "Choices":
         """Queues all of them, or none.
 
@@ -62,7 +71,7 @@ class Choices:
         limits = service.limits
         if len(requests) > limits.max_num_seqs + limits.max_waiting:
             raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param="n")
-        choices = cls(metrics, record)
+        choices = cls(metrics, record, trace)
         prepared: list[PreparedRequest] = []
 
         def prepare() -> None:
@@ -70,22 +79,33 @@ class Choices:
             prepared.extend(service.prepare(request) for request in requests)
 
         def queue() -> None:
+            if trace is not None:
+                trace.queued()
             for number in range(len(requests)):
                 choices.tickets.append(service.submit(prepared.pop(0), choices._listener(number)))
 
         callback = asyncio.create_task(choices.watch(receive))
         try:
             await to_thread.run_sync(prepare)
+            if trace is not None:
+                trace.tokenized()
+            waited = not all(waiting.ready for waiting in prepared)
             for waiting in prepared:
                 await choices._until_ready(waiting)
+            if trace is not None and any(waiting.compilation is not None for waiting in prepared):
+                trace.compiled(waited)
             await to_thread.run_sync(queue)
-        except BaseException:
+        except BaseException as error:
             choices.cancel()
+            if trace is not None:
+                trace.failed(type(error).__name__)
             raise
         finally:
             callback.cancel()
             for left in prepared:
                 left.cancel()
+            if trace is not None:
+                record.closing.append(partial(trace.emit, choices.tickets))
         return choices
 
     async def _until_ready(self, prepared: PreparedRequest) -> None:
@@ -115,6 +135,8 @@ class Choices:
 
         def listen(event: Event) -> None:
             nonlocal last, first
+            if self._trace is not None:
+                self._trace.event(choice, event)
             if isinstance(event, BlockCommitted):
                 now = time.monotonic()
                 if first:

@@ -22,6 +22,7 @@ from gesso.server.fetch import Fetcher
 from gesso.server.media import MediaReader
 from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
+from gesso.server.tracing import InferenceTrace
 
 T = TypeVar("T")
 
@@ -95,7 +96,12 @@ class Context:
     async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
         """Queues the choices of an HTTP request; see `Choices.submit`."""
         record: Record = http.state.record
-        return await Choices.submit(self.service, self.metrics, record, requests, http.receive)
+        trace = None
+        if record.span is not None and record.span.recording and requests:
+            adapter = "" if requests[0].adapter is None else f":{requests[0].adapter}"
+            name = f"{self.settings.served_model_name}{adapter}"
+            trace = InferenceTrace(record.span, http.url.path, name, requests)
+        return await Choices.submit(self.service, self.metrics, record, requests, http.receive, trace)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
         """Runs a job to its end among all other requests.

@@ -23,6 +23,7 @@ from gesso.server.settings import Settings
 
 if TYPE_CHECKING:
     from gesso.engine.async_engine import AsyncEngine
+    from gesso.telemetry.traces import Traces
 
 FORCED = 130
 """Exit code after a second signal."""
@@ -127,13 +128,14 @@ def serve(
     settings: Settings,
     listener: socket.socket,
     started: Callable[[str], None] = lambda url: None,
+    traces: "Traces | None" = None,
 ) -> int:
     """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
     from gesso.server.app import create_app
 
     log_to_stderr()
     _share_interpreter()
-    server = Server(create_app(service, settings), service, settings)
+    server = Server(create_app(service, settings, traces), service, settings)
     service.start()
     started(address(listener))
     server.run(sockets=[listener])
@@ -155,6 +157,7 @@ def log_to_stderr() -> None:
         ("gesso.access", logging.INFO, "%(message)s"),
         ("gesso", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),
         ("uvicorn.error", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),
+        ("opentelemetry", logging.WARNING, "%(asctime)s %(levelname)s %(name)s: %(message)s"),
     ):
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter(form))

@@ -1,0 +1,1 @@
+"""Traces requests: spans by OpenTelemetry where its variables ask for them, and W3C's headers in any case."""
