@@ -23,6 +23,7 @@ from gesso.models.vision_tower import VisionModel
 from gesso.options.sizes import size_in_bytes
 from gesso.runner.distributed_runner import DistributedRunner
 from gesso.runner.offload import offload_request
+from gesso.runner.pipeline_runner import PipelineRunner
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import TokenIds, Tokenizer
 
@@ -51,6 +52,7 @@ def load(
     adapter: str | Path | None = None,
     cuda_graphs: bool = False,
     tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
     device_memory: int | str | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Engine:
@@ -62,6 +64,8 @@ def load(
         cuda_graphs: capture the denoising pass of each canvas once and replay it. CUDA; bfloat16 or packed experts.
         tensor_parallel: ranks that compute the model together, each on a GPU of its own or all on the CPU; the others
             are processes that end with this one.
+        pipeline_parallel: stages that the model is split into by its layers, for devices with a slow link between them;
+            processes as with `tensor_parallel`.
         device_memory: bytes of a GPU that may be used, or a size such as `8GB`; what is free without it. Where the
             weights do not fit, experts of some layers stream from host memory in every pass. CUDA.
         tell: is told in one line what will stream, and what a pass will cost by the measured link, before weights are
@@ -70,7 +74,8 @@ def load(
     Raises:
         OptionError: `cuda_graphs` where passes cannot be captured; `device_memory` without CUDA, more of it than is
             free, or too little for what cannot stream; `adapter` or `cuda_graphs` where experts would stream; a model
-            that cannot be cut into so many parts, or `tensor_parallel` beside `cuda_graphs` or `device_memory`.
+            that cannot be cut into so many parts; or `tensor_parallel` or `pipeline_parallel` beside each other,
+            `cuda_graphs` or `device_memory`.
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
@@ -80,6 +85,7 @@ def load(
             "adapter": adapter is not None,
             "cuda_graphs": cuda_graphs,
             "tensor_parallel": tensor_parallel > 1,
+            "pipeline_parallel": pipeline_parallel > 1,
             "device_memory": device_memory is not None,
         }
         for name, wanted in given.items():
@@ -88,13 +94,20 @@ def load(
         return _engine_of(folder, load_family(folder, family, device, dtype), str(path))
     tokenizer = Tokenizer.from_folder(folder) if (folder / "tokenizer.json").exists() else TokenIds()
     template = ChatTemplate.from_folder(folder)
-    if tensor_parallel > 1:
-        for name, wanted in (("cuda_graphs", cuda_graphs), ("device_memory", device_memory is not None)):
+    spread = {"tensor_parallel": tensor_parallel, "pipeline_parallel": pipeline_parallel}
+    if (chosen := next((name for name, ranks in spread.items() if ranks > 1), None)) is not None:
+        others = {
+            "cuda_graphs": cuda_graphs,
+            "device_memory": device_memory is not None,
+            "pipeline_parallel": chosen == "tensor_parallel" and pipeline_parallel > 1,
+        }
+        for name, wanted in others.items():
             if wanted:
-                raise OptionError(f"{name} and tensor_parallel do not go together", option=name)
+                raise OptionError(f"{name} and {chosen} do not go together", option=name)
         vision = _load_tower(folder, device, dtype)
         merged = None if adapter is None else Path(adapter)
-        runner = DistributedRunner.start(folder, dtype, device, tensor_parallel, vision, merged)
+        start = DistributedRunner.start if chosen == "tensor_parallel" else PipelineRunner.start
+        runner = start(folder, dtype, device, spread[chosen], vision, merged)
         defaults = read_generation_defaults(folder, runner.config)
         return Engine(runner, tokenizer, template, defaults, name=str(path))
     limit = size_in_bytes(device_memory, "--device-memory") if isinstance(device_memory, str) else device_memory

@@ -147,6 +147,9 @@ class ModelConfig:
     image_token_ids: tuple[int, ...] = ()
     vision_config: Mapping[str, Any] | None = None
     """Kept as read, so that what is saved again still describes the vision tower."""
+    calibration: str = ""
+    """Names the scales that packed weights were calibrated with; empty where there are none. Adapters fit weights with
+    the same scales alone."""
 
     def __post_init__(self) -> None:
         self._check_sizes()

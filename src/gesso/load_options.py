@@ -41,6 +41,13 @@ class LoadOptions:
         field=None,
         group=MODEL,
     )
+    pipeline_parallel: int = option(
+        1,
+        "Stages that the model is split into by its layers, each on a GPU of its own or on this CPU.",
+        minimum=1,
+        field=None,
+        group=MODEL,
+    )
     offline: bool = option(False, "Never download.", field=None, group=MODEL)
 
     def __post_init__(self) -> None:

@@ -60,10 +60,11 @@ def test_parts_are_chosen_separately(gesso: Gesso, wide: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--to", "int3"), "--to 'int3' does not exist; known: int8, int4"),
+        (("--to", "int3"), "--to 'int3' does not exist; known: int8, int4, nf4"),
+        (("--to", "int8", "--embedding", "nf4"), "--embedding 'nf4' does not exist; known: int8, int4, none"),
         (("--to", "none"), "--to 'none' does not exist"),
-        (("--to", "int8", "--dense", "fp8"), "--dense 'fp8' does not exist; known: int8, int4, none"),
-        (("--to", "int8", "--experts", "nf4"), "--experts 'nf4' does not exist"),
+        (("--to", "int8", "--dense", "fp8"), "--dense 'fp8' does not exist; known: int8, int4, nf4, none"),
+        (("--to", "int8", "--experts", "nf3"), "--experts 'nf3' does not exist"),
         (("--to", "int4", "--group-size", 48), "--group-size must be one of 32, 64, 128, got 48"),
         (("--to", "int8", "--group-size", 64), "--group-size is of int4"),
         (("--to", "int8", "--dense", "none", "--experts", "none"), "--dense, --experts and --embedding are all none"),
@@ -164,3 +165,43 @@ def test_what_needs_whole_weights_says_so(gesso: Gesso, tmp_path: Path) -> None:
     again = gesso("quantize", out, "--to", "int8", "--out", tmp_path / "again")
     assert again.code == 2
     assert "is quantized already" in again.err
+
+
+def test_a_calibrated_model_says_so_and_answers(gesso: Gesso, tmp_path: Path) -> None:
+    prompts, out = tmp_path / "prompts", tmp_path / "small"
+    record = {"messages": [{"role": "user", "content": "What is 3 + 4?"}]}
+    prompts.write_text(f'What is 2 + 2?\n\n{{"prompt": "one plus one"}}\n{json.dumps(record)}\n', "utf-8")
+    outcome = gesso("quantize", "mini", "--to", "int8", "--calibration-prompts", prompts, "--out", out)
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, str(out))
+    assert outcome.out.splitlines()[2].startswith("error of layers' outputs on the prompts: ")
+    shown = json.loads(gesso("models", "show", out, "--json").out)
+    assert shown["quantized"] == "dense int8, experts int8; calibrated on 3 prompts"
+    assert gesso("generate", "-m", out, "--seed", 1, "--max-denoising-steps", 1, "one plus one").code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('{"prompt": 3}', "line 1 has no prompt"),
+        ("{", "line 1 is no JSON"),
+        (" \n\n", "holds no prompt"),
+        ('{"messages": []}', "prompt 1: "),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_prompts_that_cannot_be_read_are_refused(gesso: Gesso, tmp_path: Path, line: str | None, told: str) -> None:
+    prompts = tmp_path / "prompts"
+    if line is not None:
+        prompts.write_text(line, "utf-8")
+    outcome = gesso("quantize", "mini", "--to", "int8", "--calibration-prompts", prompts, "--out", tmp_path / "small")
+    assert outcome.code == 2
+    assert told in outcome.err
+    assert not (tmp_path / "small.partial").exists()
+
+
+def test_calibration_needs_a_tokenizer_and_something_to_scale(gesso: Gesso, wide: Path, tmp_path: Path) -> None:
+    outcome = gesso("quantize", wide, "--to", "int4", "--calibrate", "--out", tmp_path / "small")
+    assert (outcome.code, "has no tokenizer.json" in outcome.err) == (2, True)
+    parts = ("--dense", "none", "--experts", "none", "--embedding", "int8")
+    outcome = gesso("quantize", "mini", "--to", "int8", *parts, "--calibrate", "--out", tmp_path / "small")
+    assert (outcome.code, "neither is packed" in outcome.err) == (2, True)

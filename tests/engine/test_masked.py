@@ -158,7 +158,9 @@ def test_edits_of_what_is_decoded_are_refused(engine: Engine) -> None:
         engine.generate("hi", sampler="block_refinement", editing_threshold=0.5)
 
 
-@pytest.mark.parametrize("option", [{"adapter": "x"}, {"cuda_graphs": True}, {"tensor_parallel": 2}])
+@pytest.mark.parametrize(
+    "option", [{"adapter": "x"}, {"cuda_graphs": True}, {"tensor_parallel": 2}, {"pipeline_parallel": 2}]
+)
 def test_what_only_the_other_family_has_is_refused(folder: Path, option: dict[str, Any]) -> None:
     with pytest.raises(GessoError, match=next(iter(option))):
         load(folder, "cpu", **option)

@@ -17,11 +17,18 @@ from gesso.server.settings import Settings
 
 T = TypeVar("T")
 RUNNERS: list[asyncio.Runner] = []
+SECONDS = 120
+"""In which whatever a test plays has to come to its end."""
 
 
 def run(asking: Coroutine[Any, Any, T]) -> T:
     """Runs it in the loop that all tests of routers share, as the events of a router are of one loop."""
-    return RUNNERS[0].run(asking)
+
+    async def bounded() -> T:
+        async with asyncio.timeout(SECONDS):
+            return await asking
+
+    return RUNNERS[0].run(bounded())
 
 
 class Dying:

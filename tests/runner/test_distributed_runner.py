@@ -2,35 +2,28 @@
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from engine.seeing import make_seeing_folder, picture
+from engine.seeing import make_seeing_folder
 
 import gesso
 from gesso.api import load
-from gesso.config import LoraConfig
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import Event, Failed, Finished
-from gesso.engine.result import GenerationResult
+from gesso.engine.events import Failed
 from gesso.errors import ClosingError, OptionError
-from gesso.models.adapter_files import save_adapter
-from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
+from gesso.ranks.group import RankGroup
+from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from gesso.tensor_parallel.processes import CHECK
+from runner.spread import SECONDS, Listener, make_adapter, requests, told
 
-SECONDS = 60
 RANKS = 2
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
-LONG = "The quick brown fox. " * 12
 
 
 @pytest.fixture(scope="module")
@@ -48,68 +41,7 @@ def spread(folder: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    engine, made = load(folder, "cpu"), tmp_path_factory.mktemp("adapter") / "red"
-    config = LoraConfig(
-        rank=2, targets=("layers.*.attention.*", "layers.*.mlp.*", "layers.*.router.*", "layers.*.experts")
-    )
-    attach(engine.model, config)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in adapter_parameters(engine.model).values():
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=generator))
-    save_adapter(engine.model, config, made, "tiny")
-    return made
-
-
-def requests() -> list[Request]:
-    """Requests of every kind, some with a beginning in common."""
-    kinds: list[dict[str, Any]] = [
-        {},
-        {"mode": "ar", "max_new_tokens": 6},
-        {"verify": 1},
-        {"verify": 2, "verify_threshold": 0.1},
-        {"json_schema": SCHEMA},
-        {"regex": "[a-f]{3,9}!"},
-        {"choices": ["yes", "no", "perhaps"]},
-        {"sampler": "leave_one_out"},
-        {"sampler": "confidence", "canvas_length": 5},
-        {"guidance_scale": 2.0},
-        {"top_k": 9, "top_p": 0.9, "temperature": 1.2},
-        {"logit_bias": {40: 3.0}},
-        {"temperature": 0},
-        {"logprobs": 2},
-        {"images": [picture(seed=1)], "image_budget": 70},
-        {"images": [picture(seed=2), picture(48, 24, seed=3)], "image_budget": 70},
-    ]
-    return [
-        Request((LONG if i % 3 == 0 else "") + f"Sort: fig, apple {i}", {"seed": i, "max_new_tokens": 9, **kind})
-        for i, kind in enumerate(kinds)
-    ]
-
-
-class Listener:
-    """Waits for the end of one request."""
-
-    def __init__(self) -> None:
-        self.end: Event | None = None
-        self.done = threading.Event()
-        self.begun = threading.Event()
-
-    def __call__(self, event: Event) -> None:
-        self.begun.set()
-        if isinstance(event, Finished | Failed):
-            self.end = event
-            self.done.set()
-
-    @property
-    def result(self) -> GenerationResult:
-        assert self.done.wait(SECONDS)
-        assert isinstance(self.end, Finished), self.end
-        return self.end.result
-
-
-def told(result: GenerationResult) -> tuple[Any, ...]:
-    return result.token_ids, result.denoising_steps, result.finish_reason
+    return make_adapter(folder, tmp_path_factory.mktemp("adapter") / "red")
 
 
 def test_ranks_say_what_one_process_says(spread: Engine, folder: Path) -> None:
@@ -143,6 +75,27 @@ def test_what_a_step_and_a_rank_take(spread: Engine, folder: Path) -> None:
     large = sum(t.numel() for name, t in own.items() if name.endswith(cut[1:]) or name.startswith(cut[0]))
     assert sum(tensor.numel() for tensor in own.values()) <= 0.75 * whole
     assert large < 0.7 * whole
+
+
+def test_a_constraint_takes_no_more_and_no_scores_travel(spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a constrained canvas classes times positions are gathered, and the steps have the collectives of others."""
+    runner = spread.runner
+    assert isinstance(runner, DistributedRunner)
+    gather, sizes = RankGroup.gather, list[int]()
+
+    def counting(group: RankGroup, x: torch.Tensor) -> torch.Tensor:
+        sizes.append(x.numel())
+        return gather(group, x)
+
+    monkeypatch.setattr(RankGroup, "gather", counting)
+    layers, before = len(runner.config.layers), runner.group.collectives
+    # No token past the canvas is held, which would be embedded anew.
+    options = {"seed": 1, "max_new_tokens": 8, "canvas_length": 8, "regex": "[a-f]{8,20}", "verify": 0}
+    steps = sum(spread.generate("Sort: fig, apple", **options).denoising_steps)
+    passes = runner.group.collectives - before - steps * (2 * layers + 3)
+    assert passes in (2 * layers + 1, 2 * (2 * layers + 1))
+    assert len(sizes) == steps
+    assert max(sizes) < 8 * runner.config.vocab_size // 2
 
 
 def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:

@@ -83,6 +83,10 @@ def chunks(client: TestClient, path: str = "/v1/chat/completions", **fields: Any
     return [data for name, data in stream(client, path, **fields) if name is None]
 
 
+SECONDS = 120
+"""In which a server has to end."""
+
+
 @contextmanager
 def running(service: Any, **settings: Any) -> Iterator[str]:
     """The server on a free port of the loopback, in a thread; yields its address."""
@@ -96,7 +100,8 @@ def running(service: Any, **settings: Any) -> Iterator[str]:
             yield address(listener)
         finally:
             server.stop()
-            thread.join()
+            thread.join(SECONDS)
+            assert not thread.is_alive(), "the server does not end"
 
 
 @contextmanager
@@ -110,7 +115,8 @@ def plain_server(app: Any) -> Iterator[str]:
             yield address(listener)
         finally:
             server.should_exit = True
-            thread.join()
+            thread.join(SECONDS)
+            assert not thread.is_alive(), "the server does not end"
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +127,7 @@ def mini_url() -> Iterator[str]:
         yield url
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether it becomes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -44,7 +44,9 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_stream(caplog: pytest.LogCapt
         connection = send(url, stream=True)
         received = b""
         while b"Hello" not in received:
-            received += connection.recv(4096)
+            part = connection.recv(4096)
+            assert part, "the server closed the stream"
+            received += part
         connection.close()
         assert eventually(service.tickets[0].cancelled.is_set)
         assert eventually(lambda: '"outcome": "client_disconnected"' in caplog.text)

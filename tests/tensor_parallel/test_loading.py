@@ -21,8 +21,8 @@ from gesso.nn.quant.base import dequantize
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import NF4
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel import loading, packed
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.loading import load_shard
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.packed import check_groups, cut_packed

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @opt.takes(
-    load=("device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "offline"),
+    load=("device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "pipeline_parallel", "offline"),
     helps={
         "device": "auto, cpu, cuda or mps; meta counts the bytes of --random-weights and allocates nothing.",
     },

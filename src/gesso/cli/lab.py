@@ -20,7 +20,7 @@ SHOWN = (0, 1, 2, 3, 5, 8, 9)
 """Columns of the report that a terminal has room for."""
 
 
-@opt.takes((), load=("device", "dtype", "cuda_graphs", "tensor_parallel", "offline"))
+@opt.takes((), load=("device", "dtype", "cuda_graphs", "tensor_parallel", "pipeline_parallel", "offline"))
 def lab(
     load: LoadOptions,
     grid: Annotated[

@@ -244,7 +244,7 @@ def load_engine(load: LoadOptions) -> "Engine":
 
     given = {
         name: getattr(load, name)
-        for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel")
+        for name in ("device", "dtype", "offline", "adapter", "cuda_graphs", "tensor_parallel", "pipeline_parallel")
     }
     with working(f"loading {load.model}"):
         return api.load(load.model, **given, device_memory=load.device_memory, tell=remark)

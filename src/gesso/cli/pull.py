@@ -104,6 +104,7 @@ def _pull_quantized(
     from gesso.models.loading import read_model_config
     from gesso.models.quantization.convert import check_out
     from gesso.models.quantization.fit import CONTEXT, pick_formats
+    from gesso.models.quantization.plan import name_formats
     from gesso.models.quantization.stream import quantize_stream
     from gesso.models.quantization.stream_plan import make_plan, read_source
 
@@ -118,7 +119,7 @@ def _pull_quantized(
     if chosen is None:
         picked = pick_formats(read_model_config(source.folder), source.tower_bytes, limit)
         chosen = picked.chosen
-        print(f"{formats.described(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
+        print(f"{name_formats(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
     plan = make_plan(source, out, chosen)
     with _bar(name, source.bytes) as progress:
         report = quantize_stream(out, chosen, plan, progress)

@@ -10,7 +10,10 @@ from gesso.cli import quantize_options as formats
 
 Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")]
 To = Annotated[
-    str | None, typer.Option(help="int8 (a scale for each row) or int4 (a scale and an offset for each group).")
+    str | None,
+    typer.Option(
+        help="int8 (a scale for each row), int4 (a scale and an offset for each group) or nf4 (QLoRA's levels)."
+    ),
 ]
 Fit = Annotated[
     str | None,
@@ -18,6 +21,21 @@ Fit = Annotated[
         metavar="SIZE",
         help="Instead of --to: the most bits with which weights and 8,192 tokens of context take no more than this, "
         "such as 18GB.",
+    ),
+]
+Calibrate = Annotated[
+    bool,
+    typer.Option(
+        "--calibrate",
+        help="Run the whole model on a few prompts first, and scale input features so that layers' outputs err least.",
+    ),
+]
+CalibrationPrompts = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Prompts to calibrate with, one a line: text, or JSON with prompt or messages. "
+        "Without it a few of gesso's own tasks; implies --calibrate.",
     ),
 ]
 Out = Annotated[Path, typer.Option(help="Folder of the new checkpoint, empty or not there yet.")]
@@ -32,35 +50,45 @@ def quantize(
     dense: formats.Part = None,
     experts: formats.Part = None,
     embedding: formats.Embedding = None,
+    calibrate: Calibrate = False,
+    calibration_prompts: CalibrationPrompts = None,
     offline: opt.Offline = False,
 ) -> int:
     """Write a smaller checkpoint, its weights in 8 or 4 bits; gesso alone loads it."""
     from rich.console import Console
 
+    from gesso.cli.calibration import calibration_for
     from gesso.errors import OptionError
     from gesso.models.hub import resolve
-    from gesso.models.quantization.convert import quantize_folder
+    from gesso.models.quantization.convert import check_out, quantize_folder
     from gesso.models.quantization.fit import CONTEXT, pick
+    from gesso.models.quantization.plan import name_formats
 
     if (to is None) == (fit is None):
         raise OptionError("give one of --to FORMAT and --fit SIZE", option="to")
-    folder = None
     if fit is not None:
         limit = formats.limit(fit, group_size, dense, experts, embedding)
         folder = resolve(model, offline=offline)
         picked = pick(folder, limit)
         chosen = picked.chosen
-        print(f"{formats.described(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
+        print(f"{name_formats(chosen)}: {formats.size(picked.bytes)} with {CONTEXT:,} tokens of context")
     else:
         assert to is not None
         chosen = formats.chosen("--to", to, group_size, dense, experts, embedding)
+        folder = resolve(model, offline=offline)
+    check_out(out, chosen)
+    calibration = None
+    if calibrate or calibration_prompts is not None:
+        calibration = calibration_for(model, folder, calibration_prompts)
+        calibration.check(chosen)
     console = Console(stderr=True, highlight=False)
     with console.status("reading the checkpoint") as status:
         report = quantize_folder(
-            folder or resolve(model, offline=offline),
+            folder,
             out,
             chosen,
             lambda done, of: status.update(f"writing file {done + 1} of {of}"),
+            calibration,
         )
     formats.report(report)
     print(out)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GROUP_SIZE = 64
 
 GroupSize = Annotated[int | None, typer.Option(help="Weights of a group of int4: 32, 64 or 128; 64 without it.")]
-Part = Annotated[str | None, typer.Option(help="int8, int4 or none for this part; as --to without it.")]
+Part = Annotated[str | None, typer.Option(help="int8, int4, nf4 or none for this part; as --to without it.")]
 Embedding = Annotated[
     str | None,
     typer.Option(
@@ -67,28 +67,18 @@ def chosen(
     return Quantization(*(None if kind == "none" else _format(part, kind, group_size) for part, kind in parts.items()))
 
 
-def described(formats: "Quantization") -> str:
-    """Names the formats of the parts."""
-    from gesso.models.quantization.plan import PARTS
-    from gesso.nn.quant.integer import Int4
-
-    forms = ((part, getattr(formats, part)) for part in PARTS)
-    named = (
-        f"{part} {form.kernel}{f' (groups of {form.group_size})' if isinstance(form, Int4) else ''}"
-        for part, form in forms
-        if form is not None
-    )
-    return ", ".join(named)
-
-
 def _format(option: str, kind: str, group_size: int | None) -> "Format":
     from gesso.errors import OptionError
     from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8
+    from gesso.nn.quant.nf4 import NF4
 
     if kind == "int8":
         return Int8()
+    if kind == "nf4" and option != "--embedding":
+        return NF4()
     if kind != "int4":
-        known = "int8, int4" if option in ("--to", "--quantize") else "int8, int4, none"
+        known = "int8, int4" if option == "--embedding" else "int8, int4, nf4"
+        known += "" if option in ("--to", "--quantize") else ", none"
         raise OptionError(f"{option} {kind!r} does not exist; known: {known}", option=keyword(option))
     if group_size is not None and group_size not in GROUP_SIZES:
         raise OptionError(
@@ -107,3 +97,8 @@ def report(made: "QuantizeReport") -> None:
     share = made.bytes_after / made.bytes_before
     print(f"{size(made.bytes_before)} before, {size(made.bytes_after)} after ({share:.0%})")
     print(f"largest relative error of a tensor: {made.worst_error:.2%} ({made.worst_tensor})")
+    if (found := made.calibration) is not None:
+        print(
+            f"error of layers' outputs on the prompts: {found.before:.2%} without scales, {found.after:.2%} with them "
+            f"({found.scaled} of {found.products} products are scaled)"
+        )

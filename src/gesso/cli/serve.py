@@ -42,7 +42,16 @@ from gesso.options.sizes import size_in_bytes
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
 
-LOADING = ("model", "device", "dtype", "cuda_graphs", "device_memory", "tensor_parallel", "offline")
+LOADING = (
+    "model",
+    "device",
+    "dtype",
+    "cuda_graphs",
+    "device_memory",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "offline",
+)
 """How the model is loaded; adapters are the server's."""
 
 

@@ -196,7 +196,7 @@ class TokenAutomaton:
         fill = end_tokens[0] if fill_token is None else fill_token
         states = len(accepting_S)
         transitions, class_V = transitions.with_ends(class_V, accepting_S, end_tokens, fill, states)
-        source, target = distinct_pairs(transitions.source_E, transitions.target_E, states + 1)
+        source, target = transitions.pairs(states + 1)
         distance_S = steps(target, source, states + 1, np.array([states]))
         reached_S = steps(source, target, states + 1, np.array([start])) < FAR
         kept = np.flatnonzero(reached_S & (distance_S < FAR))
@@ -204,7 +204,7 @@ class TokenAutomaton:
             raise OptionError(UNSPELLABLE)
         number = np.full(states + 1, REFUSED, dtype=np.int32)
         number[kept] = np.arange(len(kept))
-        next_SK, place_K = transitions.renumbered(number).merged(len(kept), len(kept))
+        next_SK, place_K = transitions.merged(number, number, len(kept), len(kept))
         column_V = np.append(place_K, REFUSED).astype(np.int32)[class_V]
         return cls(column_V, next_SK, distance_S[kept], int(number[start]), tuple(end_tokens), fill)
 

@@ -13,7 +13,7 @@ fill a block, stand by themselves. Tokens of no class are never scored.
     J pieces: whole chunks, then blocks of the rest, then tokens by themselves
 """
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class TokenClasses:
 
     def __init__(self, class_V: NDArray[np.integer], device: torch.device, chunk: int | None = None) -> None:
         chunk = chunk or chunk_of(device)
+        self.class_V = class_V
         members = np.split(np.argsort(class_V, kind="stable"), np.bincount(class_V + 1, minlength=1).cumsum()[:-1])[1:]
         self.classes = len(members)
         whole = [
@@ -96,9 +97,57 @@ class TokenClasses:
         return out
 
 
+def stretches(class_V: NDArray[np.integer], chunk: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns the stretch of every token, -1 where it has none, and the class of every stretch.
+
+    A sample is looked up stretch by stretch, and in each from the lowest token on: first what fills whole chunks, class
+    by class, then the rest of every class, then the tiny classes. So who holds some of the tokens draws as who holds
+    all of them does.
+    """
+    count_K = np.bincount(class_V + 1, minlength=1)[1:]
+    class_V = class_V.astype(np.int64)
+    order_V = np.argsort(class_V, kind="stable")
+    place_V = np.empty_like(class_V)
+    place_V[order_V] = (
+        np.arange(len(class_V)) - np.concatenate([[0], np.bincount(class_V + 1).cumsum()])[class_V[order_V] + 1]
+    )
+    part_V = np.where(count_K[class_V] <= TINY, 2, (place_V >= count_K[class_V] // chunk * chunk).astype(np.int64))
+    key_V = np.where(class_V < 0, -1, part_V * len(count_K) + class_V)
+    keys, stretch_V = np.unique(key_V[key_V >= 0], return_inverse=True)
+    found_V = np.full(len(class_V), -1)
+    found_V[key_V >= 0] = stretch_V
+    return found_V, keys % len(count_K)
+
+
+class ClassReading(Protocol):
+    """Is a pass over the classes of the tokens, whoever makes it."""
+
+    summary: Emissions
+
+    def finish(self, factor_RK: Tensor, uniform_R: Tensor) -> tuple[Tensor, Tensor]:
+        """Ends the pass; see `ClassPass.finish`."""
+
+
+@runtime_checkable
+class ReadsClasses(Protocol):
+    """Is a vocabulary that is not whole in this process and makes the pass in parts."""
+
+    def read_classes(self, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> ClassReading:
+        """Begins the pass; see `ClassPass`."""
+
+
+def read_classes(
+    vocabulary: Vocabulary, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor
+) -> ClassReading:
+    """Begins a pass over the classes, in the vocabulary's own way where it has one; see `ClassPass`."""
+    if isinstance(vocabulary, ReadsClasses):
+        return vocabulary.read_classes(classes, hidden_RD, temperature_R)
+    return ClassPass(vocabulary, classes, hidden_RD, temperature_R)
+
+
 class ClassPass:
     """Holds one pass over R positions. Life cycle: made, `summary` is read, `finish` is called once with the
-    factors."""
+    factors; who makes the pass in parts calls `weigh` and `draw` instead."""
 
     @torch.no_grad()
     def __init__(self, vocabulary: Vocabulary, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> None:
@@ -185,6 +234,14 @@ class ClassPass:
             factor_RK: log of what the scores of a class are multiplied by to be probabilities; -inf is impossible.
             uniform_R: numbers in [0, 1) that decide the samples by inverse distribution function.
         """
+        mass_RB, mixed_RD = self.weigh(factor_RK)
+        mixed_RD *= self._vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
+        return self.draw(mass_RB, uniform_R), mixed_RD.to(self._vocabulary.dtype)
+
+    @torch.no_grad()
+    def weigh(self, factor_RK: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the mass of every block that a sample is looked up in [R, B] and the sum of mass times row of the
+        table [R, D], both fp32; once, as what was held is used up."""
         classes, vocabulary = self._classes, self._vocabulary
         weight_RJ = (factor_RK.index_select(1, classes.class_J) + self._top_RJ).exp_().float()
         wholes = len(classes.whole)
@@ -204,8 +261,12 @@ class ClassPass:
         if classes.alones:
             table = vocabulary.rows(classes.alone[: classes.alones])
             embedding_RD += linear(weight_RJ[:, begin:].to(table.dtype), table.T).float()
-        embedding_RD *= vocabulary.scale / mass_RB.sum(dim=-1, keepdim=True)
+        return mass_RB, embedding_RD
 
+    @torch.no_grad()
+    def draw(self, mass_RB: Tensor, uniform_R: Tensor) -> Tensor:
+        """Returns a sample of every position, int64 [R]; blocks without mass are left out."""
+        classes, wholes = self._classes, len(self._classes.whole)
         block_R1, share_R1 = pick_block(mass_RB, uniform_R)
         inside_W = torch.arange(BLOCK if wholes else TILE, device=mass_RB.device)
         tokens_RW = classes.columns_T[classes.begins[block_R1] + inside_W]
@@ -213,5 +274,4 @@ class ClassPass:
         top_R1 = torch.cat(
             [self._top_RJ[:, :wholes].repeat_interleave(classes.per_whole, dim=1), self._top_RJ[:, wholes:]], dim=1
         ).gather(1, block_R1)
-        sample_R = pick_token(vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, top_R1, share_R1)
-        return sample_R, embedding_RD.to(vocabulary.dtype)
+        return pick_token(self._vocabulary, tokens_RW, inside_RW, self._hidden_RD, self._inverse_R1, top_R1, share_R1)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gesso.constraints import budget
 from gesso.constraints.determinize import Table
+from gesso.constraints.transitions import addresses, by_source, host_kernels
 
 IntArray = NDArray[np.int32]
 FAR = 2**31 - 1
@@ -108,10 +109,18 @@ def steps(
     source: NDArray[np.int64], target: NDArray[np.int64], states: int, starts: NDArray[np.integer]
 ) -> NDArray[np.int32]:
     """Returns the fewest steps from any of `starts` to each state, breadth first; `FAR` where there is no way."""
+    steps_S = np.full(states, FAR, dtype=np.int32)
+    if (kernels := host_kernels()) is not None:
+        begin, length = np.zeros(1, dtype=np.int64), np.array([len(source)])
+        pairs = source.astype(np.int32), target.astype(np.int32)
+        begins, found = by_source(kernels, begin, length, *pairs, states)
+        queue, steps_S[starts] = np.empty(states, dtype=np.int64), 0
+        queue[: len(starts)] = starts
+        kernels.reach(*addresses(begins, found, steps_S, queue), len(starts), FAR)
+        return steps_S
     order = np.argsort(source, kind="stable")
     begins = np.searchsorted(source[order], np.arange(states + 1))
     followers = target[order]
-    steps_S = np.full(states, FAR, dtype=np.int32)
     frontier = np.asarray(starts)
     step = 0
     while len(frontier):

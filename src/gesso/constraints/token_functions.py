@@ -1,8 +1,10 @@
 """Keeps functions from states to states, each once, and what becomes of them when a byte follows.
 
 A function is a list of pairs, of a state and where it goes, in order of the states; most functions are defined on few.
+A code stands for a function and a kind of bytes that follows. The work is done by compiled kernels
+(`kernels/host/compositions.py`); where LLVM is not there by array operations, which say the same.
 
-    S states   D states that functions are defined on   F functions   G kinds of bytes   N functions at once
+    S states   D states that functions are defined on   F functions   G kinds of bytes   N nodes or codes at once
     E pairs
 """
 
@@ -12,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.transitions import Hashes, IntArray, Transitions, places_of, within
+from gesso.constraints.transitions import (
+    Hashes,
+    IntArray,
+    Transitions,
+    addresses,
+    host_kernels,
+    places_of,
+    within,
+)
 
 _UNKNOWN = -1
 _BATCH = 1 << 20
@@ -32,89 +42,140 @@ class Functions:
     def __init__(self, next_SG: IntArray, from_D: NDArray[np.int64], seed: int = 0) -> None:
         """The functions are defined on the states `from_D` only."""
         self.groups = next_SG.shape[1]
-        self.next_flat = np.ascontiguousarray(next_SG).ravel()
-        """Of each state and group, one after the other."""
+        self.next_SG = np.ascontiguousarray(next_SG, dtype=np.int32)
         self.hashes = Hashes(len(from_D), len(next_SG), seed)
         own = np.arange(len(from_D), dtype=np.int32)
-        self.source_E, self.target_E = own, from_D.astype(np.int64)
-        self.pairs = len(own)
+        self.source_E, self.target_E = own, from_D.astype(np.int32)
         self.begin_F, self.length_F = np.array([0, len(own)]), np.array([len(own), 0])
+        self.sizes = np.array([len(own), 2, 0])
+        """Pairs and functions that are kept, and whether two of the same hash were found to differ."""
         identity = int(self.hashes.of(own, from_D).sum(dtype=np.uint64))
         self.number = {identity: self.IDENTITY, 0: self.NOWHERE}
         self.asked = budget.current()
-        self.then_FG = np.full((2, next_SG.shape[1]), _UNKNOWN, dtype=np.int32)
+        self.then_FG = np.full((2, self.groups), _UNKNOWN, dtype=np.int32)
+        self.kernels = host_kernels()
 
-    def follow(self, function_N: NDArray[np.integer], group_N: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Returns each function with one more byte.
+    def descend(
+        self,
+        above_N: NDArray[np.int32],
+        parents_N: NDArray[np.int32],
+        labels_N: NDArray[np.uint8],
+        group_B: NDArray[np.int64],
+    ) -> NDArray[np.int32]:
+        """Returns the functions of a level of nodes: those of their parents with one more byte.
+
+        Args:
+            above_N: the functions of the level above.
+            parents_N: each node's place in it.
+            labels_N: the byte on the way to each node.
+            group_B: the kind of each byte.
 
         Raises:
             CollisionError: two functions cannot be told apart.
         """
-        groups = self.groups
-        codes = function_N * groups + group_N
-        flags = np.zeros(self.then_FG.size, dtype=np.bool_)
-        flags[codes] = True
-        new = np.flatnonzero(flags & (self.then_FG.ravel() == _UNKNOWN))
-        ends = self.length_F[new // groups].cumsum()
+        function_N: NDArray[np.int32]
+        if self.kernels is None:
+            codes_N = above_N[parents_N].astype(np.int64) * self.groups + group_B[labels_N]
+            flags = np.zeros(self.then_FG.size, dtype=np.bool_)
+            flags[codes_N] = True
+            self._work_out(np.flatnonzero(flags & (self.then_FG.ravel() == _UNKNOWN)))
+            function_N = self.then_FG.ravel()[codes_N]
+            return function_N
+        nodes = len(parents_N)
+        codes_N = np.empty(nodes, dtype=np.int64)
+        fresh, count = np.empty(min(nodes, self.then_FG.size), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        arrays = above_N, parents_N, labels_N, group_B, self.then_FG, codes_N, fresh, count
+        self.kernels.descend(*addresses(*arrays), nodes, self.groups)
+        self._work_out(np.sort(fresh[: int(count[0])]))
+        function_N = np.empty(nodes, dtype=np.int32)
+        self.kernels.land(*addresses(codes_N, self.then_FG, function_N), nodes)
+        return function_N
+
+    def _work_out(self, codes: NDArray[np.int64]) -> None:
+        """Finds the functions of codes that are new, in order."""
+        ends = self.length_F[codes // self.groups].cumsum()
         begin = 0
-        while begin < len(new):
+        while begin < len(codes):
             self.asked.check()
             before = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, before + _BATCH, side="right")))
-            self._compose(*np.divmod(new[begin:end], groups))
+            self._compose(codes[begin:end], int(ends[end - 1]) - before)
             begin = end
-        followers: NDArray[np.int32] = self.then_FG.ravel()[codes]
-        return followers
 
-    def _compose(self, function_N: NDArray[np.int64], group_N: NDArray[np.int64]) -> None:
+    def _compose(self, codes_N: NDArray[np.int64], pairs: int) -> None:
+        """Finds the functions of some codes, made of so many pairs."""
+        if self.kernels is None:
+            source, target, length_N, hashes_N = self._pairs_of(codes_N)
+        else:
+            source, target = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
+            length_N, hashes_N = np.empty(len(codes_N), dtype=np.int64), np.empty(len(codes_N), dtype=np.uint64)
+            kept = self.begin_F, self.length_F, self.source_E, self.target_E
+            numbers = self.next_SG, self.hashes.source, self.hashes.target
+            made = source, target, length_N, hashes_N
+            self.kernels.compose(*addresses(codes_N, *kept, *numbers, *made), len(codes_N), self.groups)
+        found_N = places_of(hashes_N.tolist(), self.number)
+        self._make_room(len(self.number), int(self.sizes[0]) + int(length_N.sum()))
+        if self.kernels is None:
+            self._keep(found_N, source, target, length_N)
+        else:
+            kept = self.begin_F, self.length_F, self.source_E, self.target_E
+            self.kernels.keep(*addresses(found_N, source, target, length_N, *kept, self.sizes), len(codes_N))
+        self.asked.bytes(8 * int(self.sizes[0]) + 4 * len(self.number) * self.groups)
+        # That none fell together by chance is checked.
+        if self.sizes[2]:
+            raise CollisionError
+        self.then_FG.ravel()[codes_N] = found_N
+
+    def _make_room(self, functions: int, pairs: int) -> None:
+        if functions > len(self.then_FG):
+            room = 2 * functions - len(self.then_FG)
+            self.then_FG = np.pad(self.then_FG, ((0, room), (0, 0)), constant_values=_UNKNOWN)
+            self.begin_F, self.length_F = (np.pad(numbers, (0, room)) for numbers in (self.begin_F, self.length_F))
+        if pairs > len(self.source_E):
+            used = int(self.sizes[0])
+            room = pairs + pairs // 2 - used
+            self.source_E, self.target_E = (
+                np.concatenate([numbers[:used], np.empty(room, dtype=np.int32)])
+                for numbers in (self.source_E, self.target_E)
+            )
+
+    def _pairs_of(
+        self, codes_N: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.uint64]]:
+        """The pairs of codes, one after the other; how many there are of each, and the sum of their hashes."""
+        function_N, group_N = np.divmod(codes_N, self.groups)
         length_N = self.length_F[function_N]
         place = within(self.begin_F[function_N], length_N)
-        target = self.next_flat.take(self.target_E.take(place) * self.groups + np.repeat(group_N, length_N))
-        kept = np.flatnonzero(target >= 0)
-        target, source = target.take(kept), self.source_E.take(place.take(kept))
-        owner = np.repeat(np.arange(len(function_N)), length_N).take(kept)
+        before = self.target_E.take(place).astype(np.int64)
+        target = self.next_SG.ravel().take(before * self.groups + np.repeat(group_N, length_N))
+        leads = np.flatnonzero(target >= 0)
+        target, source = target.take(leads), self.source_E.take(place.take(leads))
+        owner = np.repeat(np.arange(len(function_N)), length_N).take(leads)
         length_N = np.bincount(owner, minlength=len(function_N))
         end_N = length_N.cumsum()
         sums = np.append(np.uint64(0), self.hashes.of(source, target).cumsum())
-        before = len(self.number)
-        found_N = places_of((sums[end_N] - sums[end_N - length_N]).tolist(), self.number)
-        self._keep(found_N, before, source, target, length_N)
-        # That none fell together by chance is checked.
-        if (self.length_F[found_N] != length_N).any():
-            raise CollisionError
-        place = within(self.begin_F[found_N], length_N)
-        if (self.source_E.take(place) != source).any() or (self.target_E.take(place) != target).any():
-            raise CollisionError
-        if len(self.number) > len(self.then_FG):
-            room = 2 * len(self.number) - len(self.then_FG)
-            self.then_FG = np.pad(self.then_FG, ((0, room), (0, 0)), constant_values=_UNKNOWN)
-        self.then_FG[function_N, group_N] = found_N
+        return source, target, length_N, sums[end_N] - sums[end_N - length_N]
 
     def _keep(
-        self, found_N: NDArray[np.int64], before: int, source: IntArray, target: IntArray, length_N: NDArray[np.int64]
+        self, found_N: NDArray[np.int64], source: IntArray, target: IntArray, length_N: NDArray[np.int64]
     ) -> None:
-        """Keeps the pairs of functions that are new: those of numbers from `before` on."""
+        """Keeps the pairs of functions that are new, and holds those of others against what is kept."""
         fresh, first = np.unique(found_N, return_index=True)
-        first = first[fresh >= before]
-        if not len(first):
-            return
+        first = first[fresh >= self.sizes[1]]
+        fresh = fresh[fresh >= self.sizes[1]]
         lengths = length_N[first]
         place = within((length_N.cumsum() - length_N)[first], lengths)
-        needed = self.pairs + len(place)
-        self.asked.bytes(12 * needed + 4 * len(self.number) * self.then_FG.shape[1])
-        if needed > len(self.source_E):
-            self.source_E, self.target_E = (
-                np.concatenate([pairs[: self.pairs], np.empty(2 * needed - self.pairs, dtype=pairs.dtype)])
-                for pairs in (self.source_E, self.target_E)
-            )
-        self.source_E[self.pairs : needed], self.target_E[self.pairs : needed] = source[place], target[place]
-        self.begin_F = np.concatenate([self.begin_F, self.pairs + lengths.cumsum() - lengths])
-        self.length_F = np.concatenate([self.length_F, lengths])
-        self.pairs = needed
+        used = int(self.sizes[0])
+        self.source_E[used : used + len(place)], self.target_E[used : used + len(place)] = source[place], target[place]
+        self.begin_F[fresh], self.length_F[fresh] = used + lengths.cumsum() - lengths, lengths
+        self.sizes[:2] = used + len(place), self.sizes[1] + len(fresh)
+        same = bool((self.length_F[found_N] == length_N).all())
+        if same:
+            place = within(self.begin_F[found_N], length_N)
+            same = bool((self.source_E.take(place) == source).all() and (self.target_E.take(place) == target).all())
+        self.sizes[2] = not same
 
     def transitions(self, used_K: NDArray[np.int64]) -> Transitions:
         """Lists what some of the functions do, from places in `from_D`."""
-        length_K = self.length_F[used_K]
-        place = within(self.begin_F[used_K], length_K)
-        kind_E = np.repeat(np.arange(len(used_K)), length_K)
-        return Transitions(self.source_E[place], kind_E, self.target_E[place], len(used_K))
+        pairs = int(self.sizes[0])
+        return Transitions(self.begin_F[used_K], self.length_F[used_K], self.source_E[:pairs], self.target_E[:pairs])

@@ -67,9 +67,9 @@ def _classes(
         with suppress(CollisionError):
             functions = Functions(next_SG, from_D, seed)
             function_V = np.full(tree.size, functions.NOWHERE, dtype=np.int32)
-            above: NDArray[np.integer] = np.array([functions.IDENTITY])
+            above = np.array([functions.IDENTITY], dtype=np.int32)
             for parents, labels, (tokens, nodes) in zip(tree.parents, tree.labels, tree.ends, strict=True):
-                above = functions.follow(above[parents], group_B[labels])
+                above = functions.descend(above, parents, labels, group_B)
                 function_V[tokens] = above[nodes]
             times_F = np.bincount(function_V, minlength=len(functions.length_F))
             class_F = (times_F > 0).cumsum() - 1
@@ -103,9 +103,10 @@ def _with_families(
     row_of[done] = len(plain)
     listed, class_V = found.with_ends(class_V, spelled.accepting_S[np.concatenate([plain, own])], ends, fill, done)
     # The row of `done` comes behind the plain states', not behind all.
-    row_E = np.append(np.delete(np.arange(len(from_D) + 1), len(plain)), len(plain))[listed.source_E]
-    rows, target_E = len(from_D) + 1, row_of[listed.target_E]
-    first, second = distinct_pairs(row_E, target_E, rows)
+    row_D = np.append(np.delete(np.arange(len(from_D) + 1), len(plain)), len(plain))
+    rows = len(from_D) + 1
+    source, target = listed.pairs(len(row_of))
+    first, second = distinct_pairs(row_D[source], row_of[target], rows)
     distance_R = steps(second, first, rows, np.array([len(plain)]))
     start = int(row_of[begin_S[texts.start]])
     if distance_R[start] == FAR:
@@ -123,10 +124,10 @@ def _with_families(
     state_of_row = np.arange(first_row + len(own))
     state_of_row[first_row:] += (begin_F - row_F)[family_R]
     # A number for a row, and whether it is relative.
-    moves_E = (listed.target_E >= states) & (listed.target_E < done)
-    alive = distance_R[target_E] != FAR
-    codes = Transitions(row_E[alive], listed.kind_E[alive], (2 * target_E + moves_E)[alive], listed.kinds)
-    code_RK, column_K = codes.merged(rows, 2 * rows)
+    code_of = 2 * row_of
+    code_of[states:done] += 1
+    code_of[(row_of < 0) | (distance_R[row_of] == FAR)] = REFUSED
+    code_RK, column_K = listed.merged(row_D.astype(np.int32), code_of.astype(np.int32), rows, 2 * rows)
     column_V = np.append(column_K, REFUSED).astype(np.int32)[class_V]
     table_RK = np.append(np.repeat(state_of_row, 2), REFUSED).astype(np.int32)[code_RK]
     made = Families(begin_F, counts.length_L, row_F, rows_L, (code_RK > 0) & (code_RK % 2 == 1))

@@ -5,9 +5,16 @@ E transitions   K classes   V vocabulary   R rows
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gesso.constraints import budget
+from gesso.kernels import host
+
+if TYPE_CHECKING:
+    from gesso.kernels.host.library import Compositions
 
 IntArray = NDArray[np.int32]
 
@@ -24,25 +31,25 @@ def within(begin_N: NDArray[np.integer], length_N: NDArray[np.integer]) -> NDArr
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """Holds what follows where, in order of the classes; what is not listed is refused."""
+    """Holds what follows where, class after class, by the place of its run of pairs; what is not listed is refused."""
 
-    source_E: NDArray[np.integer]
-    kind_E: NDArray[np.integer]
-    target_E: NDArray[np.integer]
-    kinds: int
-    """K."""
+    begin_K: NDArray[np.int64]
+    length_K: NDArray[np.int64]
+    source_E: NDArray[np.int32]
+    target_E: NDArray[np.int32]
+
+    @property
+    def kinds(self) -> int:
+        """K."""
+        return len(self.begin_K)
 
     @classmethod
     def of_table(cls, next_RK: NDArray[np.integer]) -> "Transitions":
         """Lists a table's."""
         kind_E, source_E = np.nonzero(next_RK.T >= 0)
-        return cls(source_E, kind_E, next_RK[source_E, kind_E], next_RK.shape[1])
-
-    def table(self, rows: int) -> IntArray:
-        """Returns [R, K] what follows, or `REFUSED`."""
-        next_RK = np.full((rows, self.kinds), REFUSED, dtype=np.int32)
-        next_RK[self.source_E, self.kind_E] = self.target_E
-        return next_RK
+        length_K = np.bincount(kind_E, minlength=next_RK.shape[1])
+        target_E = next_RK[source_E, kind_E].astype(np.int32)
+        return cls(length_K.cumsum() - length_K, length_K, source_E.astype(np.int32), target_E)
 
     def with_ends(
         self, class_V: IntArray, accepting_R: NDArray[np.bool_], end_tokens: tuple[int, ...], fill: int, done: int
@@ -54,45 +61,111 @@ class Transitions:
         outside = sorted({fill, *end_tokens})
         class_V = class_V.copy()
         class_V[outside] = self.kinds + np.arange(len(outside))
-        used_K = np.bincount(class_V[class_V >= 0], minlength=self.kinds + len(outside)) > 0
-        kept = used_K[self.kind_E]
-        sources, kinds = [self.source_E[kept]], [self.kind_E[kept]]
-        for kind, token in enumerate(outside, start=self.kinds):
-            from_R = [np.flatnonzero(accepting_R)] if token in end_tokens else []
-            from_R += [np.array([len(accepting_R)])] if token == fill else []
-            sources += from_R
-            kinds += [np.full(len(found), kind) for found in from_R]
-        source_E = np.concatenate(sources)
-        target_E = np.full(len(source_E), done)
-        target_E[: kept.sum()] = self.target_E[kept]
-        return Transitions(source_E, np.concatenate(kinds), target_E, self.kinds + len(outside)), class_V
+        # One place more, for what is in no class.
+        used_K = np.bincount(class_V + 1, minlength=self.kinds + len(outside) + 1)[1:] > 0
+        sources = []
+        for token in outside:
+            ends = np.flatnonzero(accepting_R) if token in end_tokens else np.empty(0, dtype=np.int64)
+            sources.append(np.append(ends, len(accepting_R)) if token == fill else ends)
+        length_O = np.array([len(source) for source in sources])
+        begin_O = len(self.source_E) + length_O.cumsum() - length_O
+        made = Transitions(
+            np.concatenate([self.begin_K, begin_O]),
+            np.concatenate([self.length_K, length_O]) * used_K,
+            np.concatenate([self.source_E, *sources]).astype(np.int32, copy=False),
+            np.concatenate([self.target_E, np.full(length_O.sum(), done, dtype=np.int32)]),
+        )
+        return made, class_V
 
-    def renumbered(self, number_R: NDArray[np.integer]) -> "Transitions":
-        """Returns the transitions between states that have a number, by their numbers."""
-        source_E, target_E = number_R[self.source_E], number_R[self.target_E]
-        kept = (source_E >= 0) & (target_E >= 0)
-        return Transitions(source_E[kept], self.kind_E[kept], target_E[kept], self.kinds)
+    def pairs(self, states: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns each pair of a state and one that follows it once, in order of the first."""
+        if (kernels := host_kernels()) is None:
+            source_E, _, target_E = self._listed()
+            codes = np.unique(source_E.astype(np.int64) * states + target_E)
+            return np.divmod(codes, states)
+        lists = self.begin_K, self.length_K, self.source_E, self.target_E
+        begin_S, target_E = by_source(kernels, *lists, states)
+        stamp_S, distinct_S = np.full(states, REFUSED, dtype=np.int32), np.empty(states, dtype=np.int64)
+        kernels.distinct(*addresses(begin_S, target_E, stamp_S, distinct_S), states)
+        source = np.repeat(np.arange(states), distinct_S)
+        return source, target_E[within(begin_S[:states], distinct_S)].astype(np.int64)
 
-    def merged(self, rows: int, targets: int) -> tuple[IntArray, IntArray]:
+    def merged(
+        self, source_R: NDArray[np.int32], target_R: NDArray[np.int32], rows: int, targets: int
+    ) -> tuple[IntArray, IntArray]:
         """Returns the table of the classes that differ, in the order in which they first come; and of each class its
-        place among them, or `REFUSED` where it is refused everywhere. What follows is below `targets`."""
-        length_K = np.bincount(self.kind_E, minlength=self.kinds)
-        end_K = length_K.cumsum()
+        place among them, or `REFUSED` where it is refused everywhere.
+
+        Args:
+            source_R: the row of each source, or `REFUSED` where it is left out.
+            target_R: what is written for each target, below `targets`, or `REFUSED`.
+            rows: of the table.
+
+        Raises:
+            OptionError: the table is too large.
+        """
         for seed in range(10):
-            sums = np.append(np.uint64(0), Hashes(rows, targets, seed).of(self.source_E, self.target_E).cumsum())
-            place_K = places_of((sums[end_K] - sums[end_K - length_K])[length_K > 0].tolist(), {})
-            place = np.full(self.kinds, REFUSED, dtype=np.int32)
-            place[length_K > 0] = place_K
-            _, firsts = np.unique(place_K, return_index=True)
-            firsts = np.flatnonzero(length_K > 0)[firsts]
-            chosen = within((end_K - length_K)[firsts], length_K[firsts])
+            hashes = Hashes(rows, targets, seed)
+            length_K, sums_K = self._sums(source_R, target_R, hashes)
+            filled = np.flatnonzero(length_K)
+            place_K = np.full(self.kinds, REFUSED, dtype=np.int32)
+            place_K[filled] = places_of(sums_K[filled].tolist(), {})
+            _, firsts = np.unique(place_K[filled], return_index=True)
+            firsts = filled[firsts]
+            budget.current().bytes(4 * rows * len(firsts))
             next_RK = np.full((rows, len(firsts)), REFUSED, dtype=np.int32)
-            next_RK[self.source_E[chosen], place[self.kind_E[chosen]]] = self.target_E[chosen]
             # That none fell together by chance is checked; if so, again.
-            alike = next_RK[self.source_E, place[self.kind_E]] == self.target_E
-            if alike.all() and (length_K == length_K[firsts[place]])[length_K > 0].all():
-                return next_RK, place
+            alike = bool((length_K == length_K[firsts[place_K]])[filled].all()) if len(filled) else True
+            if self._fill(next_RK, place_K, firsts, source_R, target_R) and alike:
+                return next_RK, place_K
         raise AssertionError("classes fell together")
+
+    def _sums(
+        self, source_R: NDArray[np.int32], target_R: NDArray[np.int32], hashes: "Hashes"
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """How many pairs are left of each class, and the sum of their hashes."""
+        if (kernels := host_kernels()) is None:
+            source_E, kind_E, target_E = self._listed()
+            source_E, target_E = source_R[source_E], target_R[target_E]
+            kept = (source_E >= 0) & (target_E >= 0)
+            length_K = np.bincount(kind_E[kept], minlength=self.kinds)
+            end_K = length_K.cumsum()
+            sums = np.append(np.uint64(0), hashes.of(source_E[kept], target_E[kept]).cumsum())
+            return length_K, sums[end_K] - sums[end_K - length_K]
+        length_K, sums_K = np.empty(self.kinds, dtype=np.int64), np.empty(self.kinds, dtype=np.uint64)
+        lists = self.begin_K, self.length_K, self.source_E, self.target_E
+        kernels.sums(*addresses(*lists, source_R, target_R, hashes.source, hashes.target, length_K, sums_K), self.kinds)
+        return length_K, sums_K
+
+    def _fill(
+        self,
+        next_RK: IntArray,
+        place_K: IntArray,
+        firsts: NDArray[np.int64],
+        source_R: NDArray[np.int32],
+        target_R: NDArray[np.int32],
+    ) -> bool:
+        """Writes the classes `firsts` into a table, and says whether the others are what stands there."""
+        first_K = np.zeros(self.kinds, dtype=np.uint8)
+        first_K[firsts] = 1
+        if (kernels := host_kernels()) is None:
+            source_E, kind_E, target_E = self._listed()
+            source_E, target_E = source_R[source_E], target_R[target_E]
+            kept = (source_E >= 0) & (target_E >= 0)
+            source_E, kind_E, target_E = source_E[kept], kind_E[kept], target_E[kept]
+            chosen = first_K[kind_E] > 0
+            next_RK[source_E[chosen], place_K[kind_E[chosen]]] = target_E[chosen]
+            return bool((next_RK[source_E, place_K[kind_E]] == target_E).all())
+        differs = np.zeros(1, dtype=np.int32)
+        lists = self.begin_K, self.length_K, self.source_E, self.target_E
+        arrays = *lists, source_R, target_R, place_K, first_K, next_RK, differs
+        kernels.fill(*addresses(*arrays), self.kinds, next_RK.shape[1])
+        return not differs[0]
+
+    def _listed(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+        """Source, class and target of each pair."""
+        place = within(self.begin_K, self.length_K)
+        return self.source_E[place], np.repeat(np.arange(self.kinds), self.length_K), self.target_E[place]
 
 
 class Hashes:
@@ -100,15 +173,47 @@ class Hashes:
 
     def __init__(self, sources: int, targets: int, seed: int) -> None:
         random = np.random.default_rng(seed)
-        self._source = random.integers(2**64, size=sources, dtype=np.uint64) | np.uint64(1)
-        self._target = random.integers(2**64, size=targets, dtype=np.uint64)
+        self.source = random.integers(2**64, size=sources, dtype=np.uint64) | np.uint64(1)
+        self.target = random.integers(2**64, size=targets, dtype=np.uint64)
 
     def of(self, source_E: NDArray[np.integer], target_E: NDArray[np.integer]) -> NDArray[np.uint64]:
         """Returns the number of each pair."""
-        hashes: NDArray[np.uint64] = self._source.take(source_E) * self._target.take(target_E)
+        hashes: NDArray[np.uint64] = self.source.take(source_E) * self.target.take(target_E)
         return hashes
 
 
 def places_of(hashes: Iterable[int], number: dict[int, int]) -> NDArray[np.int64]:
     """Returns the number of each hash; new ones get the next numbers, in the order in which they come."""
     return np.array([number.setdefault(found, len(number)) for found in hashes], dtype=np.int64)
+
+
+def by_source(
+    kernels: "Compositions",
+    begin_K: NDArray[np.int64],
+    length_K: NDArray[np.int64],
+    source_E: NDArray[np.int32],
+    target_E: NDArray[np.int32],
+    states: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Returns where the targets of each state begin, with an end behind the last, and the targets in that order."""
+    count_S = np.zeros(states, dtype=np.int64)
+    kernels.count(*addresses(begin_K, length_K, source_E, count_S), len(begin_K))
+    begin_S = np.append(0, count_S.cumsum())
+    place_S, found_E = begin_S[:-1].copy(), np.empty(int(begin_S[-1]), dtype=np.int32)
+    kernels.sort(*addresses(begin_K, length_K, source_E, target_E, place_S, found_E), len(begin_K))
+    return begin_S, found_E
+
+
+def host_kernels() -> "Compositions | None":
+    """Returns the kernels for this processor, compiled once in a process; None where LLVM is not there."""
+    if not host.available():
+        return None
+    from gesso.kernels.host.library import compositions
+
+    return compositions()
+
+
+def addresses(*arrays: NDArray[np.generic]) -> list[int]:
+    """Returns where arrays lie, for a kernel; the caller holds them until it is done."""
+    assert all(array.flags.c_contiguous for array in arrays)
+    return [array.ctypes.data for array in arrays]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 class VocabularyTree:
     """Holds the texts of a vocabulary as a tree of bytes."""
 
-    parents: tuple[NDArray[np.int64], ...]
+    parents: tuple[NDArray[np.int32], ...]
     """Per level, [N]: each node's place in the level above; the root is alone in its own."""
     labels: tuple[NDArray[np.uint8], ...]
     """Per level, [N]: the byte on the way to each node."""
@@ -35,7 +35,7 @@ class VocabularyTree:
         depth = 0
         while len(tokens):
             codes, nodes = np.unique(nodes * 256 + flat[begins[tokens] + depth], return_inverse=True)
-            parents.append(codes // 256)
+            parents.append((codes // 256).astype(np.int32))
             labels.append((codes % 256).astype(np.uint8))
             depth += 1
             ended = lengths[tokens] == depth

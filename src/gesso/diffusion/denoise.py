@@ -5,6 +5,7 @@ sampler and stopping rule, and random generator: none depends on the others.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import torch
@@ -44,20 +45,43 @@ def denoise_step(denoiser: Denoiser[Cache_contra], states: Sequence[CanvasState]
 
     The rows of `cache` belong to `states` in order, and behind these to the second prompts of those that are `guided`.
     """
+    given = step_inputs(states)
+    found_ND = denoiser.denoise_flat(
+        given.canvas_N.to(denoiser.device), given.widths, cache, given.self_conditioning_ND
+    )
+    finish_step(denoiser.vocabulary, states, found_ND)
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """Holds what one denoising pass is given: the canvases, and behind them those of the second prompts."""
+
+    canvas_N: Tensor
+    widths: list[int]
+    self_conditioning_ND: Tensor | None
+
+
+def step_inputs(states: Sequence[CanvasState]) -> StepInputs:
+    """Returns what the pass of a step is given; see `denoise_step`."""
     assert not any(state.finished for state in states)
     rows = [*states, *(state for state in states if state.guided)]
-    widths = [state.width for state in rows]
-    canvas_N = torch.cat([state.canvas_C for state in rows]).to(denoiser.device)
-    found = denoiser.denoise_flat(canvas_N, widths, cache, _self_conditioning(rows)).split(widths)
+    canvas_N = torch.cat([state.canvas_C for state in rows])
+    return StepInputs(canvas_N, [state.width for state in rows], _self_conditioning(rows))
+
+
+def finish_step(vocabulary: Vocabulary, states: Sequence[CanvasState], found_ND: Tensor) -> None:
+    """Takes a step by what its pass has found; see `denoise_step`."""
+    widths = [state.width for state in states]
+    found = found_ND.split([*widths, *(state.width for state in states if state.guided)])
     others = iter(found[len(states) :])
     hidden = found[: len(states)]
     for state, hidden_CD in zip(states, hidden, strict=True):
         if state.probe is not None and state.steps == 0:
-            state.probe.read(denoiser.vocabulary, hidden_CD)
-    if len(rows) > len(states):
+            state.probe.read(vocabulary, hidden_CD)
+    if len(found) > len(states):
         pairs = zip(states, hidden, strict=True)
         hidden = tuple(torch.cat((own, next(others)), dim=-1) if state.guided else own for state, own in pairs)
-    take_step(denoiser.vocabulary, states, hidden)
+    take_step(vocabulary, states, hidden)
 
 
 def take_step(vocabulary: Vocabulary, states: Sequence[CanvasState], hidden: Sequence[Tensor]) -> None:

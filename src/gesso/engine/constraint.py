@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gesso.constraints.automaton import TokenAutomaton
-from gesso.constraints.class_pass import ClassPass
+from gesso.constraints.class_pass import read_classes
 from gesso.constraints.compile import Language
 from gesso.constraints.constraint import Constraint
 from gesso.constraints.emissions import Emissions
@@ -215,7 +215,7 @@ class CanvasConstraintState:
     ) -> VocabularyPass:
         classes = self._lattice.token_classes
         rows = [slice(start, start + ROWS) for start in range(0, self._width, ROWS)]
-        passes = [ClassPass(vocabulary, classes, hidden_ND[part], temperature_N[part]) for part in rows]
+        passes = [read_classes(vocabulary, classes, hidden_ND[part], temperature_N[part]) for part in rows]
         fixed_N = self._fixed().to(hidden_ND.device)
         seen = Emissions.cat([part.summary for part in passes])
         seen.hold(fixed_N, self._lattice.class_V)
@@ -225,7 +225,8 @@ class CanvasConstraintState:
         ]
         sample_N, embedding_ND = (torch.cat(parts) for parts in zip(*ends, strict=True))
         held_N = fixed_N >= 0
-        embedding_ND[held_N] = vocabulary.embed(fixed_N[held_N])
+        if held_N.any():
+            embedding_ND[held_N] = vocabulary.embed(fixed_N[held_N])
         return VocabularyPass(
             sample_N=torch.where(held_N, fixed_N, sample_N),
             argmax_N=posterior.canvas_C,

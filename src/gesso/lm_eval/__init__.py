@@ -18,7 +18,16 @@ from gesso.control.likelihood import causal_scores
 from gesso.engine.engine import Request
 from gesso.errors import OptionError
 
-_LOADING = ("device", "dtype", "offline", "adapter", "cuda_graphs", "device_memory", "tensor_parallel")
+_LOADING = (
+    "device",
+    "dtype",
+    "offline",
+    "adapter",
+    "cuda_graphs",
+    "device_memory",
+    "tensor_parallel",
+    "pipeline_parallel",
+)
 
 
 @register_model("gesso")

@@ -19,7 +19,7 @@ from torch import Tensor
 from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import CheckpointError
 from gesso.json_files import read_json
-from gesso.models.adapters import adapted_layers, targets, wrap
+from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
@@ -29,6 +29,8 @@ from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+CALIBRATION = "gesso_calibration"
+"""Setting of adapters for calibrated weights: `ModelConfig.calibration` of those."""
 _PREFIX = "base_model.model."
 _MATRICES = ("gate_up", "down")
 _NEUTRAL: dict[str, tuple[object, ...]] = {
@@ -88,7 +90,7 @@ def save_adapter(
         "init_lora_weights": True,
         "target_modules": modules,
         "target_parameters": parameters or None,
-    }
+    } | ({CALIBRATION: model.config.calibration} if model.config.calibration else {})
     write_tensors(folder / WEIGHTS, tensors)
     write_json(folder / CONFIG, settings)
 
@@ -131,6 +133,7 @@ def load_adapter(
         CheckpointError: the file is damaged, or does not fit this model.
     """
     config = read_adapter_config(folder)
+    check_scales(read_json(folder / CONFIG).get(CALIBRATION, ""), model.config, folder)
     tensors = _read_tensors(folder)
     layers = {to_hf_module(name): name for name in targets(model, LoraConfig(targets=("*",)))}
     found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in _stacks(module))]

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from gesso.config import LoraConfig
-from gesso.errors import OptionError
+from gesso.config import LoraConfig, ModelConfig
+from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import Block, DiffusionGemma
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
@@ -72,6 +73,24 @@ def adapter_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
         for name, module in adapted_layers(model)
         for label, parameter in module.named_parameters(recurse=False)
     }
+
+
+def check_scales(trained: str, model: ModelConfig, folder: Path) -> None:
+    """Refuses an adapter that was trained on weights with other scales: what its layers read is something else here.
+
+    Args:
+        trained: `ModelConfig.calibration` of the weights that the adapter in `folder` was trained on.
+
+    Raises:
+        CheckpointError: it was.
+    """
+    if trained == model.calibration:
+        return
+    if not trained:
+        told = "weights that were not calibrated: quantize the model once more without --calibrate for it"
+    else:
+        told = "weights that were calibrated otherwise: load the checkpoint that it was trained on"
+    raise CheckpointError(f"the adapter {folder} does not fit this model; it was trained on {told}")
 
 
 @contextmanager

@@ -7,9 +7,12 @@ import torch
 
 from gesso.config import ModelConfig, ModelShape
 from gesso.generation import STRATEGIES, GenerationConfig
+from gesso.json_files import read_json
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.family import Family, family_of, read_defaults, read_shape
-from gesso.models.loading import read_generation_defaults, read_model_config
+from gesso.models.hf_config import calibration_of
+from gesso.models.loading import read_generation_defaults, read_model_config, stored_quantization
+from gesso.models.quantization.plan import name_formats
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision
 from gesso.options import options_of
@@ -40,6 +43,16 @@ def _vision(folder: Path, config: ModelConfig) -> str:
     return f"{tower.num_hidden_layers} layers, {tower.hidden_size} wide"
 
 
+def _quantization(folder: Path) -> str:
+    """Names the formats of weights, and says whether scales were found from activations."""
+    stored = stored_quantization(folder)
+    if stored is None:
+        return "no"
+    calibrated = calibration_of(read_json(folder / "config.json"))
+    told = "" if calibrated is None else f"; calibrated on {calibrated['prompts']} prompts"
+    return name_formats(stored) + told
+
+
 def describe(folder: Path) -> dict[str, Any]:
     """Returns what `gesso models show` prints."""
     if (family := family_of(folder)) is not None:
@@ -64,6 +77,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "max_denoising_steps": defaults.max_denoising_steps,
         **_strategies(defaults),
         "bf16_bytes": 2 * total,
+        "quantized": _quantization(folder),
         "vision": _vision(folder, config),
     }
 

@@ -6,8 +6,7 @@ Norms, projections and experts see all tokens of all rows as one flat [N, D]; on
 row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tied, logits are soft-capped fp32.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.models.cache import KVCache, SequenceCache
+from gesso.models.flat_rows import PlacedEmbeddings, as_they_are, attend_by_row, longest_of, place_images
 from gesso.models.offload_plan import OffloadPlan
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.experts import Experts, Router
@@ -29,9 +29,6 @@ from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
 """Tokens encoded at a time: bounds the memory of a long prompt and changes no result."""
-
-PlacedEmbeddings = tuple[int, Tensor]
-"""An image: the place of its first token among a row's new ones, and the embeddings [n, D] of its n tokens."""
 
 
 class Block(nn.Module):
@@ -207,25 +204,50 @@ class DiffusionGemma(nn.Module):
         causal: bool,
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
-        """Runs all layers over flat rows, aligned with copies of the last token (see `gesso.nn.row_alignment`) where
-        kernels do not keep rows apart by themselves."""
-        device, lengths = self.device, cache.lengths
-        align = _as_they_are if keeps_rows_apart(self.layers[0]) else align_rows
-        longest = max(length + count for length, count in zip(lengths, counts, strict=True))
+        """Runs all layers over flat rows; returns normed hidden states [N, D]."""
+        x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
+        out: Tensor = self.norm(self.run_blocks(x, counts, cache, spans, causal=causal))
+        return out[: len(tokens_N)]
+
+    def embed_rows(
+        self,
+        tokens_N: Tensor,
+        counts: Sequence[int],
+        cache: KVCache,
+        self_conditioning_ND: Tensor | None,
+        *,
+        causal: bool,
+        images: Sequence[Sequence[PlacedEmbeddings]] = (),
+    ) -> tuple[Tensor, list[Sequence[Span]]]:
+        """Returns what the first layer is given, and for each row where its images are. Rows are aligned with copies of
+        the last token (see `gesso.nn.row_alignment`) where kernels do not keep rows apart by themselves.
+
+        Raises:
+            OptionError: tokens past the model's positions.
+        """
+        align = as_they_are if keeps_rows_apart(self.layers[0]) else align_rows
+        longest = longest_of(cache, counts)
         if longest > self.config.max_position_embeddings:
             raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
-        positions = torch.cat([torch.arange(n, n + c, device=device) for n, c in zip(lengths, counts, strict=True)])
-        rope = self.rope(align(positions), longest)
-        x = self.vocabulary.embed(align(tokens_N.to(device)))
-        spans = _place(x, counts, images)
+        x = self.vocabulary.embed(align(tokens_N.to(self.device)))
+        spans = place_images(x, counts, images)
         if not causal:
             x = self.self_conditioning(x, None if self_conditioning_ND is None else align(self_conditioning_ND))
+        return x, spans
+
+    def run_blocks(
+        self, x_ND: Tensor, counts: Sequence[int], cache: KVCache, spans: Sequence[Sequence[Span]], *, causal: bool
+    ) -> Tensor:
+        """Runs the layers over aligned rows, behind what the cache holds; [N, D]."""
+        lengths = zip(cache.lengths, counts, strict=True)
+        positions = torch.cat([torch.arange(n, n + c, device=x_ND.device) for n, c in lengths])
+        aligned = positions if len(positions) == len(x_ND) else align_rows(positions)
+        rope = self.rope(aligned, longest_of(cache, counts))
         for i, kind, block in self.blocks():
-            attend = _by_row(cache.rows, i, counts, causal, spans)
+            attend = attend_by_row(cache.rows, i, counts, causal, spans)
             block.side.causal = causal
-            x = block(x, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
-        out: Tensor = self.norm(x)
-        return out[: len(tokens_N)]
+            x_ND = block(x_ND, rope[kind], attend, block.encoder_scalar if causal else block.decoder_scalar)
+        return x_ND
 
     def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
         """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""
@@ -259,39 +281,6 @@ class DiffusionGemma(nn.Module):
         if tokens_BT.shape[0] != cache.batch_size:
             raise OptionError(f"{tokens_BT.shape[0]} rows of tokens, but the cache has {cache.batch_size}")
         return tokens_BT.to(self.device)
-
-
-def _as_they_are(x: Tensor) -> Tensor:
-    return x
-
-
-def _place(x_ND: Tensor, counts: Sequence[int], images: Sequence[Sequence[PlacedEmbeddings]]) -> list[Sequence[Span]]:
-    """Puts the images' embeddings into the flat rows; returns for each row where its images are."""
-    spans, first = list[Sequence[Span]](), 0
-    for count, placed in zip(counts, images or [()] * len(counts), strict=True):
-        for start, embeddings_nD in placed:
-            x_ND[first + start : first + start + len(embeddings_nD)] = embeddings_nD.to(x_ND)
-        spans.append([(start, start + len(embeddings_nD)) for start, embeddings_nD in placed])
-        first += count
-    return spans
-
-
-def _by_row(
-    rows: list[SequenceCache], layer: int, counts: Sequence[int], causal: bool, images: Sequence[Sequence[Span]]
-) -> Attend:
-    """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        split = [*counts, q.shape[0] - sum(counts)]
-        parts = zip(rows, images, q.split(split), k.split(split), v.split(split), strict=False)
-        out = torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts])
-        return out if out.shape[0] == q.shape[0] else align_rows(out)
-
-    return attend
-
-
-def _own(row: SequenceCache, causal: bool, images: Sequence[Span]) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
-    return partial(row.attend_causal, images=images) if causal else row.attend_canvas
 
 
 def initialise(model: DiffusionGemma, seed: int) -> None:

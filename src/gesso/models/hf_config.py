@@ -15,6 +15,8 @@ from gesso.models.sdar import config as sdar
 
 MODEL_TYPE = "diffusion_gemma"
 QUANT_METHOD, MODELOPT = "gesso", "modelopt"
+CALIBRATION = "calibration"
+"""Key of `quantization_config`: the prompts that scales were found with, folded into the weights."""
 
 
 def _refuse_unknown(section: str, raw: Mapping[str, Any], known: set[str]) -> None:
@@ -44,6 +46,21 @@ def quantization_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
     method = found.get("quant_method", "unknown") if isinstance(found, Mapping) else found
     if not isinstance(found, Mapping) or method not in (QUANT_METHOD, MODELOPT):
         raise CheckpointError(f"config.json: quantized with {method!r}, which gesso cannot read yet")
+    return found
+
+
+def calibration_of(raw: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns what a `config.json` says of its calibration: how many `prompts` and `tokens`, and the `id` of the
+    scales; None where there was none.
+
+    Raises:
+        CheckpointError: it is not understood.
+    """
+    found = (quantization_of(raw) or {}).get(CALIBRATION)
+    if found is None:
+        return None
+    if not isinstance(found, Mapping) or found.keys() != {"prompts", "tokens", "id"} or not found["id"]:
+        raise CheckpointError(f"config.json: quantization_config.{CALIBRATION} {found!r} is not understood")
     return found
 
 
@@ -100,6 +117,7 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
         bos_token_id=_first(text.get("bos_token_id"), 2),
         image_token_ids=tuple(token for token in image_tokens if token is not None),
         vision_config=vision,
+        calibration="" if (calibration := calibration_of(raw)) is None else str(calibration["id"]),
     )
 
 

@@ -4,7 +4,7 @@ Weights come from safetensors only, memory-mapped, tensor by tensor straight to 
 that loading takes little more memory than the weights. Everything that does not fit is refused by name.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -131,7 +131,7 @@ def _prefers_float32(needed: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outline:
+class Outline:
     """Holds a model without storage, and what is known of its weights before they are read."""
 
     model: DiffusionGemma
@@ -144,10 +144,21 @@ class _Outline:
     dtype: torch.dtype
 
 
-def _outline(folder: Path, target: torch.device, dtype: str, stored: Quantization | None) -> _Outline:
+Make = Callable[[ModelConfig], DiffusionGemma]
+"""Makes a model of a shape."""
+
+
+def outline(
+    folder: Path, target: torch.device, dtype: str, stored: Quantization | None, make: Make = DiffusionGemma
+) -> Outline:
+    """Makes the model of a checkpoint folder without storage, and reads no weight.
+
+    Raises:
+        CheckpointError, ConfigError, OptionError: as `load_folder`.
+    """
     config = read_model_config(folder)
     with torch.device("meta"):
-        model = DiffusionGemma(config)
+        model = make(config)
     files, packed, apart = weight_files(folder), set[str](), dict[str, modelopt.Packed]()
     foreign = stored is not None and isinstance(stored.experts, modelopt.FORMATS)
     only = modelopt.packed_layers(model, files) if foreign else None
@@ -158,7 +169,7 @@ def _outline(folder: Path, target: torch.device, dtype: str, stored: Quantizatio
         apart = {name: module for name, module in model.named_modules() if isinstance(module, modelopt.Packed)}
     elif stored is not None:
         packed = packed_names(model, replace_layers(model, stored))
-    return _Outline(model, files, packed, apart, kind)
+    return Outline(model, files, packed, apart, kind)
 
 
 def plan_folder_offload(folder: Path, device: str, dtype: str, device_memory: int, working: int) -> OffloadPlan | None:
@@ -167,7 +178,7 @@ def plan_folder_offload(folder: Path, device: str, dtype: str, device_memory: in
     Raises:
         OptionError, CheckpointError, ConfigError: as `load_folder`.
     """
-    found = _outline(folder, torch.device(device), dtype, stored_quantization(folder))
+    found = outline(folder, torch.device(device), dtype, stored_quantization(folder))
     return plan_offload(found.model, tower_bytes(found.files, found.dtype), device_memory, working)
 
 
@@ -201,11 +212,10 @@ def load_folder(
     stored = stored_quantization(folder)
     if stored is not None and quantize is not None:
         raise OptionError(f"{folder} is quantized already: {quantize} needs whole weights")
-    found = _outline(folder, target, dtype, stored)
-    model, files, packed, apart, kind = found.model, found.files, found.packed, found.apart, found.dtype
-    plan = None
+    found = outline(folder, target, dtype, stored)
+    model, plan = found.model, None
     if offload is not None:
-        tower = tower_bytes(files, kind)
+        tower = tower_bytes(found.files, found.dtype)
         plan = plan_offload(model, tower, offload.device_memory, offload.working, offload.needs_all)
     if offload is not None and plan is not None:
         offload.tell(plan.sentence(offload.store.rate()))
@@ -214,13 +224,9 @@ def load_folder(
     def place(name: str) -> torch.device:
         return torch.device("cpu") if name.startswith(tuple(f"{layer}." for layer in streamed)) else target
 
-    wanted = {name: tensor for name, tensor in model.state_dict().items() if not apart or name not in packed}
+    wanted = model.state_dict()
     layers = {} if quantize is None else replace_layers(model, QLORA)
-    loaded: dict[str, Tensor] = {}
-    for name, tensor in _tensors(folder, files, wanted, place, kind, packed, modelopt.stored_names(apart, files)):
-        form = layers.get(name.rpartition(".")[0])
-        loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
-    loaded |= modelopt.layer_tensors(files, apart, place)
+    loaded = read_tensors(folder, found, wanted, place, layers=layers)
     model.load_state_dict(loaded, strict=True, assign=True)
     model = model.eval().requires_grad_(False)
     if offload is not None and plan is not None:
@@ -266,19 +272,36 @@ def weight_files(folder: Path) -> dict[str, Path]:
     return dict.fromkeys(open_file(single).keys(), single)
 
 
-def _tensors(
+def read_tensors(
     folder: Path,
-    files: Mapping[str, Path],
+    found: Outline,
     wanted: Mapping[str, Tensor],
     place: Callable[[str], torch.device],
-    dtype: torch.dtype,
-    packed: Container[str],
-    apart: Set[str],
-) -> Iterator[tuple[str, Tensor]]:
-    """Yields every wanted tensor on its device, in `dtype` where it is not packed."""
-    for name, (hf_name, path) in sources(folder, files, wanted, apart).items():
+    holds: Callable[[str], bool] = lambda name: True,
+    layers: Mapping[str, Format] | None = None,
+) -> dict[str, Tensor]:
+    """Reads the tensors of a model, each to its device, and to its dtype where it is not packed.
+
+    Args:
+        wanted: all of the checkpoint, by name.
+        holds: says which of them, and which of the layers (`name.`), are read.
+        layers: that are packed while they are read.
+
+    Raises:
+        CheckpointError: see `load_folder`.
+    """
+    files, packed, loaded = found.files, found.packed, dict[str, Tensor]()
+    wanted = {name: tensor for name, tensor in wanted.items() if not found.apart or name not in packed}
+    for name, (hf_name, path) in sources(folder, files, wanted, modelopt.stored_names(found.apart, files)).items():
+        if not holds(name):
+            continue
         with open_checked(hf_name, path, wanted[name], name in packed, str(place(name))) as file:
             tensor = file.get_tensor(hf_name)
             check_finite(hf_name, tensor)
-            yield name, tensor if name in packed else tensor.to(dtype)
-    check_copies(files, {to_hf(name) for name in wanted}, dtype)
+            tensor = tensor if name in packed else tensor.to(found.dtype)
+        form = (layers or {}).get(name.rpartition(".")[0])
+        loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
+    check_copies(files, {to_hf(name) for name in wanted if holds(name)}, found.dtype)
+    apart = {name: module for name, module in found.apart.items() if holds(f"{name}.")}
+    loaded |= modelopt.layer_tensors(files, apart, place)
+    return loaded

@@ -11,13 +11,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gesso.config import ModelShape
+from gesso.config import LayerConfig, ModelShape
 from gesso.diffusion.denoise import denoise_step, take_step
 from gesso.errors import OptionError
 from gesso.models.adapter_switch import AdapterSwitch
 from gesso.models.cache import KVCache, LayerCache, SequenceCache, cache_bytes
-from gesso.models.diffusion_gemma import PlacedEmbeddings
 from gesso.models.family import BlockDiffusionModel, only_diffusion_gemma
+from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.models.vision_tower import VisionModel
 from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
 from gesso.runner.image_embeddings import KEPT_BYTES, ImageEmbeddings, vision_input
@@ -176,9 +176,7 @@ class ModelRunner:
     def denoise(self, batch: CanvasBatch) -> None:
         with self._lock:
             self._activate(batch.adapter)
-            guided = [item.second_cache for item in batch.items if item.canvas.guided]
-            handles = [*(item.cache for item in batch.items), *(handle for handle in guided if handle is not None)]
-            cache = KVCache([self._row(handle).cache for handle in handles])
+            cache = self._denoised(batch.items)
             denoise_step(self.graphs or self.model, [item.canvas for item in batch.items], cache)
 
     @torch.inference_mode()
@@ -235,8 +233,11 @@ class ModelRunner:
             row.length = tokens
 
     def prefix_bytes(self, tokens: int, kind: LayerKind) -> int:
-        layers = [layer for layer in self.config.layers if layer.is_sliding == (kind == "sliding")]
-        return sum(2 * layer.num_key_value_heads * layer.head_dim for layer in layers) * tokens * self._itemsize
+        return self._prefix_bytes(self.config.layers, tokens, kind)
+
+    def _prefix_bytes(self, layers: Sequence[LayerConfig], tokens: int, kind: LayerKind) -> int:
+        own = [layer for layer in layers if layer.is_sliding == (kind == "sliding")]
+        return sum(2 * layer.num_key_value_heads * layer.head_dim for layer in own) * tokens * self._itemsize
 
     def measure(self, work: Literal["step", "token"], item: CanvasItem) -> float:
         with self._lock:
@@ -271,9 +272,20 @@ class ModelRunner:
     def _row(self, cache: CacheHandle) -> _Row:
         return self._rows[cache.number]
 
+    def _denoised(self, items: Sequence[CanvasItem]) -> KVCache:
+        """The caches that canvases stand behind, and behind these those of the second prompts."""
+        guided = [item.second_cache for item in items if item.canvas.guided]
+        handles = [*(item.cache for item in items), *(handle for handle in guided if handle is not None)]
+        return KVCache([self.cache(handle) for handle in handles])
+
     def _layers(self, row: SequenceCache, kind: LayerKind) -> list[LayerCache]:
-        pairs = zip(row.layers, self.config.layers, strict=True)
+        pairs = zip(row.layers, self._cached_layers, strict=True)
         return [cache for cache, layer in pairs if layer.is_sliding == (kind == "sliding")]
+
+    @property
+    def _cached_layers(self) -> Sequence[LayerConfig]:
+        """Returns the layers that a cache has keys and values of."""
+        return self.model.config.layers
 
     def _new_switch(self) -> AdapterSwitch:
         return AdapterSwitch(only_diffusion_gemma(self.model, "adapter", "adapters"))

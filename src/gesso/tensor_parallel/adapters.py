@@ -11,8 +11,8 @@ from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import adapted_layers, adapter_parameters, merge, put_layer, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.lora import LoraExperts
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.experts import OwnExperts, ShardedExperts
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.loading import load_shard
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.packed import ShardedQuantizedExperts

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gesso.nn.experts import Experts, Projection, can_group, mix_experts, mix_sorted, multiply_groups
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
 
 
 class OwnExperts:

@@ -12,7 +12,7 @@ from gesso.models.quantization.plan import replace_layers
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import check_copies, check_finite, open_checked, sources
 from gesso.nn.quant.base import Format, dequantize
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.model import ShardedModel
 from gesso.tensor_parallel.packed import check_groups, cut_packed, put_packed_layers, quantization_over_ranks
 from gesso.tensor_parallel.shards import check_ranks, cut, is_added_once

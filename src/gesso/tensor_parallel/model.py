@@ -1,18 +1,18 @@
 """Implements the text model in parts: the same passes, in which every rank computes its heads, rows and experts."""
 
 from collections.abc import Sequence
-from itertools import count
-from weakref import WeakKeyDictionary, finalize
 
 import torch
 from torch import Tensor, nn
 
 from gesso.config import LayerConfig, ModelConfig
-from gesso.models.cache import KVCache, SequenceCache
-from gesso.models.diffusion_gemma import Block, DiffusionGemma, PlacedEmbeddings, SelfConditioning
+from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import Block, DiffusionGemma, SelfConditioning
+from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.nn.attention import Attend
+from gesso.ranks.caches import CacheNumbers
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.experts import ShardedExperts
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import local_config
 from gesso.tensor_parallel.vocabulary import EMBEDDING, HIDDEN, ShardedVocabulary
 
@@ -58,17 +58,11 @@ class ShardedModel(DiffusionGemma):
             ShardedBlock(local, layer, group, number) for number, layer in enumerate(local.layers)
         )
         self.self_conditioning = SelfConditioning(config)
-        self.numbers: WeakKeyDictionary[SequenceCache, int] = WeakKeyDictionary()
-        """What the ranks call each cache of the leader."""
-        self._counter = count()
+        self.numbers = CacheNumbers(group)
 
     def new_cache(self, batch_size: int = 1, max_seq_len: int = 0, max_write_len: int = 0) -> KVCache:
         cache = super().new_cache(batch_size, max_seq_len, max_write_len)
-        for row in cache.rows if self.group.followers else ():
-            number = self.numbers[row] = next(self._counter)
-            self.group.announce("new_cache", number, max_seq_len, max_write_len)
-            finalize(row, self.group.dropped.append, ("cache", number)).atexit = False
-        return cache
+        return self.numbers.announce(cache, max_seq_len, max_write_len)
 
     @torch.no_grad()
     def encode_flat(
@@ -80,7 +74,7 @@ class ShardedModel(DiffusionGemma):
     ) -> Tensor:
         if self.group.followers:
             placed = [[(place, embeddings.cpu()) for place, embeddings in row] for row in images]
-            self.group.announce("encode", tokens_N, list(counts), self._numbers(cache), placed)
+            self.group.announce("encode", tokens_N, list(counts), self.numbers.of(cache), placed)
         with self.group.passing():
             return super().encode_flat(tokens_N, counts, cache, images)
 
@@ -91,7 +85,7 @@ class ShardedModel(DiffusionGemma):
         if self.group.followers:
             known = self_conditioning_ND is not None
             sent = self.group.reference(EMBEDDING, self_conditioning_ND) if self_conditioning_ND is not None else None
-            self.group.announce("denoise", canvas_N, list(widths), self._numbers(cache), known, sent)
+            self.group.announce("denoise", canvas_N, list(widths), self.numbers.of(cache), known, sent)
         with self.group.passing():
             found = super().denoise_flat(canvas_N, widths, cache, self_conditioning_ND)
         self.group.sent[HIDDEN] = found
@@ -102,6 +96,3 @@ class ShardedModel(DiffusionGemma):
         """Returns the vocabulary as what it is here."""
         assert isinstance(self.vocabulary, ShardedVocabulary)
         return self.vocabulary
-
-    def _numbers(self, cache: KVCache) -> list[int]:
-        return [self.numbers[row] for row in cache.rows]

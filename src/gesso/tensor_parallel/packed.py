@@ -17,8 +17,8 @@ from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts
+from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.experts import OwnExperts, ShardedExperts
-from gesso.tensor_parallel.group import RankGroup
 from gesso.tensor_parallel.shards import cut
 
 __all__ = ["ShardedQuantizedExperts", "check_groups", "cut_packed", "put_packed_layers", "quantization_over_ranks"]

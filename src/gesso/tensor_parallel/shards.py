@@ -9,7 +9,7 @@ import re
 from gesso.config import LayerConfig, ModelConfig
 from gesso.errors import OptionError
 from gesso.nn.vocabulary import BLOCK
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
 
 _LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 

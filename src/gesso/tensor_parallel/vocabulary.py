@@ -3,13 +3,18 @@
 N positions   V vocabulary   v tokens of this rank   D hidden   R ranks
 """
 
+from itertools import count
+from weakref import WeakKeyDictionary, finalize
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gesso.constraints.class_pass import TokenClasses
 from gesso.nn.linear import linear
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass, pick_block
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
+from gesso.tensor_parallel.classes import LeadingClassPass, ShardedClasses
 from gesso.tensor_parallel.shards import tokens_of
 
 HIDDEN, EMBEDDING = 0, 1
@@ -25,6 +30,8 @@ class ShardedVocabulary(Vocabulary):
         self.size = vocab_size
         self.group = group
         self._made: tuple[Vocabulary, ...] = ()
+        self._classes: WeakKeyDictionary[TokenClasses, tuple[int, ShardedClasses]] = WeakKeyDictionary()
+        self._numbers = count()
 
     @property
     def part(self) -> Vocabulary:
@@ -86,6 +93,21 @@ class ShardedVocabulary(Vocabulary):
         self.group.decide("the tokens drawn", found.sample_N)
         self.group.compare()
         return found
+
+    def read_classes(self, classes: TokenClasses, hidden_RD: Tensor, temperature_R: Tensor) -> LeadingClassPass:
+        """Begins a pass over classes of tokens on all ranks; see `gesso.constraints.class_pass.ClassPass`."""
+        if (known := self._classes.get(classes)) is None:
+            known = next(self._numbers), ShardedClasses(classes.class_V, self.tokens, self.group.device)
+            self._classes[classes] = known
+            self.group.announce("classes", known[0], classes.class_V)
+            finalize(classes, self.group.dropped.append, ("classes", known[0])).atexit = False
+        number = next(self._numbers)
+        sent = self.group.reference(HIDDEN, hidden_RD) if self.group.followers else None
+        self.group.announce("read_classes", number, known[0], sent, temperature_R)
+        made = LeadingClassPass(self.part, known[1], self.group, hidden_RD, temperature_R)
+        made.number = number
+        finalize(made, self.group.dropped.append, ("class pass", number)).atexit = False
+        return made
 
     def _predict_rows(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool

@@ -26,6 +26,12 @@ BLOCK = 64
 """Features that share a scale, as many as a vector of 512 bits holds of 8 bits each."""
 TOP = 127
 LANES = 16
+LEAST = 2.0**-120
+"""Blocks whose magnitudes are all below are rounded to zero: 127 over them could be past the largest float."""
+MAGNITUDE = 0x7FFFFFFF
+"""The bits of a float but its sign."""
+ONES, ONES_BITS = 1.5 * 2**23, 0x4B400000
+"""A float between 2**23 and 2**24, where neighbours are one apart, and its bits."""
 
 
 def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
@@ -42,17 +48,23 @@ def write_round_rows(module: ir.Module, name: str, *, shifted: bool) -> None:
     rows = Loop(build, build.mul(begin, blocks), build.mul(end, blocks))  # all blocks of all rows lie in a row
     first = build.mul(rows.index, constant(BLOCK))
     read = [build.read(x, floats, build.add(first, constant(LANES * i))) for i in range(part)]
-    largest = build.own("llvm.fabs.v16f32", floats, read[0])
-    for piece in read[1:]:
-        largest = build.own("llvm.maximum.v16f32", floats, largest, build.own("llvm.fabs.v16f32", floats, piece))
-    most = build.own("llvm.vector.reduce.fmaximum.v16f32", F32, largest)
+    # Magnitudes are in order as their bits are, read as whole numbers, with infinity and NaN above all others: that
+    # takes an instruction where a maximum of floats, which has NaN and two zeros to think of, takes many.
+    sizes = [build.and_(build.bitcast(piece, wholes), constants([MAGNITUDE] * LANES, I32)) for piece in read]
+    largest = sizes[0]
+    for size in sizes[1:]:
+        largest = build.own("llvm.umax.v16i32", wholes, largest, size)
+    most = build.bitcast(build.own("llvm.vector.reduce.umax.v16i32", I32, largest), F32)
     top, none = ir.Constant(F32, TOP), ir.Constant(F32, 0.0)
     scale = build.fdiv(most, top)
-    inverse = build.splat(build.select(build.fcmp_ordered("==", most, none), none, build.fdiv(top, most)), LANES)
+    inverse = build.splat(
+        build.select(build.fcmp_ordered("<", most, ir.Constant(F32, LEAST)), none, build.fdiv(top, most)), LANES
+    )
     total = zeros(wholes)
     for i, piece in enumerate(read):
-        nearest = build.own("llvm.rint.v16f32", floats, build.fmul(piece, inverse))
-        whole = build.own("llvm.fptosi.sat.v16i32.v16f32", wholes, nearest)
+        # Added to a number whose last bit counts ones, a float is rounded to the nearest whole number, even at a tie.
+        shifted_up = build.fadd(build.fmul(piece, inverse), constants([ONES] * LANES, F32))
+        whole = build.sub(build.bitcast(shifted_up, wholes), constants([ONES_BITS] * LANES, I32))
         total = build.add(total, whole)
         code = build.trunc(whole, vector(I8, LANES))
         if shifted:

@@ -9,10 +9,12 @@ from typing import Any
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
+from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.products import write_multiply
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
@@ -103,12 +105,52 @@ def scans() -> Scans:
     writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
     for name, (write, _, _) in writers.items():
         write(module, name)
-    engine = _compile(module)
-    made = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
-        for name, (_, pointers, sizes) in writers.items()
-    }
+    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
     return Scans(made["best"], made["behind"], made["shares"], engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Compositions:
+    """Holds the compiled kernels that make automata over tokens (see `compositions` and `pair_lists`)."""
+
+    descend: Callable[..., None]
+    land: Callable[..., None]
+    compose: Callable[..., None]
+    keep: Callable[..., None]
+    count: Callable[..., None]
+    sort: Callable[..., None]
+    distinct: Callable[..., None]
+    reach: Callable[..., None]
+    sums: Callable[..., None]
+    fill: Callable[..., None]
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def compositions() -> Compositions:
+    """Compiles the kernels of `compositions` and `pair_lists`."""
+    module = ir.Module("gesso_compositions")
+    writers = {
+        "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
+        "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
+        "distinct": (write_distinct, 4, 1), "reach": (write_reach, 4, 2), "sums": (write_sums, 10, 1),
+        "fill": (write_fill, 10, 2),
+    }  # fmt: skip
+    for name, (write, _, _) in writers.items():
+        write(module, name)
+    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
+    return Compositions(**made, engine=engine)
+
+
+def _of_arrays(module: ir.Module, arguments: dict[str, tuple[int, int]]) -> tuple[dict[str, Callable[..., None]], Any]:
+    """Compiles kernels that take so many arrays and then so many numbers; returns them and the owner of their code."""
+    engine = _compile(module)
+    made: dict[str, Callable[..., None]] = {
+        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
+        for name, (pointers, sizes) in arguments.items()
+    }
+    return made, engine
 
 
 def _compile(module: ir.Module) -> Any:

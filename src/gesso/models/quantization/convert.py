@@ -24,7 +24,9 @@ from gesso.models.loading import (
     stored_quantization,
     weight_files,
 )
-from gesso.models.quantization import resume
+from gesso.models.quantization import calibration, resume
+from gesso.models.quantization.calibration import Calibration, CalibrationReport, Calibrator
+from gesso.models.quantization.folding import Folds
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.quantization.resume import Written
 from gesso.models.quantization.tiles import check_disk, form_of, pack_tiles, places
@@ -48,10 +50,16 @@ class QuantizeReport:
     """Largest |W - packed W| / |W| (Frobenius) of a tensor."""
     worst_tensor: str
     """Hugging Face name of that tensor."""
+    calibration: CalibrationReport | None = None
+    """Errors of layers' products; None where the conversion was not calibrated."""
 
 
 def quantize_folder(
-    source: Path, out: Path, chosen: Quantization, progress: Progress = lambda done, of: None
+    source: Path,
+    out: Path,
+    chosen: Quantization,
+    progress: Progress = lambda done, of: None,
+    calibrate: Calibration | None = None,
 ) -> QuantizeReport:
     """Writes the checkpoint in `source` to `out`, quantized as `chosen` says; what is not quantized stays as it is
     stored.
@@ -59,20 +67,30 @@ def quantize_folder(
     Everything is written beside `out` first, file by file: a conversion that is broken off leaves no checkpoint behind,
     and the same conversion goes on from its last whole file.
 
+    Args:
+        calibrate: scale input features by their activations on these prompts, and fold the scales into the norms and
+            weights before them; None rounds weights as they are.
+
     Raises:
-        OptionError: nothing to do, a folder that is not empty, too little space, or a layer's width that cannot be cut
-            into groups.
+        OptionError: nothing to do, a folder that is not empty, too little space, a layer's width that cannot be cut
+            into groups, or nothing to calibrate.
         CheckpointError: a source that cannot be used, or is quantized already.
     """
     check_out(out, chosen)
+    if calibrate is not None:
+        calibrate.check(chosen)
     plain, packed, forms = plan_folder(source, chosen)
     files = weight_files(source)
     found = sources(source, files, plain)
-    repeated = set(check_copies(files, {to_hf(name) for name in plain if form_of(name, forms)}, torch.float32))
+    changed = {to_hf(name) for name in plain if form_of(name, forms)}
+    changed |= set() if calibrate is None else calibration.observed_norms(list(plain))
+    repeated = set(check_copies(files, changed, torch.float32))
     own = {hf_name for hf_name, _ in found.values()}
     others = {name: path for name, path in files.items() if name not in own | repeated}
     partial = out.with_name(out.name + ".partial")
-    done = resume.start(partial, resume.fingerprint(files.values(), write_quantization(chosen)), Written)
+    of = resume.fingerprint(files.values(), write_quantization(chosen))
+    told = None if calibrate is None else calibrate.described(chosen, of["files"])
+    done = resume.start(partial, calibration.with_calibration(of, told), Written)
 
     layers: dict[str, list[str]] = {}
     for name in plain:
@@ -82,27 +100,30 @@ def quantize_folder(
     try:
         written = sum((partial / shard).stat().st_size for shard in done.shards)
         _check_space(out, packed, forms, found, others, written)
+        experts = packed.config.num_experts
+        scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
         for number, (file, names) in enumerate(zip(shards, work, strict=True)):
             progress(number, len(shards))
             if file in done.shards:
                 continue
+            folds = Folds() if scales is None else scales.folds(names)
             held: dict[str, Tensor] = {}
             for name in names:
                 held |= (
                     _copy(name, others[name])
                     if name in others
-                    else _pack(name, *found[name], plain[name], form_of(name, forms), done)
+                    else _pack(name, *found[name], plain[name], form_of(name, forms), done, folds)
                 )
             write_tensors(partial / file, held)
             done.weight_map |= dict.fromkeys(held, file)
             done.shards.append(file)
             done.save(partial)
-        after = finish_folder(source, partial, out, chosen, done)
+        after = finish_folder(source, partial, out, chosen, done, told)
     except GessoError:  # it would end so again
         shutil.rmtree(partial, ignore_errors=True)
         raise
     before = sum(path.stat().st_size for path in set(files.values()))
-    return QuantizeReport(before, after, done.worst, done.tensor)
+    return QuantizeReport(before, after, done.worst, done.tensor, calibration.report(done))
 
 
 def check_out(out: Path, chosen: Quantization) -> None:
@@ -135,8 +156,19 @@ def plan_folder(source: Path, chosen: Quantization) -> tuple[dict[str, Tensor], 
     return plain, packed, replace_layers(packed, chosen)
 
 
-def finish_folder(source: Path, partial: Path, out: Path, chosen: Quantization, done: Written) -> int:
-    """Writes what a checkpoint has beside weights, and gives it its name; returns the bytes of its weights' files."""
+def finish_folder(
+    source: Path,
+    partial: Path,
+    out: Path,
+    chosen: Quantization,
+    done: Written,
+    calibrated: dict[str, Any] | None = None,
+) -> int:
+    """Writes what a checkpoint has beside weights, and gives it its name; returns the bytes of its weights' files.
+
+    Args:
+        calibrated: what it says of its calibration.
+    """
     after = sum((partial / file).stat().st_size for file in done.shards)
     weight_map = dict(sorted(done.weight_map.items()))
     write_json(partial / INDEX, {"metadata": {"total_size": after}, "weight_map": weight_map})
@@ -144,9 +176,10 @@ def finish_folder(source: Path, partial: Path, out: Path, chosen: Quantization, 
     for name in ("generation_config.json", OWN_DEFAULTS):
         if (source / name).exists():
             shutil.copy(source / name, partial)
-    described = {"quantization_config": write_quantization(chosen)}
+    described = {"quantization_config": calibration.with_calibration(write_quantization(chosen), calibrated)}
     write_json(partial / "config.json", read_json(source / "config.json") | described)
     (partial / resume.FILE).unlink()
+    (partial / calibration.FILE).unlink(missing_ok=True)
     os.replace(partial, out)
     return after
 
@@ -156,14 +189,17 @@ def _copy(name: str, path: Path) -> dict[str, Tensor]:
         return {name: file.get_tensor(name)}
 
 
-def _pack(name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, done: Written) -> dict[str, Tensor]:
+def _pack(
+    name: str, hf_name: str, path: Path, like: Tensor, form: Format | None, done: Written, folds: Folds
+) -> dict[str, Tensor]:
     """Returns what is written of one tensor, by Hugging Face name."""
     with open_checked(hf_name, path, like, packed=False) as file:
         if form is None:
             tensor = file.get_tensor(hf_name)
             check_finite(hf_name, tensor)
-            return {hf_name: tensor}
-        made = pack_tiles(name, like, form, _tiles(file, hf_name, like))
+            return {hf_name: folds.norms.get(name, tensor)}
+        tiles = ((place, folds.apply(name, place, tile)) for place, tile in _tiles(file, hf_name, like))
+        made = pack_tiles(name, like, form, tiles)
     if made.error >= done.worst:
         done.worst, done.tensor = made.error, hf_name
     return made.parts

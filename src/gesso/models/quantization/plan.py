@@ -9,7 +9,8 @@
         "embedding": {"bits": 8}
     }
 
-A part that is not named stays as it was. Norms and routers always do.
+A part that is not named stays as it was. Norms and routers always do. `"calibration"` says that scales were folded into
+norms and weights, which nothing that reads them need know (`calibration`, `folding`).
 """
 
 from collections.abc import Container, Mapping
@@ -21,7 +22,7 @@ from torch import nn
 
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.hf_config import QUANT_METHOD, quantization_of
+from gesso.models.hf_config import CALIBRATION, QUANT_METHOD, calibration_of, quantization_of
 from gesso.nn.experts import Experts
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import GROUP_SIZES, Int4, Int8
@@ -101,11 +102,24 @@ def write_quantization(chosen: Quantization) -> dict[str, Any]:
     return {"quant_method": QUANT_METHOD, **{name: _write(form) for name, form in parts.items() if form is not None}}
 
 
-def _write(form: Format) -> dict[str, int]:
+def _write(form: Format) -> dict[str, int | str]:
     if isinstance(form, Int4):
         return {"bits": 4, "group_size": form.group_size}
+    if isinstance(form, NF4):
+        return {"bits": 4, "levels": NF4.kernel}
     assert isinstance(form, Int8)
     return {"bits": 8}
+
+
+def name_formats(chosen: Quantization) -> str:
+    """Names the formats of the parts in words."""
+    forms = ((part, getattr(chosen, part)) for part in PARTS)
+    named = (
+        f"{part} {form.kernel}{f' (groups of {form.group_size})' if isinstance(form, Int4) else ''}"
+        for part, form in forms
+        if form is not None
+    )
+    return ", ".join(named)
 
 
 def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
@@ -118,8 +132,9 @@ def read_quantization(raw: Mapping[str, Any]) -> Quantization | None:
     if found is None:
         return None
     for key in found:
-        if key not in ("quant_method", *PARTS):
+        if key not in ("quant_method", CALIBRATION, *PARTS):
             raise CheckpointError(f"config.json: quantization_config: unknown key {key!r}")
+    calibration_of(raw)
     return Quantization(**{part: _read(part, found.get(part)) for part in PARTS})
 
 
@@ -131,4 +146,6 @@ def _read(part: str, raw: Any) -> Format | None:
             return Int8()
         case {"bits": 4, "group_size": size, **others} if size in GROUP_SIZES and not others:
             return Int4(size)
+        case {"bits": 4, "levels": NF4.kernel, **others} if not others:
+            return NF4()
     raise CheckpointError(f"config.json: quantization_config.{part} {raw!r} is not understood")

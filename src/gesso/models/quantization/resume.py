@@ -24,6 +24,10 @@ class Written:
     worst: float = 0.0
     """Largest error of a tensor so far."""
     tensor: str = ""
+    observed: bool = False
+    """Whether the activations that scales are found from lie beside the files."""
+    products: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """Exponent of the scales, and the errors without and with them, by the name of what was scaled."""
 
     def save(self, folder: Path) -> None:
         """Writes this into `folder`, after the files that it names."""
@@ -61,7 +65,7 @@ def peek(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
 def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
     """Returns what `peek` does; anything else in the folder is removed."""
     found = peek(folder, of, fresh)
-    if not found.shards:
+    if not found.shards and not found.observed:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     return found

@@ -8,6 +8,7 @@ along the input is exact. It takes 4 bits and its share of a bfloat16 scale: 4.2
 
 import functools
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -76,6 +77,7 @@ def dequantize(codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     return weight
 
 
+@dataclass(frozen=True, slots=True)
 class NF4:
     """Packs weights as the module's docstring says."""
 

@@ -44,8 +44,11 @@ class RankGroup:
     """Whether all ranks are within an announced pass."""
     lost: str | None = None
     """Why the group is of no more use."""
+    back: dist.ProcessGroup | None = None
+    """The way from the last stage to the leader, where stages follow each other. It is one of its own, as what two
+    processes send each other over one way of NCCL is done in order, in both directions together."""
     dropped: deque[tuple[str, int]] = field(default_factory=deque)
-    """Caches and copies of prefixes, by kind and number, that the followers may forget: told with the next message."""
+    """What the followers may forget, such as caches, by kind and number: told with the next message."""
 
     @property
     def leads(self) -> bool:
@@ -77,6 +80,29 @@ class RankGroup:
         with self._together():
             dist.all_gather(parts, x.contiguous())
         return torch.stack(parts)
+
+    def pass_on(self, x: Tensor) -> "Sending":
+        """Begins to send a tensor to the next rank, behind the last to rank 0.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        following = (self.rank + 1) % self.size
+        with self._reaching():
+            work = dist.isend(x.contiguous(), following, group=None if following else self.back)
+        assert work is not None
+        return Sending(self, work, x)
+
+    def take(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Waits for a tensor from the rank before, at rank 0 from the last.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        x = torch.empty(*shape, dtype=dtype, device=self.device)
+        with self._reaching():
+            dist.recv(x, (self.rank - 1) % self.size, group=None if self.rank else self.back)
+        return x
 
     def decide(self, what: str, x: Tensor) -> None:
         """Keeps a digest of something that every rank decides for itself and all must decide alike."""
@@ -113,14 +139,34 @@ class RankGroup:
 
     @contextmanager
     def _together(self) -> Iterator[None]:
+        with self._reaching():
+            self.collectives += 1
+            yield
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
         if self.lost is not None:
             raise RankLostError(self.lost)
-        self.collectives += 1
         try:
             yield
         except RuntimeError as error:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost) from error
+
+    def answers(self) -> list[Any]:
+        """Waits for what every follower sends back to the message that was announced last.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        try:
+            found = [receive(follower) for follower in self.followers]
+        except OSError:
+            found = [None]
+        if None in found:
+            self.lost = f"a rank of {self.size} has ended or does not answer"
+            raise RankLostError(self.lost)
+        return found
 
     def announce(self, name: str, *args: Any) -> None:
         """Tells every follower what to compute next; nothing where this rank is one itself.
@@ -140,17 +186,45 @@ class RankGroup:
             self.lost = f"a rank of {self.size} has ended or does not answer"
             raise RankLostError(self.lost) from error
 
-    def reference(self, kind: int, x: Tensor) -> Tensor | None:
-        """Returns what is sent for a tensor: None where every rank made the same itself."""
+    def reference(self, kind: int, x_ND: Tensor) -> Tensor | range | None:
+        """Returns what is sent for a tensor: None where every rank made the same itself, which of its rows where it is
+        some of them."""
         known = self.sent[kind]
-        same = known is not None and known.shape == x.shape and known.dtype == x.dtype and torch.equal(known, x)
-        return None if same else x
+        if known is None or known.dtype != x_ND.dtype or known.shape[1:] != x_ND.shape[1:]:
+            return x_ND
+        if known.shape == x_ND.shape and torch.equal(known, x_ND):
+            return None
+        shared = known.untyped_storage().data_ptr() == x_ND.untyped_storage().data_ptr()
+        if not shared or not (known.is_contiguous() and x_ND.is_contiguous()):
+            return x_ND
+        begin = (x_ND.storage_offset() - known.storage_offset()) // known.shape[1]
+        return range(begin, begin + len(x_ND))
 
-    def resolve(self, kind: int, x: Tensor | None) -> Tensor:
+    def resolve(self, kind: int, x: Tensor | range | None) -> Tensor:
         """Returns what a follower was sent by `reference`."""
-        found = self.sent[kind] if x is None else x.to(self.device)
+        if isinstance(x, Tensor):
+            return x.to(self.device)
+        found = self.sent[kind]
         assert found is not None
-        return found
+        return found if x is None else found[x.start : x.stop]
+
+
+@dataclass(slots=True)
+class Sending:
+    """Holds a tensor while it is sent."""
+
+    group: RankGroup
+    work: dist.Work
+    x: Tensor
+
+    def wait(self) -> None:
+        """Waits until it has been taken.
+
+        Raises:
+            RankLostError: a rank has ended or hangs.
+        """
+        with self.group._reaching():
+            self.work.wait()
 
 
 def _on_host(value: Any) -> Any:

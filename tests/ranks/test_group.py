@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gesso.errors import RankLostError
-from gesso.tensor_parallel.group import RankGroup
+from gesso.ranks.group import RankGroup
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from gesso.errors import OptionError, RankLostError
-from gesso.tensor_parallel.group import RankGroup, receive, send
+from gesso.ranks.group import RankGroup, receive, send
 
 CHECK = "GESSO_CHECK_RANKS"
 """Variable of the environment that has the ranks compare what they decide."""
@@ -37,6 +37,8 @@ class Rendezvous:
     dtype: str
     adapter: str | None
     """Folder of an adapter that is merged into the weights."""
+    ring: bool
+    """Whether ranks send to the next one, and the last to the first."""
 
 
 def join(plan: Rendezvous) -> RankGroup:
@@ -50,21 +52,27 @@ def join(plan: Rendezvous) -> RankGroup:
         torch.cuda.set_device(device)
     else:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    limit, back = timedelta(seconds=plan.seconds), None
     try:
         dist.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
             init_method=f"file://{plan.file}",
             rank=plan.rank,
             world_size=plan.size,
-            timeout=timedelta(seconds=plan.seconds),
+            timeout=limit,
         )
+        if plan.ring:
+            back = dist.new_group(timeout=limit)
     except RuntimeError as error:
         raise RankLostError(f"rank {plan.rank} of {plan.size} could not join the others: {error}") from error
-    return RankGroup(plan.rank, plan.size, device, checks=bool(os.environ.get(CHECK)))
+    return RankGroup(plan.rank, plan.size, device, checks=bool(os.environ.get(CHECK)), back=back)
 
 
-def rank_devices(device: torch.device, size: int) -> list[str]:
+def rank_devices(device: torch.device, size: int, option: str) -> list[str]:
     """Returns the device of each rank: a GPU for each, or the CPU for all.
+
+    Args:
+        option: which asks for so many ranks.
 
     Raises:
         OptionError: too few GPUs, or a device that has no collectives.
@@ -72,9 +80,9 @@ def rank_devices(device: torch.device, size: int) -> list[str]:
     if device.type == "cpu":
         return ["cpu"] * size
     if device.type != "cuda":
-        raise OptionError(f"tensor_parallel runs on CUDA or on the CPU, not on {device}", option="tensor_parallel")
+        raise OptionError(f"{option} runs on CUDA or on the CPU, not on {device}", option=option)
     if (count := torch.cuda.device_count()) < size:
-        raise OptionError(f"tensor_parallel {size} needs as many GPUs; here are {count}", option="tensor_parallel")
+        raise OptionError(f"{option} {size} needs as many GPUs; here are {count}", option=option)
     return [f"cuda:{rank}" for rank in range(size)]
 
 
@@ -86,20 +94,33 @@ class RankProcesses:
     """
 
     def __init__(
-        self, folder: Path, dtype: str, adapter: str | None, device: torch.device, size: int, seconds: float
+        self,
+        module: str,
+        folder: Path,
+        dtype: str,
+        adapter: str | None,
+        device: torch.device,
+        size: int,
+        seconds: float,
+        *,
+        option: str,
+        ring: bool = False,
     ) -> None:
         """
         Args:
+            module: that a follower runs.
             seconds: within which a rank must answer while something is computed.
+            option: which asks for so many ranks.
+            ring: whether ranks send to the next one, and the last to the first.
 
         Raises:
             OptionError: there are not so many devices, or this process has ranks already.
         """
         if dist.is_initialized():
-            raise OptionError("this process computes another model over ranks already", option="tensor_parallel")
-        self._devices = rank_devices(device, size)
-        self._seconds = seconds
-        self._plan = (str(folder), dtype, adapter)
+            raise OptionError("this process computes another model over ranks already", option=option)
+        self._devices = rank_devices(device, size, option)
+        self._module, self._seconds = module, seconds
+        self._plan = (str(folder), dtype, adapter, ring)
         self._channels: list[socket.socket] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._folder = tempfile.TemporaryDirectory(prefix="gesso-ranks-")
@@ -130,7 +151,7 @@ class RankProcesses:
         for plan in plans[1:]:
             ours, theirs = socket.socketpair()
             with theirs:
-                command = [sys.executable, "-m", "gesso.tensor_parallel.follower", str(theirs.fileno())]
+                command = [sys.executable, "-m", self._module, str(theirs.fileno())]
                 self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
             ours.settimeout(LOADING_SECONDS)
             self._channels.append(ours)

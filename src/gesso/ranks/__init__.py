@@ -1,0 +1,5 @@
+"""Starts and leads the processes that compute one model together, whatever each of them has of it.
+
+Rank 0, the leader, runs the engine and announces what the others, its followers, compute; they decide nothing.
+`gesso.tensor_parallel` and `gesso.pipeline_parallel` say what a rank holds and computes.
+"""

@@ -1,0 +1,142 @@
+"""Runs a follower: a process that computes its part of what the leader announces, until the leader is gone.
+
+The leader starts it as a module of its own kind of model, with the number of the open socket that its messages come
+through; `run` is what such a module calls.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gesso.config import LayerConfig
+from gesso.errors import RankLostError
+from gesso.models.adapter_switch import AdapterSwitch
+from gesso.models.cache import KVCache, LayerCache, SequenceCache
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.ranks.group import RankGroup, receive, send
+from gesso.ranks.processes import Rendezvous, join
+
+
+class Follower:
+    """Does what the leader announces, by name; here all that caches and adapters take, whatever a rank computes."""
+
+    def __init__(self, model: DiffusionGemma, layers: Sequence[LayerConfig], switch: AdapterSwitch) -> None:
+        """
+        Args:
+            layers: of which this rank holds keys and values.
+        """
+        self.model, self.layers, self.switch = model, layers, switch
+        self.answer: Callable[[Any], None] = lambda value: None
+        """Sends something back to the leader."""
+        self.caches: dict[int, SequenceCache] = {}
+        self.taken: dict[int, list[Tensor]] = {}
+        """What was rolled back, by cache."""
+        self.copies: dict[int, list[Tensor]] = {}
+        """Copies of prefixes: keys and values of the layers of a kind."""
+        self.held: dict[str, tuple[dict[int, Any], ...]] = {
+            "cache": (self.caches, self.taken),
+            "copy": (self.copies,),
+        }
+        """What the leader may drop, by kind."""
+
+    @torch.inference_mode()
+    def obey(self, name: str, dropped: list[tuple[str, int]], args: list[Any]) -> None:
+        """Computes one message."""
+        for kind, number in dropped:
+            for held in self.held[kind]:
+                held.pop(number, None)
+        action: Callable[..., None] = getattr(self, f"_{name}")
+        action(*args)
+
+    def _new_cache(self, number: int, max_seq_len: int, max_write_len: int) -> None:
+        (self.caches[number],) = self.model.new_cache(1, max_seq_len, max_write_len).rows
+
+    def _load_adapters(self, folders: dict[str, str]) -> None:
+        self.switch.load({name: Path(folder) for name, folder in folders.items()})
+
+    def _activate(self, name: str | None) -> None:
+        self.switch.activate(name)
+
+    def _rollback(self, number: int, tokens: int) -> None:
+        self.taken[number] = self.caches[number].rollback(tokens)
+
+    def _restore(self, number: int) -> None:
+        self.caches[number].restore(self.taken.pop(number))
+
+    def _copy_prefix(self, copy: int, number: int, tokens: int, sliding: bool) -> None:
+        self.copies[copy] = [layer.newest(tokens) for layer in self._of_kind(number, sliding)]
+
+    def _restore_prefix(self, number: int, tokens: int, full: list[int], sliding: list[int]) -> None:
+        row = self.caches[number]
+        for is_sliding, copies in ((False, full), (True, sliding)):
+            stretches = [self.copies[copy] for copy in copies]
+            for layer, parts in zip(self._of_kind(number, is_sliding), zip(*stretches, strict=True), strict=True):
+                layer.restore(parts, row.max_seq_len, row.max_write_len)
+        row.length = tokens
+
+    def rows(self, numbers: list[int]) -> KVCache:
+        """Returns some caches as those of a batch."""
+        return KVCache([self.caches[number] for number in numbers])
+
+    def _of_kind(self, number: int, sliding: bool) -> list[LayerCache]:
+        pairs = zip(self.caches[number].layers, self.layers, strict=True)
+        return [cache for cache, layer in pairs if layer.is_sliding == sliding]
+
+
+_PARENT_DEATH = 1
+"""`PR_SET_PDEATHSIG` of Linux."""
+
+
+def _end_with_parent() -> None:
+    """Has the system end this process, even a stopped one, when the leader ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+
+
+def run(load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
+    """Runs this process as a follower, and ends it.
+
+    Args:
+        load: reads this rank's part of the model.
+    """
+    try:
+        _follow(int(sys.argv[1]), load)
+    finally:
+        sys.stdout.flush()
+        # A group of which a rank is gone would wait for it while it is taken apart.
+        os._exit(0 if sys.exc_info()[0] is None else 1)
+
+
+def _follow(number: int, load: Callable[[Rendezvous, RankGroup], Follower]) -> None:
+    """Joins the group, loads this rank's part and obeys; returns when the leader has closed the socket."""
+    _end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the leader decides
+    channel = socket.socket(fileno=number)
+    plan: Rendezvous = receive(channel)
+    if plan is None:
+        return
+    torch.set_num_threads(plan.threads)
+    send(channel, plan.rank)
+    receive(channel)
+    try:
+        group = join(plan)
+        follower = load(plan, group)
+        follower.answer = lambda value: send(channel, value)
+        send(channel, held_numbers(follower.model))
+        while (message := receive(channel)) is not None:
+            follower.obey(*message)
+    except RankLostError:
+        return
+
+
+def held_numbers(model: torch.nn.Module) -> int:
+    """Counts the numbers of a model that this process holds."""
+    return sum(tensor.numel() for tensor in model.state_dict().values() if not tensor.is_meta)

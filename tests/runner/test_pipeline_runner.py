@@ -1,0 +1,132 @@
+"""One model split by its layers: the tokens of one process, micro-batches under way together, and an end for all."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from engine.seeing import make_seeing_folder
+
+from gesso.api import load
+from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.engine import Engine, Request
+from gesso.engine.events import Failed
+from gesso.errors import ClosingError, OptionError
+from gesso.ranks.follower import held_numbers
+from gesso.runner.pipeline_runner import PipelineRunner
+from runner.spread import SECONDS, Listener, make_adapter, requests, told
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of two layers, a sliding and a full one: no stage has both kinds."""
+    return make_seeing_folder(tmp_path_factory.mktemp("checkpoint") / "seeing")
+
+
+@pytest.fixture(scope="module")
+def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_adapter(folder, tmp_path_factory.mktemp("adapter") / "red")
+
+
+@pytest.fixture(scope="module")
+def staged(folder: Path) -> Iterator[Engine]:
+    engine = load(folder, "cpu", pipeline_parallel=2)
+    yield engine
+    runner_of(engine).close()
+
+
+def runner_of(engine: Engine) -> PipelineRunner:
+    assert isinstance(engine.runner, PipelineRunner)
+    return engine.runner
+
+
+def test_stages_say_what_one_process_says(staged: Engine, folder: Path) -> None:
+    alone, runner = load(folder, "cpu"), runner_of(staged)
+    expected = [told(alone.generate_batch([request])[0]) for request in requests()]
+    service = AsyncEngine(staged, Limits(kv_memory=2**24))
+    service.start()
+    try:
+        # The second time prefixes are there.
+        for some in (slice(None), slice(None, None, 3)):
+            listeners = [Listener() for _ in expected[some]]
+            for request, listener in zip(requests()[some], listeners, strict=True):
+                service.submit(request, listener)
+            assert [told(listener.result) for listener in listeners] == expected[some]
+        assert service.stats().cached_tokens > 0
+    finally:
+        service.close()
+    assert runner.stage.most_under_way == 2
+
+
+def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path) -> None:
+    runner, whole = runner_of(staged), load(folder, "cpu").runner
+    model = runner.stage
+    assert [list(stage) for stage in model.stages] == [[0], [1]]
+    held = {name for name, tensor in model.state_dict().items() if not tensor.is_meta}
+    assert held == {name for name in model.state_dict() if not name.startswith("layers.1.")}
+    assert held_numbers(model) < sum(tensor.numel() for tensor in model.state_dict().values())
+    # What caches may take is counted by the largest stage.
+    assert whole.cache_bytes(100, 8) > runner.cache_bytes(100, 8) >= whole.cache_bytes(100, 8) // 2
+    for kind in ("full", "sliding"):
+        assert runner.prefix_bytes(10, kind) == whole.prefix_bytes(10, kind)  # type: ignore[arg-type]
+    before, begun = [len(times) for times in runner.stage_times], model.begun
+    staged.generate_batch([Request("hi", {"seed": seed, "max_new_tokens": 8, "verify": 0}) for seed in range(4)])
+    after = runner.stage_times
+    assert model.begun - begun == len(after[0]) - before[0] == len(after[1]) - before[1]
+    # The second of two micro-batches is begun before the first has come back; both stages compute both, in order.
+    assert [number for number, _, _ in after[1]] == [number for number, _, _ in after[0]]
+
+
+def test_adapters_are_split_too(staged: Engine, folder: Path, adapter: Path) -> None:
+    options = {"seed": 2, "max_new_tokens": 12, "ignore_eos": True}
+    plain, red = (load(folder, "cpu", adapter=given).generate("hi", **options) for given in (None, adapter))
+    assert told(plain) != told(red)
+    service = AsyncEngine(staged, Limits(), {"red": adapter})
+    service.start()
+    try:
+        listeners = {name: Listener() for name in (None, "red")}
+        for _ in range(2):
+            for name, listener in listeners.items():
+                listener.done.clear()
+                service.submit(Request("hi", options, adapter=name), listener)
+            assert told(listeners[None].result) == told(plain)
+            assert told(listeners["red"].result) == told(red)
+    finally:
+        service.close()
+
+
+def test_a_stage_that_hangs_ends_the_others(staged: Engine, folder: Path, adapter: Path) -> None:
+    runner_of(staged).close()
+    runner = PipelineRunner.start(folder, "auto", "cpu", 2, adapter=adapter, seconds=3.0)
+    base = load(folder, "cpu", adapter=adapter)
+    engine = Engine(runner, base.tokenizer, base.template, base.defaults)
+    few = {"seed": 2, "max_new_tokens": 6}
+    assert told(engine.generate("hi", **few)) == told(base.generate("hi", **few))
+    service = AsyncEngine(engine, Limits())
+    service.start()
+    try:
+        listener, (pid,) = Listener(), runner.processes.pids
+        endless = {"ignore_eos": True, "max_new_tokens": 3000, "confidence_threshold": 0, "seed": 1}
+        service.submit(Request("Sort: fig, apple", endless, drafts=True), listener)
+        assert listener.begun.wait(SECONDS)
+        os.kill(pid, signal.SIGSTOP)
+        assert listener.done.wait(SECONDS)
+        assert isinstance(listener.end, Failed)
+        assert not service.ready
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        with pytest.raises(ClosingError):
+            service.submit(Request("Sort: fig, apple"), Listener())
+    finally:
+        service.close()
+        runner.close()
+
+
+def test_what_cannot_be_split_is_refused_by_name(folder: Path) -> None:
+    with pytest.raises(OptionError, match="2 layers cannot be cut into 3 stages"):
+        load(folder, "cpu", pipeline_parallel=3)
+    with pytest.raises(OptionError, match="cuda_graphs and pipeline_parallel"):
+        load(folder, "cpu", pipeline_parallel=2, cuda_graphs=True)
+    with pytest.raises(OptionError, match="pipeline_parallel and tensor_parallel"):
+        load(folder, "cpu", pipeline_parallel=2, tensor_parallel=2)
