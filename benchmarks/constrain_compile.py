@@ -6,15 +6,17 @@
 FOLDER is read as `constrain_schemas.py` reads it. Each schema is compiled as a request's is, for a vocabulary of random
 pieces whose tree is there already: once for the processor time of the process, and once more, from the start, for the
 most bytes that Python and NumPy hold at once (`tracemalloc`) and those of what is kept. A refused schema counts with
-what it took to refuse it. What common parts leave behind for later schemas is kept, as in a server.
+what it took to refuse it. What common parts leave behind for later schemas is kept, and the collector sweeps as often,
+as in a server.
 
 With `--generate`, so many of the schemas (all, if there are fewer) are given to the bundled model with random weights,
-in steps of four and canvases of 64: an answer must be valid, complete and within `--max-new-tokens`; a request that is
+in four steps and canvases of 32: an answer must be valid, complete and within `--max-new-tokens`; a request that is
 refused, since the schema or its shortest answer is too large, is counted as such. Goals: CPU in the median 0.03 s, of
 99 in 100 at most 1 s, of all 3 s; 256 MiB each; all answers valid. The last line is one line of JSON.
 """
 
 import argparse
+import gc
 import json
 import statistics
 import time
@@ -37,6 +39,7 @@ from gesso.constraints.compile import Language, submit
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.sized_cache import held_bytes
 from gesso.errors import OptionError
+from gesso.server.run import SWEEPS
 from gesso.text.tokenizer import Tokenizer
 
 GOAL_SECONDS = {"median": 0.03, "p99": 1.0, "most": 3.0}
@@ -95,7 +98,7 @@ def generated(schemas: dict[str, Any], max_new_tokens: int) -> dict[str, Any]:
                 json_schema=schema,
                 seed=number,
                 max_new_tokens=max_new_tokens,
-                canvas_length=64,
+                canvas_length=32,
                 max_denoising_steps=4,
             )
         except OptionError as error:
@@ -145,6 +148,9 @@ def main() -> None:
     schemas = {f"{family} {label}": group["schema"] for family, label, group in listed}
     tokenizer = make_tokenizer(arguments.vocab)
     compiled(True, tokenizer)  # a vocabulary is read once
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*SWEEPS)
     rows = {name: measured(schema, tokenizer, arguments.only_seconds) for name, schema in schemas.items()}
     console = Console(width=150)
     show(rows, console)

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+BlockRuns = tuple[list[int], list[int], list[int], list[int]]
+"""Of an automaton's states one after the other: where their runs begin; of each run the first group, the group behind
+the last, and the state that follows."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Block:
@@ -58,3 +62,17 @@ class Blocks:
     def at(self, state: int) -> Block:
         """Returns the block that a state is in."""
         return self.all[bisect_right(self._firsts, state) - 1]
+
+
+def runs_of(next_SG: NDArray[np.int32]) -> BlockRuns:
+    """Returns the runs of neighbouring groups that lead to the same state, without those that lead nowhere."""
+    states, groups = next_SG.shape
+    changes = np.ones((states, groups), dtype=np.bool_)
+    np.not_equal(next_SG[:, 1:], next_SG[:, :-1], out=changes[:, 1:])
+    places = np.flatnonzero(changes)
+    ends = np.append(places[1:], states * groups)
+    targets = next_SG.ravel()[places]
+    leads = targets >= 0
+    state_R, low_R = np.divmod(places[leads], groups)
+    begins = np.searchsorted(state_R, np.arange(states + 1))
+    return begins.tolist(), low_R.tolist(), (ends[leads] - state_R * groups).tolist(), targets[leads].tolist()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.blocks import Block
+from gesso.constraints.blocks import Block, BlockRuns, runs_of
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 from gesso.constraints.transitions import within
@@ -85,7 +85,8 @@ class _Subsets:
         self.place = {border: group for group, border in enumerate(self.borders)}
         firsts = np.array(self.borders[:-1])
         self.columns = {kind: block.next_SG[:, block.group_B[firsts]] for kind, block in kinds.items()}
-        """Of each automaton of a block, its rows over these groups."""
+        """Of each automaton of a block, its rows over these groups; as lists those that were asked for."""
+        self.runs: dict[int, BlockRuns] = {}
         self.edges: dict[int, list[tuple[int, int, int]]] = {}
         self.begun: dict[Together, int] = {}
         """Of blocks that were come to, where their states begin."""
@@ -156,20 +157,22 @@ class _Subsets:
         return rows
 
     def edges_of(self, state: int) -> list[tuple[int, int, int]]:
-        """A state's edges: first group, the group behind the last, the state that follows."""
+        """A state's edges, in order: first group, the group behind the last, the state that follows."""
         if (known := self.edges.get(state)) is None:
             place, edges = self.place, self.graph.edges[state]
             if edges is not None:
-                known = [(place[low], place[high + 1], target) for low, high, target in edges]
+                known = sorted([(place[low], place[high + 1], target) for low, high, target in edges])
             else:
                 block = self.graph.blocks.at(state)
-                row = self.columns[id(block.next_SG)][state - block.first]
-                ends = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), len(row)]
-                targets = row[ends[:-1]].tolist()
+                kind = id(block.next_SG)
+                if (runs := self.runs.get(kind)) is None:
+                    runs = self.runs[kind] = runs_of(self.columns[kind])
+                begins, lows, highs, targets = runs
+                first = block.first
+                here = slice(begins[state - first], begins[state - first + 1])
                 known = [
-                    (low, high, block.first + target)
-                    for (low, high), target in zip(pairwise(ends), targets, strict=True)
-                    if target >= 0
+                    (low, high, first + target)
+                    for low, high, target in zip(lows[here], highs[here], targets[here], strict=True)
                 ]
             self.edges[state] = known
         return known
@@ -193,9 +196,15 @@ class _Subsets:
 
     def row(self, states: frozenset[int], count: int, low: int) -> list[_Run]:
         """What follows a set: groups of bytes in order, where they lead, and how the count goes on."""
-        edges = sorted(edge for state in states for edge in self.edges_of(state))
-        if all(one[1] <= other[0] for one, other in pairwise(edges)):
-            return [(begin, end, *self.target_of_one(target, count, low)) for begin, end, target in edges]
+        edges = [edge for state in states for edge in self.edges_of(state)]
+        if len(states) > 1:
+            edges.sort()
+        if not any(other[0] < one[1] for one, other in pairwise(edges)):
+            known = self.after_one if low == NO_COUNT else {}
+            return [
+                (begin, end, *(known.get(target) or self.target_of_one(target, count, low)))
+                for begin, end, target in edges
+            ]
         borders = sorted({border for begin, end, _ in edges for border in (begin, end)})
         targets: list[set[int]] = [set() for _ in borders]
         for begin, end, target in edges:
@@ -212,7 +221,11 @@ class _Subsets:
         if low != NO_COUNT:
             return self.target(frozenset((target,)), count, low)
         if (known := self.after_one.get(target)) is None:
-            known = self.after_one[target] = self.target(frozenset((target,)), count, low)
+            if self.graph.ends_in(target):
+                known = self.state(Closed(frozenset((target,)))), ABSOLUTE
+            else:
+                known = self.target(frozenset((target,)), count, low)
+            self.after_one[target] = known
         return known
 
     def table(self) -> Table:

@@ -241,6 +241,10 @@ class Graph:
         bounds = [self.regions[region].interval(count) for region in regions]
         return max(low for low, _ in bounds), min(high for _, high in bounds)
 
+    def ends_in(self, state: int) -> bool:
+        """Tells whether no step without a byte leads on from a state, and it is in no region."""
+        return not self.free[state] and not self.region[state] and state not in self.steps
+
     def _says(self, state: int) -> bool:
         """Whether a state is more than a way to others."""
         leads = bool(self.free[state]) or state in self.steps
