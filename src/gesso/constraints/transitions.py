@@ -40,7 +40,7 @@ class Transitions:
 
     @property
     def kinds(self) -> int:
-        """K."""
+        """Returns K."""
         return len(self.begin_K)
 
     @classmethod
