@@ -5,8 +5,9 @@
 Writes a checkpoint of the published names and sizes with random weights (`_fullsize.py`; disk is asked first), or takes
 the one that is in `--folder` already, and runs the commands in processes of their own: each with its time, its largest
 resident memory (mapped weights count where they were read), and its floor, which is reading its active weights at the
-machine's rate for a token, and its arithmetic at the machine's matmul rate for a denoising step. `--form int4` writes
-the packed checkpoint at once, where the disk has no room for both. The last line is JSON.
+machine's rate for a token, and its arithmetic at the machine's matmul rate for a denoising step and for a step of
+training. `--form int4` writes the packed checkpoint at once, where the disk has no room for both. The last line is
+JSON.
 """
 
 import argparse
@@ -30,6 +31,9 @@ from rich.console import Console
 from rich.table import Table
 
 from _fullsize import write
+from gesso.models.describe import parameters
+from gesso.models.loading import read_model_config, stored_quantization
+from parts import rates
 
 TOKENS, STEPS = 6, 2
 PROMPT = "Say something."
@@ -53,7 +57,8 @@ def run(command: list[str]) -> tuple[Figures, str]:
     if process.returncode:
         sys.exit(f"{' '.join(command)} ended with {process.returncode}")
     seconds = time.perf_counter() - begin
-    return {"seconds": round(seconds, 2), "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 2)}, printed
+    used = {"cpu_s": round(usage.ru_utime + usage.ru_stime, 2), "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 2)}
+    return {"seconds": round(seconds, 2), **used}, printed
 
 
 class Rehearsal:
@@ -131,12 +136,27 @@ class Rehearsal:
         }
 
     def finetune(self) -> Figures:
-        """One step of an adapter over the packed weights."""
+        """`gesso finetune`: one step of an adapter over packed weights, QLoRA's where the checkpoint is whole.
+
+        The step's floor is its arithmetic at the rate of fp32 matmuls, in processor seconds: of every token that was
+        trained on, its active weights forward, and backward to what they read.
+        """
+        method = "lora" if self.packed else "qlora"
         data = self.work / "data.jsonl"
         data.write_text(json.dumps({"prompt": PROMPT, "completion": "No."}) + "\n", "utf-8")
         sizes = ["--steps", "1", "--batch-size", "1", "--held-out", "0", "--evaluate-every", "0", "--max-length", "64"]
         command = ["finetune", str(data), "--model", str(self.model), "--out", str(self.work / "run"), *sizes]
-        return run([*self.gesso, *command])[0]
+        found, _ = run([*self.gesso, *command, "--method", method])
+        record = json.loads((self.work / "run" / "metrics.jsonl").read_text("utf-8").splitlines()[0])
+        tokens = record["tokens_per_second"] * record["seconds"]
+        operations = 4 * tokens * parameters(read_model_config(self.model))[1]
+        told = {"method": method, "step_s": record["seconds"], "tokens": round(tokens)}
+        return found | told | {"step_floor_cpu_s": round(operations / rates()[1], 2)}
+
+    @property
+    def packed(self) -> bool:
+        """Whether the model at hand is quantized."""
+        return stored_quantization(self.model) is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> resource.struct_rusage:

@@ -35,8 +35,11 @@ AT_ONCE = 8
 GOAL = 0.15
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "short": ("What is {a} + {b}?", {"max_tokens": 16}),
-    "long": ("Count from {a} to {b}.", {"max_tokens": 160}),
-    "quick": ("Count from {a} to {b}.", {"max_tokens": 160, "diffusion": {"max_denoising_steps": 3}}),
+    "long": ("Count from {a} to {b}.", {"max_tokens": 96, "diffusion": {"ignore_eos": True}}),
+    "quick": (
+        "Count from {a} to {b}.",
+        {"max_tokens": 96, "diffusion": {"ignore_eos": True, "max_denoising_steps": 3}},
+    ),
 }
 """Kinds of requests, which differ in what they spend their time on."""
 

@@ -14,6 +14,7 @@ from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Failed
 from gesso.errors import ClosingError, OptionError
 from gesso.ranks.follower import held_numbers
+from gesso.runner import model_runner
 from gesso.runner.pipeline_runner import PipelineRunner
 from runner.spread import SECONDS, Listener, make_adapter, requests, told
 
@@ -59,7 +60,7 @@ def test_stages_say_what_one_process_says(staged: Engine, folder: Path) -> None:
     assert runner.stage.most_under_way == 2
 
 
-def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path) -> None:
+def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runner, whole = runner_of(staged), load(folder, "cpu").runner
     model = runner.stage
     assert [list(stage) for stage in model.stages] == [[0], [1]]
@@ -70,6 +71,11 @@ def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path) -> None:
     assert whole.cache_bytes(100, 8) > runner.cache_bytes(100, 8) >= whole.cache_bytes(100, 8) // 2
     for kind in ("full", "sliding"):
         assert runner.prefix_bytes(10, kind) == whole.prefix_bytes(10, kind)  # type: ignore[arg-type]
+    first, second = runner.held
+    assert first + second == held_numbers(load(folder, "cpu").model) + model.config.hidden_size  # type: ignore[arg-type]
+    monkeypatch.setattr(model_runner, "cache_memory", lambda device, reserved: 10**9 - reserved)
+    monkeypatch.setattr(runner, "held", [first, first + 5])
+    assert runner.kv_memory(0) == (10**9 - 64 * 2**20 - 5 * 4) // 2
     before, begun = [len(times) for times in runner.stage_times], model.begun
     staged.generate_batch([Request("hi", {"seed": seed, "max_new_tokens": 8, "verify": 0}) for seed in range(4)])
     after = runner.stage_times
@@ -98,7 +104,7 @@ def test_adapters_are_split_too(staged: Engine, folder: Path, adapter: Path) -> 
 
 def test_a_stage_that_hangs_ends_the_others(staged: Engine, folder: Path, adapter: Path) -> None:
     runner_of(staged).close()
-    runner = PipelineRunner.start(folder, "auto", "cpu", 2, adapter=adapter, seconds=3.0)
+    runner = PipelineRunner.start(folder, "auto", "cpu", 2, adapter=adapter, seconds=5.0)
     base = load(folder, "cpu", adapter=adapter)
     engine = Engine(runner, base.tokenizer, base.template, base.defaults)
     few = {"seed": 2, "max_new_tokens": 6}

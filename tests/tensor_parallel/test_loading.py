@@ -186,6 +186,6 @@ def test_columns_are_cut_at_groups_in_every_part() -> None:
 
 def test_another_programs_form_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "stored_quantization", lambda folder: Quantization(experts=NF4()))
-    with pytest.raises(OptionError, match="holds experts as nf4, written by another program") as refused:
+    with pytest.raises(OptionError, match="holds experts as nf4, which ranks do not cut") as refused:
         load_shard(MINI, "auto", group(0, 2))
     assert refused.value.option == "tensor_parallel"

@@ -27,8 +27,8 @@ Quantize = Annotated[
     str | None,
     typer.Option(
         metavar="FORMAT",
-        help="int8 or int4: pack the weights as they arrive and write that checkpoint alone, to --out; the whole one "
-        "never lies on the disk.",
+        help="int8, int4 or nf4: pack the weights as they arrive and write that checkpoint alone, to --out; the whole "
+        "one never lies on the disk.",
     ),
 ]
 Fit = Annotated[

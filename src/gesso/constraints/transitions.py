@@ -40,7 +40,7 @@ class Transitions:
 
     @property
     def kinds(self) -> int:
-        """Returns K."""
+        """Returns the number of classes that tokens with arcs fall into, K."""
         return len(self.begin_K)
 
     @classmethod

@@ -79,8 +79,19 @@ def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | Non
         if window is not None:
             mask &= key > query - window
     repeat = num_heads // groups
+    q = q_THK.transpose(0, 1)[None]
+    if q.is_cpu and not torch.is_grad_enabled():
+        # A key head at a time, which its query heads share as it is: with many keys copies would be most of a pass's
+        # memory. Heads do not know of each other, so this changes no bit.
+        shared = (1, repeat, keys, -1)
+        heads = [
+            F.scaled_dot_product_attention(
+                own, k.expand(shared), v.expand(shared), attn_mask=mask, is_causal=mask is None, scale=1.0
+            )
+            for own, k, v in zip(q.split(repeat, dim=1), k_GSK, v_GSK, strict=True)
+        ]
+        return torch.cat(heads, dim=1)[0].transpose(0, 1)
     k = k_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)
     v = v_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)
-    q = q_THK.transpose(0, 1)[None]
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=1.0)
     return out[0].transpose(0, 1)

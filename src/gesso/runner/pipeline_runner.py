@@ -38,8 +38,8 @@ class PipelineRunner(LeadingRunner):
         """
         super().__init__(model, model.group, model.numbers, processes, vision)
         self.stage = model
-        self.held: list[int] = []
-        """How many numbers every stage holds, where `start` has made it."""
+        self.held = [held_numbers(model)]
+        """How many numbers every stage holds; this one alone where `start` has not made it."""
         self._parts = [model.part(stage) for stage in range(model.group.size)]
 
     @classmethod
@@ -78,7 +78,7 @@ class PipelineRunner(LeadingRunner):
             processes.close()
             raise
         runner = cls(model, processes, vision)
-        runner.held = [held_numbers(model), *counts]
+        runner.held += counts
         return runner
 
     @property
@@ -87,6 +87,10 @@ class PipelineRunner(LeadingRunner):
         with self._lock:
             self.group.announce("times")
             return [list(self.stage.times), *self.group.answers()]
+
+    def kv_memory(self, reserved: int) -> int:
+        # Memory is measured on this rank's device, and the fullest stage has less room than this one.
+        return super().kv_memory(reserved + (max(self.held) - self.held[0]) * self._itemsize)
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
         sizes = (self.model.dtype, max_seq_len, max_write_len)

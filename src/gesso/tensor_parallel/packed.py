@@ -51,8 +51,8 @@ def quantization_over_ranks(folder: Path) -> Quantization | None:
         form = getattr(stored, part.name)
         if form is not None and not isinstance(form, Int4 | Int8):
             raise OptionError(
-                f"{folder} holds {part.name} as {form.kernel}, written by another program: tensor_parallel takes whole "
-                "weights, and those that gesso quantize wrote",
+                f"{folder} holds {part.name} as {form.kernel}, which ranks do not cut: tensor_parallel takes whole "
+                "weights, and those that gesso quantize wrote in int8 or int4",
                 option="tensor_parallel",
             )
     return stored
