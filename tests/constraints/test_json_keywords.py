@@ -33,7 +33,7 @@ def test_a_frozen_value_of_another_type_is_no_value() -> None:
 
 
 def test_types_of_values() -> None:
-    values = [None, True, "", [], {}, 3, 3.0, 2.5]
+    values: list[Any] = [None, True, "", [], {}, 3, 3.0, 2.5]
     names = ["null", "boolean", "string", "array", "object", "integer", "integer", "number"]
     assert [type_of(value) for value in values] == names
     assert [type_of(freeze(value)) for value in values] == names
