@@ -30,7 +30,15 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
+from gesso.train.distributed import (
+    ProcessGroup,
+    full_tensor,
+    join_process_group,
+    leave_process_group,
+    process_mesh,
+    shard,
+)
+from gesso.train.expert_parallel import check_expert_parallel, lay_out_experts
 from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
 from gesso.train.records import (
@@ -91,6 +99,7 @@ class _Run:
             raise OptionError(
                 "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
             )
+        check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
         out.mkdir(parents=True, exist_ok=True)
         if group.is_main:
             remove_leftovers(out)
@@ -103,7 +112,9 @@ class _Run:
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
         if group.size > 1:
-            shard(self.model, self.objective.root, group)
+            mesh = process_mesh(group)
+            apart = lay_out_experts(self.model, mesh) if recipe.train.expert_parallel > 1 else set()
+            shard(self.model, self.objective.root, mesh, apart)
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
         self.progress = self._resume()
 
