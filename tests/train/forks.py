@@ -1,7 +1,9 @@
 """Runs in several processes, quickly: one interpreter imports everything, and its forks meet in a file."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,16 +32,11 @@ for number, (size, function, arguments) in enumerate(json.loads(sys.argv[2])):
                 os._exit(1)
             os._exit(0)
         members.append(pid)
-    failed = False
     while members:
         ended, status = os.wait()
         members.remove(ended)
-        if status and not failed:  # who waits for one that has failed waits for ever
-            failed = True
-            for pid in members:
-                os.kill(pid, 9)
-    if failed:
-        sys.exit(1)
+        if status:  # who waits for one that has failed waits for ever: all end with this process
+            sys.exit(1)
 """
 ENVIRONMENT = os.environ | {
     "PYTHONPATH": os.pathsep.join(sys.path),
@@ -52,6 +49,14 @@ def run_forks(meeting: Path, module: str, *jobs: tuple[int, str, list[Any]]) -> 
     """Runs jobs one after the other, each a number of processes, a function of a module of these tests, and its
     arguments; every process of a job calls the function."""
     meeting.mkdir()
-    command = [sys.executable, "-c", PARENT.format(module=module), str(meeting), json.dumps(jobs)]
-    done = subprocess.run(command, env=ENVIRONMENT, check=False, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-W", "ignore", "-c", PARENT.format(module=module), str(meeting), json.dumps(jobs)]
+    said = meeting / "said"
+    with said.open("w") as file:
+        parent = subprocess.Popen(command, env=ENVIRONMENT, stdout=file, stderr=file, start_new_session=True)
+        try:
+            status = parent.wait(timeout=600)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # no fork is left, whatever happened
+                os.killpg(parent.pid, signal.SIGKILL)
+            parent.wait()
+    assert status == 0, said.read_text("utf-8")

@@ -47,6 +47,25 @@ def own_experts(num_experts: int, rank: int, size: int) -> range:
 
 
 @torch.no_grad()
+def hold_experts(model: DiffusionGemma, mesh: DeviceMesh) -> None:
+    """Makes the experts that this process has loaded, its own ones alone, parts of what all processes hold: who asks
+    for shapes is told those of all experts."""
+    count = model.config.num_experts
+    for _, _, block in model.blocks():
+        for name, parameter in list(block.experts.named_parameters(recurse=False)):
+            whole = _from_part(parameter.detach(), count, mesh)
+            block.experts.register_parameter(name, nn.Parameter(whole, requires_grad=parameter.requires_grad))
+        if isinstance(block.experts, QuantizedExperts):
+            block.experts.num_experts = count
+
+
+def experts_held(model: DiffusionGemma) -> range | None:
+    """Returns the experts of this process where they lie over several; None where it has all."""
+    _, _, block = next(model.blocks())
+    return block.mix.own if isinstance(block.mix, ParallelExperts) else None
+
+
+@torch.no_grad()
 def lay_out_experts(model: DiffusionGemma, mesh: DeviceMesh) -> set[nn.Parameter]:
     """Leaves each process its experts, with their deltas, and lets the layers compute by exchanging tokens.
 
@@ -57,6 +76,7 @@ def lay_out_experts(model: DiffusionGemma, mesh: DeviceMesh) -> set[nn.Parameter
         The experts' parameters, which FSDP is to leave alone.
     """
     count, group = model.config.num_experts, mesh.get_group()
+    own = own_experts(count, mesh.get_local_rank(), mesh.size())
     apart: set[nn.Parameter] = set()
     for _, _, block in model.blocks():
         for module in block.experts.modules():
@@ -67,10 +87,10 @@ def lay_out_experts(model: DiffusionGemma, mesh: DeviceMesh) -> set[nn.Parameter
                 module.register_parameter(name, part)
                 apart.add(part)
             if isinstance(module, QuantizedExperts):
-                own = own_experts(count, mesh.get_local_rank(), mesh.size())
                 for name, buffer in list(module.named_buffers(recurse=False)):
-                    module.register_buffer(name, buffer[own.start : own.stop].clone())
-        block.mix = ParallelExperts(block.experts, count, group)
+                    if len(buffer) == count:  # and not read as a part already
+                        module.register_buffer(name, buffer[own.start : own.stop].clone())
+        block.mix = ParallelExperts(block.experts, own, count, group)
     return apart
 
 
@@ -79,6 +99,10 @@ def _part(parameter: Tensor, count: int, mesh: DeviceMesh) -> DTensor:
     if isinstance(parameter, DTensor):
         return parameter
     own = own_experts(count, mesh.get_local_rank(), mesh.size())
-    local = parameter.detach()[own.start : own.stop].clone()
-    shape, stride = parameter.shape, parameter.stride()
+    return _from_part(parameter.detach()[own.start : own.stop].clone(), count, mesh)
+
+
+def _from_part(local: Tensor, count: int, mesh: DeviceMesh) -> DTensor:
+    """Makes a tensor of all experts of this process's part."""
+    shape, stride = torch.Size((count, *local.shape[1:])), local.stride()
     return DTensor.from_local(local, mesh, [Shard(0)], run_check=False, shape=shape, stride=stride)

@@ -56,23 +56,22 @@ def exchange_rows(rows_MD: Tensor, sent: list[int], received: list[int], group: 
 
 
 class ParallelExperts:
-    """Computes a layer's mixture with experts that lie over the processes of a group.
+    """Computes a layer's mixture with experts that lie over the processes of a group, in parts as `torch.chunk` makes
+    them; each process holds one at least."""
 
-    Process r holds the experts from r P on, as `torch.chunk` cuts them; each process holds one at least.
-    """
-
-    def __init__(self, experts: FusedExperts, num_experts: int, group: dist.ProcessGroup) -> None:
+    def __init__(self, experts: FusedExperts, own: range, num_experts: int, group: dist.ProcessGroup) -> None:
         """
         Args:
             experts: holds this process's experts; its `projections` yields these alone.
+            own: which ones these are.
             num_experts: of all processes.
         """
         self.experts = experts
+        self.own = own
         self.num_experts = num_experts
         self.group = group
         self.size = dist.get_world_size(group)
         self.most = -(-num_experts // self.size)
-        self.held = min(self.most, num_experts - self.most * dist.get_rank(group))
 
     def __call__(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts of this process's tokens, [N, D]."""
@@ -101,7 +100,7 @@ class ParallelExperts:
         """Applies to each row its expert, the number `places_M` of those of this process."""
         projections = self.experts.projections()
         if len(arrived_MD):
-            out_MD, slots_M1 = apply_experts(arrived_MD, places_M[:, None], self.held, projections)
+            out_MD, slots_M1 = apply_experts(arrived_MD, places_M[:, None], len(self.own), projections)
             return out_MD.index_select(0, slots_M1.flatten())
         # Without a row, too, the exchange has its way back, and the weights have gradients, which are zero.
         gate_up, down = next(projections)

@@ -103,7 +103,9 @@ class _Run:
         out.mkdir(parents=True, exist_ok=True)
         if group.is_main:
             remove_leftovers(out)
-        self.model = start_model(recipe, group.device)
+        mesh = process_mesh(group) if group.size > 1 else None
+        parallel = recipe.train.expert_parallel > 1
+        self.model = start_model(recipe, group.device, mesh if parallel else None)
         images = start_vision(recipe, group)
         self.vision = None if images is None else images.trained_vision
         self.objective: Objective
@@ -111,9 +113,8 @@ class _Run:
             self.objective = PolicyObjective(recipe, self.model, group)
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
-        if group.size > 1:
-            mesh = process_mesh(group)
-            apart = lay_out_experts(self.model, mesh) if recipe.train.expert_parallel > 1 else set()
+        if mesh is not None:
+            apart = lay_out_experts(self.model, mesh) if parallel else set()
             shard(self.model, self.objective.root, mesh, apart)
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
         self.progress = self._resume()
