@@ -9,11 +9,11 @@ import torch.distributed as dist
 
 from gesso.models.loading import load_folder
 from gesso.nn.experts import Experts
+from gesso.train import step
 from gesso.train.config import Recipe
 from gesso.train.distributed import join_process_group, local_shard, process_mesh, shard
 from gesso.train.expert_parallel import lay_out_experts, own_experts
 from gesso.train.optimizer import make_optimizer
-from gesso.train.step import start_model
 from gesso.train.token_exchange import ParallelExperts
 from train import runs
 
@@ -24,7 +24,8 @@ SHAPE = replace(runs.SHAPE, experts=7, top_k=2)
 def make(start: str | None, **changes: Any) -> Recipe:
     """A recipe over `SHAPE`; with a `start`, of deltas over that checkpoint."""
     runs.SHAPE = SHAPE
-    return runs.recipe(**changes) if start is None else runs.adapter_recipe(Path(start), **changes)
+    made: Recipe = runs.recipe(**changes) if start is None else runs.adapter_recipe(Path(start), **changes)
+    return made
 
 
 def train(out: str, start: str | None, changes: dict[str, Any], stop_at: int | None = None) -> None:
@@ -71,12 +72,9 @@ def hold(out: str, start: str | None, changes: dict[str, Any]) -> None:
         read.add_(sum(t.nbytes for name, t in model.state_dict().items() if ".experts." in name))
         return model
 
-    if start is not None:
-        from gesso.train import step
-
-        step.load_folder = load
+    setattr(step, load_folder.__name__, load)
     recipe, mesh = make(start, expert_parallel=group.size, **changes), process_mesh(group)
-    model = start_model(recipe, group.device, mesh)
+    model = step.start_model(recipe, group.device, mesh)
     shard(model, model, mesh, lay_out_experts(model, mesh))
     optimizer = make_optimizer(model, recipe.train)
     for parameter in model.parameters():

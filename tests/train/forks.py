@@ -45,9 +45,12 @@ ENVIRONMENT = os.environ | {
 }
 
 
-def run_forks(meeting: Path, module: str, *jobs: tuple[int, str, list[Any]]) -> None:
-    """Runs jobs one after the other, each a number of processes, a function of a module of these tests, and its
-    arguments; every process of a job calls the function."""
+Job = tuple[int, str, list[Any]]
+"""A number of processes, a function of a module of these tests that each of them calls, and its arguments."""
+
+
+def run_forks(meeting: Path, module: str, *jobs: Job) -> None:
+    """Runs jobs one after the other, with functions of `module`; ends with the first that fails."""
     meeting.mkdir()
     command = [sys.executable, "-W", "ignore", "-c", PARENT.format(module=module), str(meeting), json.dumps(jobs)]
     said = meeting / "said"

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from train.expert_runs import exchange, mixture
-from train.forks import run_forks
+from train.forks import Job, run_forks
 
 UNEVEN = [[0, 3], [4, 0], [0, 1], [2, 4], [1, 0], [3, 2]]
 """Choices of six tokens: every expert has some, none as many as another."""
@@ -16,7 +16,7 @@ FIRST_ONLY = [[0, 1], [1, 0], [0, 1], [1, 0]]
 def test_outputs_and_gradients_are_those_of_one_process(tmp_path: Path) -> None:
     """Three processes hold 2, 2 and 1 of five experts, and unlike numbers of tokens."""
     cases = {"uneven": (UNEVEN, [1, 3, 2]), "first": (FIRST_ONLY, [1, 1, 2])}
-    jobs = []
+    jobs = list[Job]()
     for name, (choices, shares) in cases.items():
         (tmp_path / name).mkdir()
         jobs.append((3, exchange.__name__, [str(tmp_path / name), choices, shares]))
