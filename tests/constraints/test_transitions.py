@@ -101,9 +101,9 @@ def test_functions_that_cannot_be_told_apart_are_found(
 
 
 def test_a_table_past_the_budget_is_refused() -> None:
-    listed = Transitions.of_table(np.diag(np.arange(20)))
+    listed = Transitions.of_table(np.diag(np.arange(20)))  # 400 pairs of 8 bytes, and as many cells of 4
     own = np.arange(20, dtype=np.int32)
-    with within(Budget(max_bytes=1600)):
+    with within(Budget(max_bytes=4800)):
         assert listed.merged(own, own, 20, 20)[0].shape == (20, 20)
-    with within(Budget(max_bytes=1599)), pytest.raises(OptionError, match="over this vocabulary it needs more than"):
+    with within(Budget(max_bytes=4799)), pytest.raises(OptionError, match="over this vocabulary it needs more than"):
         listed.merged(own, own, 20, 20)

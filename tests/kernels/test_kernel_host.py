@@ -285,3 +285,19 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, timeout=120, check=False)
     assert done.returncode == 0
+
+
+def test_activations_are_rounded_to_the_nearest_code_and_tiny_blocks_to_zero() -> None:
+    x = random(6, WIDTH) * torch.tensor([[1.0], [1e30], [1e-30], [1.0], [1e-40], [0.0]])
+    x[3] = torch.arange(WIDTH) % 255 - 127.0
+    x[3, 1::2] += 0.5  # ties, which go to the even one
+    x[3, ::BLOCK] = 127.0
+    rounded = packed.round_rows(x, "int8")
+    codes = rounded.held[: 6 * WIDTH].view(6, -1, BLOCK)
+    scales = rounded.held[6 * WIDTH :].view(torch.float32)[: 6 * WIDTH // BLOCK].view(6, -1, 1)
+    codes = (codes.view(torch.uint8) ^ 128).view(torch.int8)  # against signed weights they are stored unsigned
+    blocks = x.unflatten(1, (-1, BLOCK))
+    most = blocks.abs().amax(dim=2, keepdim=True)
+    assert torch.equal(scales, most / 127)
+    inverse = torch.where(most < 2.0**-120, 0.0, 127 / most)
+    assert torch.equal(codes.float(), (blocks * inverse).round())

@@ -96,3 +96,14 @@ def test_the_projections(kind: str, bias: bool) -> None:
     assert torch.allclose(k, apply_rope(rms_norm(plain_k, attention.k_norm.weight, 1e-6), *rope), atol=1e-6)
     assert torch.allclose(v, rms_norm(plain_v, None, 1e-6), atol=1e-6)
     assert torch.allclose(out, attention.o_proj(2 * q.reshape(5, 24)), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("window", [None, 5, 64])
+def test_heads_that_share_keys_give_the_bits_of_heads_with_copies(dtype: torch.dtype, window: int | None) -> None:
+    for size in ((40, 97, 6, 2, 0), (64, 64, 4, 1, 1), (1, 90, 4, 4, 2)):
+        q, k, v = (x.to(dtype) for x in qkv(size, dim=16))
+        with torch.enable_grad():  # where there are copies
+            expected = attend_causal(q, k, v, window)
+        with torch.no_grad():
+            assert torch.equal(attend_causal(q, k, v, window), expected)

@@ -170,8 +170,9 @@ def type_of(value: Any) -> str:
     """Returns the narrowest type of a JSON value."""
     if _is_number(value):
         return "integer" if value == int(value) else "number"
-    kinds = {bool: "boolean", str: "string", list: "array", dict: "object"}
-    return kinds.get(type(value), "null")
+    kinds = ((bool, "boolean"), (str, "string"), (list, "array"), (dict, "object"))
+    # Frozen lists and dictionaries, of a request's options, are of these types too.
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
 def types(schema: Plain) -> frozenset[str]:

@@ -34,6 +34,9 @@ from gesso.constraints.transitions import REFUSED, IntArray, Transitions
 from gesso.constraints.vocabulary_tree import VocabularyTree
 from gesso.errors import OptionError
 
+_PART = 1 << 20
+"""Cells of a table that are worked on at a time."""
+
 
 def token_automaton(
     texts: ByteAutomaton, tree: VocabularyTree, end_tokens: Sequence[int], fill_token: int | None = None
@@ -129,10 +132,17 @@ def _with_families(
     code_of[(row_of < 0) | (distance_R[row_of] == FAR)] = REFUSED
     code_RK, column_K = listed.merged(row_D.astype(np.int32), code_of.astype(np.int32), rows, 2 * rows)
     column_V = np.append(column_K, REFUSED).astype(np.int32)[class_V]
-    table_RK = np.append(np.repeat(state_of_row, 2), REFUSED).astype(np.int32)[code_RK]
-    made = Families(begin_F, counts.length_L, row_F, rows_L, (code_RK > 0) & (code_RK % 2 == 1))
-    first_state = int(state_of_row[start])
-    return TokenAutomaton(column_V, table_RK, distance_R, first_state, ends, fill, made)
+    state_of_code = np.append(np.repeat(state_of_row, 2), REFUSED).astype(np.int32)
+    moves_of_code = np.append(np.arange(2 * rows) % 2 == 1, False)
+    # In place and by parts: the table may be as large as memory allows, and NumPy widens what it looks up with.
+    moves_RK = np.empty(code_RK.shape, dtype=np.bool_)
+    part = max(1, _PART // max(1, code_RK.shape[1]))
+    for begin in range(0, len(code_RK), part):
+        codes = code_RK[begin : begin + part]
+        moves_RK[begin : begin + part] = moves_of_code[codes]
+        codes[:] = state_of_code[codes]
+    made = Families(begin_F, counts.length_L, row_F, rows_L, moves_RK)
+    return TokenAutomaton(column_V, code_RK, distance_R, int(state_of_row[start]), ends, fill, made)
 
 
 def _copies(

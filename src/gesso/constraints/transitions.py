@@ -40,7 +40,7 @@ class Transitions:
 
     @property
     def kinds(self) -> int:
-        """K."""
+        """Returns the number of classes that tokens with arcs fall into, K."""
         return len(self.begin_K)
 
     @classmethod
@@ -102,7 +102,7 @@ class Transitions:
             rows: of the table.
 
         Raises:
-            OptionError: the table is too large.
+            OptionError: the table is too large, with the pairs that it is made of.
         """
         for seed in range(10):
             hashes = Hashes(rows, targets, seed)
@@ -112,7 +112,7 @@ class Transitions:
             place_K[filled] = places_of(sums_K[filled].tolist(), {})
             _, firsts = np.unique(place_K[filled], return_index=True)
             firsts = filled[firsts]
-            budget.current().bytes(4 * rows * len(firsts))
+            budget.current().bytes(4 * rows * len(firsts) + 8 * len(self.source_E))
             next_RK = np.full((rows, len(firsts)), REFUSED, dtype=np.int32)
             # That none fell together by chance is checked; if so, again.
             alike = bool((length_K == length_K[firsts[place_K]])[filled].all()) if len(filled) else True

@@ -83,16 +83,12 @@ def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | Non
     if q.is_cpu and not torch.is_grad_enabled():
         # A key head at a time, which its query heads share as it is: with many keys copies would be most of a pass's
         # memory. Heads do not know of each other, so this changes no bit.
-        parts = zip(q.split(repeat, dim=1), k_GSK[:, None], v_GSK[:, None], strict=True)
+        shared = (1, repeat, keys, -1)
         heads = [
             F.scaled_dot_product_attention(
-                own,
-                *(x[None].expand(1, repeat, -1, -1) for x in shared),
-                attn_mask=mask,
-                is_causal=mask is None,
-                scale=1.0,
+                own, k.expand(shared), v.expand(shared), attn_mask=mask, is_causal=mask is None, scale=1.0
             )
-            for own, *shared in parts
+            for own, k, v in zip(q.split(repeat, dim=1), k_GSK, v_GSK, strict=True)
         ]
         return torch.cat(heads, dim=1)[0].transpose(0, 1)
     k = k_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)

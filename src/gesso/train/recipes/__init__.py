@@ -8,7 +8,7 @@ from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_
 from gesso.train.recipes.sight import sight
 from gesso.train.recipes.skills import skills, skills_gpu
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_4, sudoku_distill
+from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_distill
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
@@ -22,7 +22,6 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,
-    "sudoku-4": sudoku_4,
     "sudoku-distill": sudoku_distill,
     "sql": sql,
     "sight": sight,

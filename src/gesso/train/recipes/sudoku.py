@@ -35,12 +35,6 @@ sudoku_3 = continued(
     SPARSE, seed=2,
     steps=3000, time_exponent=0.5, self_conditioning_probability=0.75, own_draft_probability=0.67, own_draft_rounds=3,
 )  # fmt: skip
-sudoku_4 = continued(
-    sudoku_3, "sudoku-4",
-    "The bundled `sudoku` taught further, with other puzzles still.",
-    SPARSE, seed=4,
-    steps=2400, precision="auto",
-)  # fmt: skip
 sudoku_distill = continued(
     sudoku, "sudoku-distill",
     "The bundled `sudoku` taught to need fewer steps: consistency distillation from itself.",
