@@ -1,5 +1,6 @@
 """What each process of a test of expert parallelism does."""
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,11 @@ def make(start: str | None, **changes: Any) -> Recipe:
     runs.SHAPE = SHAPE
     made: Recipe = runs.recipe(**changes) if start is None else runs.adapter_recipe(Path(start), **changes)
     return made
+
+
+def preload() -> None:
+    """Imports what takes a while, once for all."""
+    importlib.import_module("torchao.optim")
 
 
 def train(out: str, start: str | None, changes: dict[str, Any], stop_at: int | None = None) -> None:

@@ -23,6 +23,8 @@ def member(rank, size, meeting, function, arguments):
 torch.compile = lambda function, **_: function
 for number, (size, function, arguments) in enumerate(json.loads(sys.argv[2])):
     members = []
+    if not size:
+        getattr({module}, function)(*arguments)
     for rank in range(size):
         if not (pid := os.fork()):
             try:
@@ -46,7 +48,8 @@ ENVIRONMENT = os.environ | {
 
 
 Job = tuple[int, str, list[Any]]
-"""A number of processes, a function of a module of these tests that each of them calls, and its arguments."""
+"""A number of processes, a function of a module of these tests that each of them calls, and its arguments. Where the
+number is 0, the process calls it that later ones are forked from."""
 
 
 def run_forks(meeting: Path, module: str, *jobs: Job) -> None:

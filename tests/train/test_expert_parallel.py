@@ -13,7 +13,7 @@ from gesso.models.quantization.plan import QLORA
 from gesso.train.checkpoint import OPTIMIZER, export
 from gesso.train.estimate import Workload, estimate
 from gesso.train.expert_parallel import check_expert_parallel, own_experts
-from train.expert_runs import SHAPE, hold, make, train
+from train.expert_runs import SHAPE, hold, make, preload, train
 from train.forks import Job, run_forks
 from train.runs import losses_of
 from train.runs import train as run
@@ -73,17 +73,17 @@ def test_two_and_four_processes_make_the_run_of_one(tmp_path: Path) -> None:
 def test_deltas_packed_experts_and_moments_in_eight_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What processes hold is what an estimate says, and each reads its own experts alone."""
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # it takes longer here than the steps
-    start, jobs = str(tmp_path / "start"), list[Job]()
+    start = str(tmp_path / "start")
+    jobs: list[Job] = [(0, preload.__name__, [])]
     for name, settings in DELTAS.items():
         train(str(tmp_path / name), start, settings)
         jobs.append((2, train.__name__, [str(tmp_path / f"{name}-2"), start, settings]))
-        (tmp_path / f"{name}-held").mkdir()
-        jobs.append((2, hold.__name__, [str(tmp_path / f"{name}-held"), start, settings]))
     eight = {"optimizer": "adamw8bit", "batch_size": 2, "learning_rate": 1e-3, "steps": 2}
     train(str(tmp_path / "eight"), None, eight)
     jobs.append((2, train.__name__, [str(tmp_path / "eight-2"), None, eight]))
-    (tmp_path / "full-held").mkdir()
-    jobs.append((2, hold.__name__, [str(tmp_path / "full-held"), None, FULL]))
+    for name, settings, place in (("full", FULL, None), ("qlora", DELTAS["qlora"], start)):
+        (tmp_path / f"{name}-held").mkdir()
+        jobs.append((2, hold.__name__, [str(tmp_path / f"{name}-held"), place, settings]))
     run_forks(tmp_path / "meeting", "expert_runs", *jobs)
     for name in (*DELTAS, "eight"):
         assert_same_losses(tmp_path / name, tmp_path / f"{name}-2")
@@ -93,7 +93,7 @@ def test_deltas_packed_experts_and_moments_in_eight_bits(tmp_path: Path, monkeyp
         left, right = (load_file(folder / "adapter_model.safetensors") for folder in (one, two))
         assert {key: t.shape for key, t in left.items()} == {key: t.shape for key, t in right.items()}
     work = Workload(2, 16, 8, 8, expert_parallel=2)
-    for name in ("full", *DELTAS):
+    for name in ("full", "qlora"):
         adapter, quantize = None if name == "full" else LORA, QLORA if name == "qlora" else None
         said = estimate(SHAPE.config(), work, dtype=torch.float32, adapter=adapter, quantize=quantize)
         ranks = [torch.load(tmp_path / f"{name}-held" / f"{rank}.pt") for rank in range(2)]
@@ -104,8 +104,8 @@ def test_deltas_packed_experts_and_moments_in_eight_bits(tmp_path: Path, monkeyp
         )
         assert (said.optimizer, said.gradients) == (held["moments"], held["gradients"])
         assert held["frozen"] == (buffers if name == "full" else said.weights)
-        if name == "lora":  # 4 and 3 of 7 experts, three matrices each in fp32
-            assert [rank["read"] for rank in ranks] == [n * 2 * 3 * 16 * 32 * 4 for n in (4, 3)]
+        if name == "qlora":  # 4 and 3 of 7 experts
+            assert ranks[0]["read"] * 3 == ranks[1]["read"] * 4 > 0
 
 
 def test_a_number_of_processes_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -2,33 +2,22 @@
 
 import torch
 
-from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.quantization import modelopt
 from gesso.nn.experts import Experts
 from gesso.nn.quant.layers import QuantizedExperts
 
 
 def keep_experts(model: DiffusionGemma, count: int) -> None:
-    """Gives every layer of a model without storage `count` experts in the place of all.
-
-    Raises:
-        OptionError: experts that another program packed, which are read whole.
-    """
+    """Gives every layer of a model without storage `count` experts in the place of all."""
     for _, _, block in model.blocks():
-        experts = block.experts
+        experts: Experts | QuantizedExperts = block.experts
+        (_, hidden), (_, width) = experts.shapes
         with torch.device("meta"):
             if isinstance(experts, QuantizedExperts):
-                if isinstance(experts.form, modelopt.FORMATS):
-                    raise OptionError(
-                        "experts that ModelOpt quantized are read whole: expert_parallel needs a checkpoint of gesso's",
-                        option="expert_parallel",
-                    )
-                (_, hidden), (_, width) = experts.shapes
-                block.experts = QuantizedExperts(hidden, width, count, experts.form)  # type: ignore[assignment]
+                fewer: Experts | QuantizedExperts = QuantizedExperts(hidden, width, count, experts.form)
             else:
-                (_, hidden), (_, width) = experts.shapes
-                block.experts = Experts(hidden, width, count).to(experts.down_proj.dtype)
+                fewer = Experts(hidden, width, count).to(experts.down_proj.dtype)
+        setattr(block, "experts", fewer)  # noqa: B010
 
 
 def is_of_experts(name: str) -> bool:

@@ -229,6 +229,11 @@ def load_folder(
 
     wanted = model.state_dict()
     if experts is not None:
+        if found.apart:
+            raise OptionError(
+                f"{folder} was quantized by ModelOpt, and is read whole: expert_parallel needs another checkpoint",
+                option="expert_parallel",
+            )
         keep_experts(model, len(experts))
     layers = {} if quantize is None else replace_layers(model, QLORA)
     loaded = read_tensors(folder, found, wanted, place, layers=layers, experts=experts)
