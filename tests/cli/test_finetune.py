@@ -174,6 +174,14 @@ def test_the_estimate_needs_no_data(gesso: Gesso, bundled: Path, tmp_path: Path)
     assert "lora, 2 x 64 tokens at a time, canvas 8, float32" in outcome.out
     assert "at the peak" in outcome.out
     assert gesso("train", "mini", "--estimate").code == 0
+    parts = gesso("finetune", "--estimate", "--model", folder, "--batch-size", 2, "--expert-parallel", 2)
+    assert (parts.code, parts.err) == (0, "")
+    assert "lora, 1 x 1024 tokens at a time" in parts.out
+    assert "each of 2 processes" in parts.out
+    assert "whole for the time of a layer" in parts.out
+    refused = gesso("finetune", "--estimate", "--model", folder, "--expert-parallel", 1000)
+    assert refused.code == 2
+    assert "experts leave one of 1000 processes without any" in refused.err
 
 
 def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:

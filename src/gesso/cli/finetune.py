@@ -85,6 +85,10 @@ def finetune(
     ] = None,
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     optimizer: Annotated[str, typer.Option(help="adamw, adamw8bit with 8-bit moments, or muon with full.")] = "adamw",
+    expert_parallel: Annotated[
+        int,
+        typer.Option(metavar="N", help="Lay experts over the N processes that torchrun starts; tokens go to them."),
+    ] = 1,
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
@@ -153,6 +157,7 @@ def finetune(
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
         precision=precision,  # type: ignore[arg-type]
         optimizer=optimizer,  # type: ignore[arg-type]
+        expert_parallel=expert_parallel,
         seed=seed,
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,

@@ -10,6 +10,7 @@ from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Estimate, Workload, estimate
 from gesso.train.estimate_vision import ImageLoad
+from gesso.train.expert_parallel import check_expert_parallel
 
 LABELS = {
     "weights": "weights",
@@ -19,6 +20,7 @@ LABELS = {
     "gradients": "gradients (as activations go)",
     "workspace": "logits and workspace",
     "vision": "vision tower and images",
+    "gathered": "whole for the time of a layer",
 }
 
 
@@ -34,7 +36,11 @@ def print_estimate(
     images: ImageLoad | None = None,
 ) -> int:
     """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each, those of `images`
-    among them."""
+    among them.
+
+    Raises:
+        OptionError: experts that cannot lie over so many processes.
+    """
     import torch
 
     total, _ = parameters(config)
@@ -44,7 +50,9 @@ def print_estimate(
     if adapter is None:
         half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
         dtype = torch.bfloat16 if half else torch.float32
-    examples = min(train.batch_size, train.micro_batch_size or train.batch_size)
+    check_expert_parallel(train.expert_parallel, config.num_experts)
+    share = -(-train.batch_size // train.expert_parallel)
+    examples = min(share, train.micro_batch_size or share)
     found = estimate(
         config,
         Workload(
@@ -55,7 +63,8 @@ def print_estimate(
             canvases_per_example=train.canvases_per_example,
             gradient_checkpointing=train.gradient_checkpointing,
             device_type=device_type,
-            accumulates=examples < train.batch_size,
+            accumulates=examples < share,
+            expert_parallel=train.expert_parallel,
             images=images,
         ),
         dtype=dtype,
@@ -71,6 +80,7 @@ def print_estimate(
         f"canvas {config.canvas_length}, {names[dtype]}"
         + (", gradient checkpointing" if train.gradient_checkpointing else "")
         + ("" if images is None else f", up to {images.images} x {images.soft_tokens} of images each")
+        + ("" if train.expert_parallel == 1 else f", each of {train.expert_parallel} processes")
     )
     Console(highlight=False).print(_table(found))
     return 0
@@ -81,7 +91,7 @@ def _table(found: Estimate) -> Table:
     table.add_column()
     table.add_column(justify="right")
     for name, label in LABELS.items():
-        if name == "vision" and not found.vision:
+        if name in ("vision", "gathered") and not getattr(found, name):
             continue
         table.add_row(label, _size(getattr(found, name)))
     table.add_row("at the peak", _size(found.total), style="bold")

@@ -6,7 +6,7 @@ Norms, projections and experts see all tokens of all rows as one flat [N, D]; on
 row, over each row's own keys. Embeddings are scaled by sqrt(D), the head is tied, logits are soft-capped fp32.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,8 @@ class Block(nn.Module):
         self.pre_experts_norm = RMSNorm(size, eps)
         self.post_experts_norm = RMSNorm(size, eps)
         self.post_norm = RMSNorm(size, eps)
+        self.mix: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+        """Computes the mixture in the place of `experts`, where these lie over several processes."""
         self.side = PassSide()
         """Whose pass is under way; for adapters with a delta for each."""
         self.register_buffer("encoder_scalar", torch.ones(1))
@@ -60,7 +62,8 @@ class Block(nn.Module):
         x_ND = x_ND + self.post_attention_norm(self.attention(self.input_norm(x_ND), rope, attend))
         dense = self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_ND)))
         weights, experts = self.router(x_ND)
-        routed = self.post_experts_norm(self.experts(self.pre_experts_norm(x_ND), weights, experts))
+        mix = self.experts if self.mix is None else self.mix
+        routed = self.post_experts_norm(mix(self.pre_experts_norm(x_ND), weights, experts))
         out: Tensor = (x_ND + self.post_norm(dense + routed)) * scalar
         return out
 

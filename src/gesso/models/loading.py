@@ -18,6 +18,7 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.expert_parts import is_of_experts, keep_experts
 from gesso.models.offload import Offload, plan_offload, tower_bytes
 from gesso.models.offload_plan import OffloadPlan
 from gesso.models.quantization import modelopt
@@ -188,6 +189,7 @@ def load_folder(
     dtype: str = "auto",
     quantize: Literal["nf4"] | None = None,
     offload: Offload | None = None,
+    experts: range | None = None,
 ) -> DiffusionGemma:
     """Loads the text model of a checkpoint folder.
 
@@ -196,6 +198,7 @@ def load_folder(
         quantize: hold linear layers and experts in 4 bits, made tensor by tensor while loading. Embeddings, norms and
             routers keep `dtype`.
         offload: stream experts from host memory where not all of them fit; None puts everything on the device.
+        experts: those of every layer that are read, and that the model then has; None reads all.
 
     Raises:
         CheckpointError: missing, unknown, misshapen, truncated or non-finite weights, weights quantized by another
@@ -225,8 +228,15 @@ def load_folder(
         return torch.device("cpu") if name.startswith(tuple(f"{layer}." for layer in streamed)) else target
 
     wanted = model.state_dict()
+    if experts is not None:
+        if found.apart:
+            raise OptionError(
+                f"{folder} was quantized by ModelOpt, and is read whole: expert_parallel needs another checkpoint",
+                option="expert_parallel",
+            )
+        keep_experts(model, len(experts))
     layers = {} if quantize is None else replace_layers(model, QLORA)
-    loaded = read_tensors(folder, found, wanted, place, layers=layers)
+    loaded = read_tensors(folder, found, wanted, place, layers=layers, experts=experts)
     model.load_state_dict(loaded, strict=True, assign=True)
     model = model.eval().requires_grad_(False)
     if offload is not None and plan is not None:
@@ -279,6 +289,7 @@ def read_tensors(
     place: Callable[[str], torch.device],
     holds: Callable[[str], bool] = lambda name: True,
     layers: Mapping[str, Format] | None = None,
+    experts: range | None = None,
 ) -> dict[str, Tensor]:
     """Reads the tensors of a model, each to its device, and to its dtype where it is not packed.
 
@@ -286,6 +297,7 @@ def read_tensors(
         wanted: all of the checkpoint, by name.
         holds: says which of them, and which of the layers (`name.`), are read.
         layers: that are packed while they are read.
+        experts: those whose parts are read of tensors of all experts; None reads all.
 
     Raises:
         CheckpointError: see `load_folder`.
@@ -296,7 +308,10 @@ def read_tensors(
         if not holds(name):
             continue
         with open_checked(hf_name, path, wanted[name], name in packed, str(place(name))) as file:
-            tensor = file.get_tensor(hf_name)
+            if experts is None or not is_of_experts(name):
+                tensor = file.get_tensor(hf_name)
+            else:
+                tensor = file.get_slice(hf_name)[experts.start : experts.stop]
             check_finite(hf_name, tensor)
             tensor = tensor if name in packed else tensor.to(found.dtype)
         form = (layers or {}).get(name.rpartition(".")[0])

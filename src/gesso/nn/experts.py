@@ -11,6 +11,7 @@ How many tokens an expert got then stays on the device: nobody waits for it, so 
 import functools
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +53,19 @@ Projection = Callable[[Tensor], Tensor]
 """One linear map of one expert: [n, in] -> [n, out]."""
 
 
+class FusedExperts(Protocol):
+    """Describes the experts of a layer, whatever their weights are held in."""
+
+    def projections(self) -> Iterator[tuple[Projection, Projection]]:
+        """Yields gate_up and down of every expert that this process holds."""
+
+
+def held_part(experts: Tensor) -> Tensor:
+    """Returns what this process holds of a tensor of all experts: its part where they lie over several processes."""
+    to_local: Callable[[], Tensor] | None = getattr(experts, "to_local", None)
+    return experts if to_local is None else to_local()
+
+
 class Experts(nn.Module):
     """Holds fused expert weights: `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F]."""
 
@@ -73,7 +87,8 @@ class Experts(nn.Module):
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert."""
         # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
-        for gate_up, down in zip(self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True):
+        matrices = (held_part(matrix).unbind() for matrix in (self.gate_up_proj, self.down_proj))
+        for gate_up, down in zip(*matrices, strict=True):
             yield partial(linear, weight=gate_up), partial(linear, weight=down)
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
@@ -155,14 +170,25 @@ def mix_experts(
     projections: Iterator[tuple[Projection, Projection]],
 ) -> Tensor:
     """Sums weight times `down(gelu(gate(x)) * up(x))` over each token's experts, [N, D]."""
-    tokens, top_k = experts_Nk.shape
+    out_MD, slots_Nk = apply_experts(x_ND, experts_Nk, num_experts, projections)
+    return weighted(out_MD, slots_Nk, weights_Nk)
+
+
+def apply_experts(
+    x_ND: Tensor, experts_Nk: Tensor, num_experts: int, projections: Iterator[tuple[Projection, Projection]]
+) -> tuple[Tensor, Tensor]:
+    """Applies to every token each of its experts.
+
+    Returns:
+        The results as rows [M, D] in no order that matters, and the row of every (token, choice), [N, k].
+    """
     slots, source, tiles = _lay_out(experts_Nk, num_experts)
     outputs = []
     for tile, (gate_up, down) in zip(x_ND.index_select(0, source).split(tiles), projections, strict=True):
         if tile.shape[0]:
             gate, up = gate_up(tile).chunk(2, dim=-1)
             outputs.append(down(gelu(gate) * up))
-    return weighted(torch.cat(outputs), slots.view(tokens, top_k), weights_Nk)
+    return torch.cat(outputs), slots.view(experts_Nk.shape)
 
 
 def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:

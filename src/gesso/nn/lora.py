@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.experts import Experts, Projection, mix_experts
+from gesso.nn.experts import Experts, Projection, held_part, mix_experts
 from gesso.nn.linear import linear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 
@@ -78,7 +78,7 @@ class LoraExperts(nn.Module):
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert, with their deltas."""
-        deltas = zip(*(matrix.unbind() for matrix in self.matrices(self.causal)), strict=True)
+        deltas = zip(*(held_part(matrix).unbind() for matrix in self.matrices(self.causal)), strict=True)
         for (gate_up, down), (gate_up_A, gate_up_B, down_A, down_B) in zip(
             self.base.projections(), deltas, strict=True
         ):

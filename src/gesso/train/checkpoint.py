@@ -21,12 +21,14 @@ from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
 from gesso.models.adapter_files import load_adapter_weights, read_adapter_config, save_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.expert_parts import is_of_experts
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.saving import save_folder, write_safetensors
 from gesso.models.vision_loading import load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, full_tensor, shard_like
+from gesso.train.distributed import ProcessGroup, full_tensor, local_shard, shard_like
+from gesso.train.expert_parallel import experts_held
 from gesso.train.optimizer import load_state_tensors, state_tensors
 from gesso.train.vision import resume_vision
 
@@ -208,8 +210,11 @@ def _read_progress(recipe: Recipe, folder: Path) -> Progress:
 
 @torch.no_grad()
 def _resume_weights(model: DiffusionGemma, folder: Path, recipe: str) -> None:
-    saved = load_folder(folder, "cpu", "float32").state_dict()
+    own = experts_held(model)
+    saved = load_folder(folder, "cpu", "float32", experts=own).state_dict()
     for name, tensor in model.state_dict().items():
-        if name not in saved or saved[name].shape != tensor.shape:
+        is_part = own is not None and is_of_experts(name)
+        target = local_shard(tensor) if is_part else tensor
+        if name not in saved or saved[name].shape != target.shape:
             raise CheckpointError(f"{folder} holds a model of another shape than recipe {recipe!r}")
-        tensor.copy_(shard_like(saved[name], tensor))
+        target.copy_(saved[name] if is_part else shard_like(saved[name], tensor))

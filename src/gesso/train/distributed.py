@@ -5,12 +5,13 @@ Checkpoints hold full tensors, so a run goes on with any number of processes.
 """
 
 import os
+from collections.abc import Set
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
@@ -74,12 +75,20 @@ def leave_process_group(group: ProcessGroup) -> None:
         dist.destroy_process_group()
 
 
-def shard(model: DiffusionGemma, root: nn.Module, group: ProcessGroup) -> None:
-    """Shards the parameters of every block, and then what is left in `root`, over the processes."""
-    mesh = init_device_mesh(group.device.type, (group.size,))
+def process_mesh(group: ProcessGroup) -> DeviceMesh:
+    """Returns the mesh of one dimension that all processes form."""
+    return init_device_mesh(group.device.type, (group.size,))
+
+
+def shard(model: DiffusionGemma, root: nn.Module, mesh: DeviceMesh, apart: Set[nn.Parameter] = frozenset()) -> None:
+    """Shards the parameters of every block, and then what is left in `root`, over the processes.
+
+    Args:
+        apart: parameters that stay as they are.
+    """
     for _, _, block in model.blocks():
-        fully_shard(block, mesh=mesh)
-    fully_shard(root, mesh=mesh)
+        fully_shard(block, mesh=mesh, ignored_params=set(apart))
+    fully_shard(root, mesh=mesh, ignored_params=set(apart))
 
 
 def reshard(root: nn.Module) -> None:

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from gesso.config import LayerConfig, LoraConfig, ModelConfig
 from gesso.models.adapters import attach
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.expert_parts import is_of_experts
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.train import forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
+from gesso.train.estimate_parts import gathered_bytes, held_buffers, part_of, routed_bytes
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
 
@@ -43,13 +45,15 @@ class Workload:
     device_type: str = "cpu"
     accumulates: bool = False
     """Whether a step is several such loads: gradients of the first are there while the next one runs."""
+    expert_parallel: int = 1
+    """Processes over which the experts lie; 1 is one process that holds everything."""
     images: ImageLoad | None = None
     """Images of an example; None where there are none. Their soft tokens are among its `tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Counts the bytes at the peak of a step."""
+    """Counts the bytes at the peak of a step, of one process."""
 
     weights: int
     adapter: int
@@ -58,16 +62,18 @@ class Estimate:
     activations: int
     """What is kept for the backward pass."""
     workspace: int
-    """Logits of one chunk, and a layer's weights read back from 4 bits."""
+    """Logits of one chunk, a layer's weights read back from 4 bits, and rows on their way to experts and back."""
     accumulates: bool = False
     vision: int = 0
     """Vision tower, projector and embeddings of images, with what training them takes."""
+    gathered: int = 0
+    """What lies over several processes and is whole for the time of a layer or of a pass."""
 
     @property
     def total(self) -> int:
         """Returns the sum. Gradients grow while activations are freed, so the larger of the two counts where a step is
         one load."""
-        held = self.weights + self.adapter + self.optimizer + self.workspace + self.vision
+        held = self.weights + self.adapter + self.optimizer + self.workspace + self.vision + self.gathered
         if self.accumulates:
             return held + self.activations + self.gradients
         return held + max(self.activations, self.gradients)
@@ -98,34 +104,42 @@ def estimate(
         if adapter is not None:
             attach(model, adapter)
     model.train()
-    trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    held = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
+    parts = work.expert_parallel
+    learned = {name: part_of(p, parts) for name, p in model.named_parameters() if p.requires_grad}
+    trainable = sum(learned.values())
     if adapter is None:
-        half_copies = 2 * trainable if dtype != torch.float32 else 0  # autocast's, for the time of a step
+        # Autocast's, for the time of a step: of experts those held, of all else the whole.
+        copied = (learned[n] if is_of_experts(n) else p.numel() for n, p in model.named_parameters())
+        half_copies = 2 * sum(copied) if dtype != torch.float32 else 0
         weights, adapter_bytes = 4 * trainable + half_copies, 0
     else:
-        adapter_bytes = sum(p.nbytes for p in model.parameters() if p.requires_grad)
-        weights = held - adapter_bytes
+        adapter_bytes = sum(learned[n] * p.itemsize for n, p in model.named_parameters() if n in learned)
+        weights = sum(part_of(p, parts) * p.itemsize for p in model.parameters() if not p.requires_grad)
+        weights += sum(count * buffer.itemsize for buffer, count in held_buffers(model, parts))
     logits = _logits(model, work)
+    rows = max(work.examples * work.tokens, work.examples * work.canvases_per_example * work.canvas_length)
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
-        optimizer=_moments(model, optimizer),
+        optimizer=_moments(model, optimizer, parts),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
-        workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model),
+        workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model) + routed_bytes(model, rows, parts),
         accumulates=work.accumulates,
         vision=0
         if work.images is None
         else vision_bytes(work.images, config.hidden_size, work.examples, dtype, optimizer),
+        gathered=gathered_bytes(model, parts, 4 if adapter is None else None),
     )
 
 
-def _moments(model: DiffusionGemma, optimizer: Optimizer) -> int:
+def _moments(model: DiffusionGemma, optimizer: Optimizer, parts: int) -> int:
     total = 0.0
     for name, parameter in model.named_parameters():
         alone = optimizer == "muon" and is_hidden_matrix(name, parameter)
-        total += parameter.numel() * parameter.requires_grad * (MUON_BYTES if alone else MOMENT_BYTES[optimizer])
+        total += (
+            part_of(parameter, parts) * parameter.requires_grad * (MUON_BYTES if alone else MOMENT_BYTES[optimizer])
+        )
     return int(total)
 
 

@@ -5,6 +5,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 
 from gesso.errors import CheckpointError
 from gesso.models.adapter_files import load_adapter
@@ -17,6 +18,7 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
+from gesso.train.expert_parallel import hold_experts, own_experts
 from gesso.train.retokenize import retokenize
 from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
@@ -62,9 +64,12 @@ class LossModule(nn.Module):
         return loss.denoiser, loss.encoder
 
 
-def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
+def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = None) -> DiffusionGemma:
     """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with deltas,
     fresh ones or an adapter's.
+
+    Args:
+        mesh: processes over which experts will lie: each reads its own ones of a checkpoint alone.
 
     Raises:
         CheckpointError: the checkpoint holds a model of another shape.
@@ -77,7 +82,13 @@ def start_model(recipe: Recipe, device: torch.device) -> DiffusionGemma:
         initialise(model, recipe.train.seed)
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
-    model = load_folder(recipe.start, str(device), "float32" if exact else "auto", recipe.quantize)
+    # Under another tokenizer the model is made anew, whole.
+    parts = None if isinstance(recipe.text, NewText) and recipe.adapter is None else mesh
+    own = None if parts is None else own_experts(recipe.model.num_experts, parts.get_local_rank(), parts.size())
+    dtype = "float32" if exact else "auto"
+    model = load_folder(recipe.start, str(device), dtype, recipe.quantize, experts=own)
+    if parts is not None:
+        hold_experts(model, parts)
     model = _in_its_tokenizer(model, recipe)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
     free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}

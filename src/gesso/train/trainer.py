@@ -30,7 +30,15 @@ from gesso.train.checkpoint import (
     step_of,
 )
 from gesso.train.config import Recipe
-from gesso.train.distributed import ProcessGroup, full_tensor, join_process_group, leave_process_group, shard
+from gesso.train.distributed import (
+    ProcessGroup,
+    full_tensor,
+    join_process_group,
+    leave_process_group,
+    process_mesh,
+    shard,
+)
+from gesso.train.expert_parallel import check_expert_parallel, lay_out_experts
 from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
 from gesso.train.records import (
@@ -91,10 +99,13 @@ class _Run:
             raise OptionError(
                 "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
             )
+        check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
         out.mkdir(parents=True, exist_ok=True)
         if group.is_main:
             remove_leftovers(out)
-        self.model = start_model(recipe, group.device)
+        mesh = process_mesh(group) if group.size > 1 else None
+        parallel = recipe.train.expert_parallel > 1
+        self.model = start_model(recipe, group.device, mesh if parallel else None)
         images = start_vision(recipe, group)
         self.vision = None if images is None else images.trained_vision
         self.objective: Objective
@@ -102,8 +113,9 @@ class _Run:
             self.objective = PolicyObjective(recipe, self.model, group)
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
-        if group.size > 1:
-            shard(self.model, self.objective.root, group)
+        if mesh is not None:
+            apart = lay_out_experts(self.model, mesh) if parallel else set()
+            shard(self.model, self.objective.root, mesh, apart)
         self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
         self.progress = self._resume()
 

@@ -152,6 +152,8 @@ def test_what_it_cannot_do_is_refused(made: tuple[Path, Path], tmp_path: Path) -
         save_folder(model, tmp_path / "out")
     with pytest.raises(CheckpointError, match="is quantized already"):
         quantize_folder(made[0], tmp_path / "out", Quantization(Int8(), None))
+    with pytest.raises(OptionError, match="was quantized by ModelOpt, and is read whole: expert_parallel"):
+        load_folder(made[0], "cpu", "float32", experts=range(1))
     before = outputs(model)
     attach(model, LoraConfig(targets=("layers.*.experts",)))
     assert torch.equal(outputs(model), before)

@@ -1,0 +1,61 @@
+"""Counts what one process of a run holds whose experts lie over several (`gesso.train.expert_parallel`).
+
+Of experts a process has its own ones. All other parameters lie in parts as well (FSDP), and are whole for the time of
+their layer; those outside the layers for the time of a pass. Packed weights other than experts' are whole in every
+process.
+"""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.expert_parts import is_of_experts
+
+ROUTED_COPIES = 4
+"""Rows sent, rows arrived, their experts' answers, and answers come back."""
+
+
+def part_of(tensor: Tensor, processes: int) -> int:
+    """Returns how many numbers of a tensor the process holds that has most of them: parts are cut along the first
+    dimension."""
+    return -(-len(tensor) // processes) * (tensor.numel() // len(tensor)) if tensor.numel() else 0
+
+
+def held_buffers(model: DiffusionGemma, processes: int) -> Iterator[tuple[Tensor, int]]:
+    """Yields the model's buffers, packed weights among them, and how many of their numbers a process holds."""
+    for name, buffer in model.named_buffers():
+        yield buffer, part_of(buffer, processes) if is_of_experts(name) else buffer.numel()
+
+
+def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | None) -> int:
+    """Returns the bytes of parameters that are whole for a while, beside a process's parts: those outside the layers,
+    and of layers the one that computes and the one that is fetched ahead. Gradients are whole likewise, of one layer.
+
+    Args:
+        weight_bytes: of a number of the parameters; None takes each parameter's own.
+    """
+    if processes == 1:
+        return 0
+
+    def sizes(prefix: str | None) -> tuple[int, int]:
+        """Of parameters and gradients, of a layer or of what is in none."""
+        chosen = [
+            parameter
+            for name, parameter in model.named_parameters()
+            if not is_of_experts(name) and (name.startswith(prefix) if prefix else not name.startswith("layers."))
+        ]
+        return (
+            sum(p.numel() * (weight_bytes or p.itemsize) for p in chosen),
+            sum(4 * p.numel() for p in chosen if p.requires_grad),
+        )
+
+    outside, layers = sizes(None), [sizes(f"layers.{i}.") for i, _, _ in model.blocks()]
+    return sum(outside) + 2 * max(size for size, _ in layers) + max(size for _, size in layers)
+
+
+def routed_bytes(model: DiffusionGemma, tokens: int, processes: int) -> int:
+    """Returns the bytes of the rows that a layer sends to experts and gets back, where every process gets its share."""
+    config = model.config
+    routed = ROUTED_COPIES * tokens * config.top_k_experts * config.hidden_size * model.dtype.itemsize
+    return routed if processes > 1 else 0
