@@ -60,7 +60,7 @@ def run_forks(meeting: Path, module: str, *jobs: Job) -> None:
     with said.open("w") as file:
         parent = subprocess.Popen(command, env=ENVIRONMENT, stdout=file, stderr=file, start_new_session=True)
         try:
-            status = parent.wait(timeout=600)
+            status = parent.wait(timeout=200)
         finally:
             with contextlib.suppress(ProcessLookupError):  # no fork is left, whatever happened
                 os.killpg(parent.pid, signal.SIGKILL)
