@@ -9,6 +9,7 @@ from typing import Any
 
 from gesso.cluster.settings import ClusterSettings
 from gesso.errors import OptionError
+from gesso.telemetry.export import tracing
 
 NAME = "gesso"
 ENVIRONMENT = {
@@ -36,9 +37,12 @@ def run_locally(
         started: is told the address once a replica takes requests.
 
     Raises:
-        OptionError: a setting is impossible, or the address is taken.
+        OptionError: a setting is impossible, the address is taken, or OpenTelemetry's variables ask for what is not
+            there.
     """
     settings = ClusterSettings.read(args)
+    with tracing(NAME):
+        pass  # what would end each replica at its start is refused here
     port = _free_port(host, port)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
