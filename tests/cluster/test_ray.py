@@ -219,12 +219,11 @@ def test_nothing_is_lost_while_replicas_come_die_and_go(url: str) -> None:
     assert all(undisturbed)
 
     load: list[list[str]] = []
-    killed = threading.Event()
+    replaced = threading.Event()
 
     def ask_on() -> None:
-        while not killed.is_set():
+        while not replaced.is_set():
             load.append(asyncio.run(stream_all(url, range(24), 8)))
-        load.append(asyncio.run(stream_all(url, range(24), 8)))
 
     loading = threading.Thread(target=ask_on)
     loading.start()
@@ -232,23 +231,24 @@ def test_nothing_is_lost_while_replicas_come_die_and_go(url: str) -> None:
         assert eventually(lambda: running() == 2), "no second replica came"
         victim = replica_pids()[0]
         os.kill(victim, signal.SIGKILL)
+
+        def is_replaced() -> bool:
+            pids = replica_pids()
+            return victim not in pids and len(pids) == 2 and running() == 2
+
+        assert eventually(is_replaced), "the killed replica was not replaced"
     finally:
-        killed.set()
+        replaced.set()
         loading.join(WAIT)
-    assert len(load) >= 2
+    assert load
     assert all(texts == load[0] for texts in load)
     assert load[0][:8] == undisturbed
-    assert eventually(lambda: victim not in replica_pids(), 60)
 
     # Streams go on one by one while the second replica is drained.
-    assert eventually(lambda: running() == 2), "the killed replica was not replaced"
-    rounds = 0
     until = time.monotonic() + WAIT
     while running() == 2 and time.monotonic() < until:
         assert asyncio.run(stream_all(url, range(1), 1)) == undisturbed[:1]
-        rounds += 1
     assert running() == 1
-    assert rounds > 0
 
 
 def test_one_beginning_goes_to_one_replica(url: str) -> None:

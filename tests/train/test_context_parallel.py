@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from gesso.config import LoraConfig
 from gesso.errors import OptionError
 from gesso.train.context_parallel import ContextGroup, check_context_parallel
-from gesso.train.estimate import Workload, estimate
 from train.context_runs import compare, make, train
 from train.forks import run_forks
-from train.runs import SHAPE
 from train.runs import train as run
 from train.test_expert_parallel import assert_same_gradients, assert_same_losses
 
@@ -73,17 +70,3 @@ def test_a_number_of_processes_that_does_not_fit_is_refused(tmp_path: Path) -> N
     with pytest.raises(OptionError, match=r"context_parallel 3 .* and the run has 4"):
         check_context_parallel(3, 4)
     check_context_parallel(3, 6)
-
-
-def test_an_estimate_counts_a_part_of_each_sequence() -> None:
-    config = SHAPE.config()
-    kept = []
-    for size in (1, 2, 4):
-        work = Workload(2, 400, 400, 64, context_parallel=size, gradient_checkpointing=size == 4)
-        assert (work.processes, work.own_width) == (size, 64 // size)
-        kept.append(estimate(config, work, dtype=torch.float32, adapter=LoraConfig(rank=4, alpha=8.0, targets=("*",))))
-    whole, half, quarter = kept
-    assert 0.4 < half.activations / whole.activations < 0.9  # keys and values are gathered, all else is half
-    assert quarter.activations < half.activations
-    assert half.weights < 0.6 * whole.weights
-    assert (whole.gathered, half.gathered > 0) == (0, True)

@@ -56,8 +56,9 @@ def run_locally(
     cpus = max(os.cpu_count() or 1, 1 + round(settings.max_replicas * settings.num_cpus))
     _start_ray(cpus)
     try:
-        serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
-        serve.run(app(args), name=NAME, route_prefix="/", blocking=False)
+        address = {"host": host, "port": port}
+        _patiently(lambda: serve.start(proxy_location="HeadOnly", http_options=address))
+        _patiently(lambda: serve.run(app(args), name=NAME, route_prefix="/", blocking=False))
         if stop is None:
             # Ray has set handlers of its own by now, which end the process where it stands.
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -87,6 +88,18 @@ def _start_ray(cpus: int) -> None:
         except Exception as error:
             ray.shutdown()
             if "timed out during startup" not in str(error) or attempt == ATTEMPTS - 1:
+                raise
+
+
+def _patiently(step: Callable[[], object]) -> None:
+    """Takes a step of Ray Serve's start, once more where it gave up waiting for its own processes: they go on starting,
+    and the step finds them there."""
+    for attempt in range(ATTEMPTS):
+        try:
+            step()
+            return
+        except TimeoutError:
+            if attempt == ATTEMPTS - 1:
                 raise
 
 
