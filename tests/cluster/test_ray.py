@@ -200,8 +200,9 @@ def test_what_the_server_has_is_there(url: str) -> None:
 
 def test_one_trace_covers_ingress_and_replica(url: str, spans: Spans) -> None:
     trace, client = "a" * 32, "b" * 16
-    asked = {"url": f"{url}/v1/chat/completions", "headers": {"traceparent": f"00-{trace}-{client}-01"}}
-    assert httpx.post(**asked, json=body(0, stream=False), timeout=WAIT).status_code == 200
+    headers, asked = {"traceparent": f"00-{trace}-{client}-01"}, body(0, stream=False)
+    answer = httpx.post(f"{url}/v1/chat/completions", headers=headers, json=asked, timeout=WAIT)
+    assert answer.status_code == 200
     path = "POST /v1/chat/completions"
     expected = {("gesso-router", path), ("gesso-router", "POST"), ("gesso", path), ("gesso", "chat mini")}
     assert eventually(lambda: expected <= set(spans.of(trace)), 60), set(spans.of(trace))

@@ -52,7 +52,7 @@ def print_estimate(
         half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
         dtype = torch.bfloat16 if half else torch.float32
     check_expert_parallel(train.expert_parallel, config.num_experts)
-    processes = max(train.expert_parallel, train.context_parallel)
+    processes = train.expert_parallel if train.expert_parallel > 1 else train.context_parallel
     check_context_parallel(train.context_parallel, processes)
     share = -(-train.batch_size * train.context_parallel // processes)
     examples = min(share, train.micro_batch_size or share)

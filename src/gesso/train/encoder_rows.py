@@ -130,7 +130,7 @@ def lay_out_rows(
 
 def pick_rows(x_MGK: Tensor, places_BT: Tensor) -> Tensor:
     """Picks keys or values by place, [B, T, G, K]."""
-    return x_MGK.index_select(0, places_BT.flatten()).unflatten(0, places_BT.shape)
+    return x_MGK.index_select(0, places_BT.flatten()).view(*places_BT.shape, *x_MGK.shape[1:])
 
 
 def _rows_and_columns(lengths: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
