@@ -1,6 +1,7 @@
 """Runs one model over ranks of this machine beside one process: equal tokens, what a rank holds, what a step takes.
 
-    python benchmarks/tensor_parallel.py [--model mini] [--ranks 2,4] [-n 200] [--at-once 8] [--steps 24]
+    python benchmarks/tensor_parallel.py [--model mini] [--ranks 2,4] [-n 200] [--first 0] [--at-once 8]
+        [--steps 24]
 
 Mixed requests, with the same seeds on one process and on each number of ranks: canvases of several widths, token by
 token, verified, under a regular expression, a schema and choices, pinned, sampled in several ways, with a prefix in
@@ -80,10 +81,11 @@ def main() -> None:
     parser.add_argument("--model", default="mini")
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("-n", "--requests", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first request: 200 may be asked in parts")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--steps", type=int, default=24)
     given = parser.parse_args()
-    asked = requests(given.requests)
+    asked = requests(given.first + given.requests)[given.first :]
     alone = load(given.model, "cpu")
     expected, whole = answers(alone, asked, given.at_once), numbers(alone)
     step_ms(alone, 2)
@@ -114,7 +116,17 @@ def main() -> None:
         table.add_row(name, *(str(row.get(key, "")) for key in names))
     Console().print(table)
     layers = len(alone.config.layers)
-    print(json.dumps({"benchmark": "tensor_parallel", "requests": len(asked), "layers": layers, "ranks": rows}))
+    print(
+        json.dumps(
+            {
+                "benchmark": "tensor_parallel",
+                "first": given.first,
+                "requests": len(asked),
+                "layers": layers,
+                "ranks": rows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":
