@@ -173,6 +173,16 @@ def outline(
     return Outline(model, files, packed, apart, kind)
 
 
+def folder_dtype(folder: Path, device: str, dtype: str) -> str:
+    """Resolves the name of a dtype, which must be one on every rank, and reads no weight.
+
+    Raises:
+        CheckpointError, ConfigError, OptionError: as `load_folder`.
+    """
+    found = outline(folder, pick_device(device), dtype, stored_quantization(folder)).dtype
+    return next(name for name, kind in DTYPES.items() if kind == found)
+
+
 def plan_folder_offload(folder: Path, device: str, dtype: str, device_memory: int, working: int) -> OffloadPlan | None:
     """Plans what of a checkpoint would lie on a device, and reads no weight; None where all of it would.
 
