@@ -171,7 +171,7 @@ def _count(
     from gesso.bench.random_weights import read_formats, read_shape
     from gesso.cli.bench_tables import show_account
     from gesso.errors import OptionError
-    from gesso.models.loading import pick_dtype
+    from gesso.models.dtype import pick_dtype
 
     for option, given in measuring.items():
         if given is not None:

@@ -135,7 +135,7 @@ def _device(device: "torch.device") -> dict[str, Any]:
     import torch
 
     from gesso.bench.machine import free_bytes
-    from gesso.models.loading import DTYPES
+    from gesso.models.dtype import DTYPES
 
     name, total = device.type, None
     if device.type == "cuda":
