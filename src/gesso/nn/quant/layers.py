@@ -45,6 +45,10 @@ class QuantizedLinear(nn.Module):
         out = matmul(x, self.packed, self.form)
         return out if self.bias is None else out + self.bias
 
+    def on_host(self, x: Tensor) -> bool:
+        """Says whether a compiled kernel multiplies `x` on the CPU."""
+        return base.on_host(x, self.packed, self.form)
+
     @property
     def packed(self) -> tuple[Tensor, ...]:
         """Returns the packed weight."""
