@@ -20,7 +20,7 @@ ALONE = 1 << 17
 
 
 def serves(*tensors: Tensor | None) -> bool:
-    """Says whether kernels take these: fp32, contiguous, a multiple of 16 features, so that half a head is whole parts."""
+    """Says whether kernels take these: fp32, contiguous, a multiple of 16 features: half a head is whole parts."""
     return all(
         tensor is None
         or (tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.shape[-1] % (2 * LANES) == 0)
