@@ -27,6 +27,7 @@ from gesso.nn.quant.layers import keeps_rows_apart
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
 from gesso.nn.separate_lora import PassSide
+from gesso.nn.small_products import multiply_few
 from gesso.nn.vocabulary import Vocabulary
 
 PREFILL_CHUNK = 512
@@ -88,7 +89,7 @@ class Block(nn.Module):
         weights_of = (to_mlp, to_experts, router.scale)
         x_ND, for_mlp, for_experts, for_router = normed.add_norm(x_ND, attended, after, weights_of, eps, router.root)
         dense = self.mlp(for_mlp)
-        weights, experts = router.choose(for_router)
+        weights, experts = router.choose(multiply_few(router.proj, for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
         return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
 

@@ -183,8 +183,10 @@ class _Piece(Writer):
         return loop.carried
 
     def _scale_many_blocks(self, matrix: list[Weights], turned: _Turned) -> tuple[Value, list[Value]]:
-        """Computes `_scale_blocks` of one row and four of the matrix, `STRIDE` blocks at a time, to the same bits: returns
-        how many blocks are done, and what is added so far."""
+        """Computes `_scale_blocks` of one row and four of the matrix, `STRIDE` blocks at a time, to the same bits.
+
+        Returns how many blocks are done, and what is added so far.
+        """
         many, bits, four = vector(F32, STRIDE), vector(I16, STRIDE), vector(F32, len(matrix))
         done = self.mul(self.udiv(self.blocks, constant(STRIDE)), constant(STRIDE))
         loop = Loop(self, constant(0), done, step=STRIDE, carried=[zeros(four)])
