@@ -9,6 +9,7 @@ import functools
 import torch
 from torch import Tensor, nn
 
+from gesso.nn.experts import weighted
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
 
@@ -35,7 +36,19 @@ def agree() -> bool:
     with torch.inference_mode():
         heads = apply_rope(rms_norm(x[:, None], weight, 1e-6), *turn)
         same = torch.equal(normed.norm(x, weight, 1e-6), rms_norm(x, weight, 1e-6))
-        return same and torch.equal(normed.norm_heads(x[:, None], weight, turn, 1e-6), heads)
+        same = same and torch.equal(normed.norm_heads(x[:, None], weight, turn, 1e-6), heads)
+        shares = x[:3, :8].contiguous()
+        mixed = weighted(x, torch.arange(24).view(3, 8), shares)
+        return same and torch.equal(normed.mix_rows(x, shares), mixed)
+
+
+def mix_neighbours(x_MD: Tensor, weights_Nk: Tensor) -> Tensor:
+    """Sums each token's k neighbouring rows times their weights, [N, D], on a CPU where kernels serve products."""
+    from gesso.kernels.host import normed
+
+    if normed.serves(x_MD) and weights_Nk.dtype == torch.float32 and weights_Nk.is_contiguous() and agree():
+        return normed.mix_rows(x_MD, weights_Nk)
+    return weighted(x_MD, torch.arange(len(x_MD)).view(weights_Nk.shape), weights_Nk)
 
 
 def norm_heads(

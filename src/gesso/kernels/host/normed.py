@@ -74,6 +74,14 @@ def add_branches(
     return out
 
 
+def mix_rows(x_MD: Tensor, weights_Nk: Tensor) -> Tensor:
+    """Sums k neighbouring rows times their weights for each of N, [N, D]."""
+    (rows, each), width = weights_Nk.shape, x_MD.shape[1]
+    out = torch.empty(rows, width)
+    norms().mix_rows(x_MD.data_ptr(), weights_Nk.data_ptr(), out.data_ptr(), 0, rows, width, each)
+    return out
+
+
 def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tensor] | None, eps: float) -> Tensor:
     """Computes the norm of every head, [N, H, K]: times its weights and turned by cos and sin [N, 1, K], or as it is
     where there are neither."""

@@ -1,9 +1,10 @@
-"""Writes the kernels of what stands between a layer's products: norms, residual sums, and turns of heads.
+"""Writes the kernels of what stands between a layer's products: norms, residual sums, turns of heads, mixtures.
 
     N rows   D features of a row, a multiple of 8   H heads of K features, a multiple of 16
 
 They compute what `nn.norm` and `nn.rope` do by array operations, to the same bits: squares are added up in eight lanes,
-the lanes one after the other, and every other operation is rounded by itself. A row depends on that row alone.
+the lanes one after the other, and every other operation is rounded by itself, but for a mixture's products, which are
+rounded with their sums. A row depends on that row alone.
 """
 
 from collections.abc import Sequence
@@ -139,5 +140,23 @@ def write_norm_heads(module: ir.Module, name: str, *, turned: bool) -> None:
     for place, own, other in ((places[0], first, build.fneg(second)), (places[1], second, first)):
         found = build.fmul(own, build.read_part(cosine, place))
         build.write(build.fadd(found, build.fmul(other, build.read_part(sine, place))), target, place)
+    loop.close()
+    _end(build, rows)
+
+
+def write_mix_rows(module: ir.Module, name: str) -> None:
+    """Writes `name(x, weights, out, begin, end, D, k)`: each row of `out` is the sum of its k neighbouring rows of x,
+    times a weight each, one after the other."""
+    build = _Rows(module, name, VOID, [POINTER] * 3 + [I64] * 4)
+    x, weights, out, begin, end, width, each = build.made.args
+    rows = Loop(build, begin, end)
+    first, target = build.mul(rows.index, each), build.row(out, rows.index, width)
+    loop = Loop(build, constant(0), width, step=LANES)
+    terms = Loop(build, constant(0), each, carried=[zeros(_PART)])
+    number = build.add(first, terms.index)
+    weight = build.splat(build.read(weights, F32, number), LANES)
+    part = build.read_part(build.row(x, number, width), loop.index)
+    terms.close(build.fma(weight, part, terms.carried[0]))
+    build.write(terms.carried[0], target, loop.index)
     loop.close()
     _end(build, rows)

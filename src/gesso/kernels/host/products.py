@@ -7,6 +7,7 @@ of four neighbours are added up as whole numbers, and the sixteen sums go into s
 The lanes are added in the same order whatever R is: a row's bits do not depend on how many stand beside it.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +100,7 @@ def write_over_pieces(
     build.ret_void()
 
 
+@functools.cache
 def scratch_size(kind: Dot, blocks: int) -> int:
     """Returns how many floats of scratch memory a thread of `multiply` needs."""
     return blocks * max((2 + beside) * size for size, beside in TILES[kind].items())
