@@ -37,18 +37,18 @@ def test_residual_sums_and_norms_are_those_of_array_operations(
     rows: int, width: int, magnitude: float, alone: bool
 ) -> None:
     x, one, other = random(3, rows, width) * magnitude
-    weights = random(4, width, seed=1).unbind()
+    weights = random(4, width, seed=1)
     before = normed.ALONE
     try:
         normed.ALONE = 1 << 17 if alone else 0
         assert torch.equal(normed.norm(x, weights[0], EPS), rms_norm(x, weights[0], EPS))
-        total, *found = normed.add_norm(x, one, weights[0], weights[1:], EPS, FACTOR)
+        total, *found = normed.add_norm(x, one, weights[0], (weights[1], weights[2], weights[3]), EPS, FACTOR)
         added = x + rms_norm(one, weights[0], EPS)
         assert torch.equal(total, added)
         expected = [rms_norm(added, weight, EPS) for weight in weights[1:]]
         expected[2] = rms_norm(added, None, EPS) * weights[3] * FACTOR
         assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
-        both = normed.add_branches(x, (one, other), weights[:3], EPS, FACTOR)
+        both = normed.add_branches(x, (one, other), (weights[0], weights[1], weights[2]), EPS, FACTOR)
         branches = rms_norm(one, weights[0], EPS) + rms_norm(other, weights[1], EPS)
         assert torch.equal(both, (x + rms_norm(branches, weights[2], EPS)) * torch.tensor([FACTOR]))
     finally:

@@ -32,7 +32,8 @@ def agree() -> bool:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(24, 272, generator=generator)
     weight = torch.rand(272, generator=generator)
-    turn = torch.rand(2, 24, 1, 272, generator=generator).unbind()
+    cos, sin = torch.rand(2, 24, 1, 272, generator=generator).unbind()
+    turn = (cos, sin)
     with torch.inference_mode():
         heads = apply_rope(rms_norm(x[:, None], weight, 1e-6), *turn)
         same = torch.equal(normed.norm(x, weight, 1e-6), rms_norm(x, weight, 1e-6))

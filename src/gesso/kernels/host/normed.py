@@ -86,9 +86,8 @@ def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tenso
     """Computes the norm of every head, [N, H, K]: times its weights and turned by cos and sin [N, 1, K], or as it is
     where there are neither."""
     out, (rows, heads, width) = torch.empty_like(x_NHK), x_NHK.shape
-    if weight_K is None or turn is None:
-        kernel, beside = norms().norm_heads, (None, None, None)
-    else:
+    kernel, beside = norms().norm_heads, (0, 0, 0)
+    if weight_K is not None and turn is not None:
         kernel, beside = norms().turn_heads, (weight_K.data_ptr(), turn[0].data_ptr(), turn[1].data_ptr())
     places = (x_NHK.data_ptr(), *beside, out.data_ptr())
     _share(lambda begin, end: kernel(*places, begin, end, width, heads, eps), rows * heads, x_NHK.numel())

@@ -204,9 +204,9 @@ class _Piece(Writer):
                 for weights, place in zip(matrix, places, strict=True)
             ]
             for block in range(STRIDE):
-                pairs = [self.pick(*offsets[i : i + 2], [block, STRIDE + block]) for i in (0, 2)]
+                pairs = [self.pick(offsets[i], offsets[i + 1], [block, STRIDE + block]) for i in (0, 2)]
                 row_sum = self.read(turned.sums, F32, self.add(loop.index, constant(block)))
-                total = self.fma(self.pick(*pairs, range(4)), self.splat(row_sum, 4), total)
+                total = self.fma(self.pick(pairs[0], pairs[1], range(4)), self.splat(row_sum, 4), total)
         loop.close(total)
         (total,) = loop.carried
         return done, [self.pick(total, total, [i]) for i in range(len(matrix))]
