@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.blocks import Block, BlockRuns, runs_of
+from gesso.constraints.blocks import Block, Entered, Kind
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 from gesso.constraints.transitions import within
@@ -84,13 +84,12 @@ class _Subsets:
         self.borders = sorted(borders)
         self.place = {border: group for group, border in enumerate(self.borders)}
         firsts = np.array(self.borders[:-1])
-        self.columns = {kind: block.next_SG[:, block.group_B[firsts]] for kind, block in kinds.items()}
-        """Of each automaton of a block, its rows over these groups; as lists those that were asked for."""
-        self.runs: dict[int, BlockRuns] = {}
+        self.kinds = {kind: Kind(block, firsts) for kind, block in kinds.items()}
         self.edges: dict[int, list[tuple[int, int, int]]] = {}
-        self.begun: dict[Together, int] = {}
-        """Of blocks that were come to, where their states begin."""
-        self.pending: list[Together] = []
+        self.entered: dict[Together, Entered] = {}
+        """Of blocks that were come to."""
+        self.pending: list[tuple[Together, NDArray[np.int64]]] = []
+        """With those of their states that have a number and no row yet."""
         self.order: list[tuple[frozenset[int], tuple[int, ...], int, int] | None] = []
         """Of each state: the graph's states, their regions, first and last count; None of a block's."""
         self.number: dict[tuple[frozenset[int], int], int] = {}
@@ -124,37 +123,37 @@ class _Subsets:
         return found
 
     def in_blocks(self, states: frozenset[int]) -> int | None:
-        """The number of a state of blocks of the same automaton, that are in the same of its states.
-
-        None where they are not, or nothing has come to their start.
-        """
+        """The number of a state of blocks of the same automaton, that are in the same of its states; None where they
+        are not."""
         blocks = [self.graph.blocks.at(state) for state in states]
         one, place = blocks[0], next(iter(states)) - blocks[0].first
+        if any(
+            state - block.first != place or block.next_SG is not one.next_SG
+            for state, block in zip(states, blocks, strict=True)
+        ):
+            return None
+        if one.accepting_S[place]:
+            return None
         together = frozenset(blocks)
-        begin = self.begun.get(together)
-        if begin is None and place != one.start:
-            return None
-        if any(state - block.first != place for state, block in zip(states, blocks, strict=True)):
-            return None
-        if begin is None:
-            if any(block.next_SG is not one.next_SG for block in blocks):
-                return None
-            begin = self.begun[together] = len(self.order)
-            self.order += [None] * one.states
-            self.pending.append(together)
+        if (entered := self.entered.get(together)) is None:
+            entered = self.entered[together] = Entered(self.kinds[id(one.next_SG)])
+        if (number := entered.number.get(place, -1)) < 0:
+            fresh = entered.enter(place, len(self.order))
+            number = entered.number[place]
+            self.order += [None] * len(fresh)
+            self.pending.append((together, fresh))
             budget.current().check()
             budget.current().states(len(self.order))
-        return begin + place
+        return number
 
-    def block_rows(self, together: Together) -> IntArray:
-        """The rows of the states of blocks; of one that accepts, which is another state for what is behind, nothing."""
-        one = next(iter(together))
-        number = np.append(self.begun[together] + np.arange(one.states), -1)
-        for place in np.flatnonzero(one.accepting_S).tolist():
-            number[place] = self.state(self.graph.closure([block.first + place for block in together]))
-        rows: IntArray = number.astype(np.int32)[self.columns[id(one.next_SG)]]
-        rows[one.accepting_S] = -1
-        return rows
+    def block_rows(self, together: Together, fresh: NDArray[np.int64]) -> tuple[list[int], IntArray]:
+        """The numbers of some states of blocks and their rows."""
+        entered = self.entered[together]
+        while entered.ends:
+            place = entered.ends.pop()
+            behind = self.graph.closure([block.first + place for block in together])
+            entered.number[place] = self.state(behind)
+        return [entered.number[place] for place in fresh.tolist()], entered.kind.rows(fresh, entered.number)
 
     def edges_of(self, state: int) -> list[tuple[int, int, int]]:
         """A state's edges, in order: first group, the group behind the last, the state that follows."""
@@ -164,10 +163,7 @@ class _Subsets:
                 known = sorted([(place[low], place[high + 1], target) for low, high, target in edges])
             else:
                 block = self.graph.blocks.at(state)
-                kind = id(block.next_SG)
-                if (runs := self.runs.get(kind)) is None:
-                    runs = self.runs[kind] = runs_of(self.columns[kind])
-                begins, lows, highs, targets = runs
+                begins, lows, highs, targets = self.kinds[id(block.next_SG)].runs
                 first = block.first
                 here = slice(begins[state - first], begins[state - first + 1])
                 known = [
@@ -231,12 +227,11 @@ class _Subsets:
     def table(self) -> Table:
         rows: list[tuple[int, list[_Run]]] = []
         counted: list[tuple[int, list[_Run], list[_Run]]] = []
-        of_blocks: list[tuple[int, IntArray]] = []
+        of_blocks: list[tuple[list[int], IntArray]] = []
         place = 0
         while self.pending or place < len(self.order):
             if self.pending:
-                together = self.pending.pop()
-                of_blocks.append((self.begun[together], self.block_rows(together)))
+                of_blocks.append(self.block_rows(*self.pending.pop()))
                 continue
             entry = self.order[place]
             place += 1
@@ -250,8 +245,8 @@ class _Subsets:
             elif regions and any(shift == NEXT for *_, shift in row):
                 raise AssertionError("an only count leads to the next one")
         next_SG, _ = self.spread(rows, len(self.order))
-        for first, block_rows in of_blocks:
-            next_SG[first : first + len(block_rows)] = block_rows
+        for numbers, block_rows in of_blocks:
+            next_SG[numbers] = block_rows
         accepting_S = np.zeros(len(self.order), dtype=np.bool_)
         places = [place for place, _ in rows]
         accepting_S[places] = [self.accepts(place) for place in places]
