@@ -10,8 +10,8 @@ from gesso.constraints import distances, minimize, token_functions, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.distances import steps
+from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.transitions import Transitions

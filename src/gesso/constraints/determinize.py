@@ -9,7 +9,6 @@ as for `a{40}`.
     S states   L counted states   G groups of bytes that no state tells apart
 """
 
-from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -195,22 +194,30 @@ class _Subsets:
         edges = [edge for state in states for edge in self.edges_of(state)]
         if len(states) > 1:
             edges.sort()
-        if not any(other[0] < one[1] for one, other in pairwise(edges)):
-            known = self.after_one if low == NO_COUNT else {}
+        known = self.after_one if low == NO_COUNT else {}
+        behind = 0
+        for begin, end, _ in edges:
+            if begin < behind:
+                break
+            behind = end
+        else:
             return [
                 (begin, end, *(known.get(target) or self.target_of_one(target, count, low)))
                 for begin, end, target in edges
             ]
         borders = sorted({border for begin, end, _ in edges for border in (begin, end)})
-        targets: list[set[int]] = [set() for _ in borders]
+        place_of = {border: place for place, border in enumerate(borders)}
+        targets: list[list[int]] = [[] for _ in borders]
         for begin, end, target in edges:
-            for place in range(bisect_left(borders, begin), bisect_left(borders, end)):
-                targets[place].add(target)
-        return [
-            (begin, end, *self.target(frozenset(targets[place]), count, low))
-            for place, (begin, end) in enumerate(pairwise(borders))
-            if targets[place]
-        ]
+            for place in range(place_of[begin], place_of[end]):
+                targets[place].append(target)
+        row: list[_Run] = []
+        for found, (begin, end) in zip(targets, pairwise(borders), strict=False):
+            if len(found) == 1:
+                row.append((begin, end, *(known.get(found[0]) or self.target_of_one(found[0], count, low))))
+            elif found:
+                row.append((begin, end, *self.target(frozenset(found), count, low)))
+        return row
 
     def target_of_one(self, target: int, count: int, low: int) -> tuple[int, int]:
         """Where a set of one leads; remembered where there is no count."""

@@ -15,8 +15,8 @@ from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
-from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
 from gesso.kernels.host.products import write_multiply
+from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 
