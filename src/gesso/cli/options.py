@@ -142,6 +142,9 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON line with the whole result.", rich_help_panel=OUTPUT)
 ]
 
+ContextParallel = Annotated[
+    int, typer.Option(metavar="N", help="Split every sequence over N of the processes that torchrun starts.")
+]
 StopAt = Annotated[int | None, typer.Option(metavar="N", help="End after this step; the schedule stays as it is.")]
 MaxMinutes = Annotated[
     float | None, typer.Option(metavar="X", help="Write a checkpoint and end after so many minutes.")
