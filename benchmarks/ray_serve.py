@@ -12,10 +12,7 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +21,9 @@ from typing import Any
 
 import httpx
 
-from router import all_threads, load
+import _processes
+from _processes import gesso_server
+from router import load
 
 COMMANDS = {"direct": ("serve",), "ray": ("deploy", "--ray")}
 AT_ONCE = 8
@@ -33,22 +32,10 @@ AT_ONCE = 8
 @contextmanager
 def running(*command: str) -> Iterator[tuple[str, int]]:
     """The application, started by one of gesso's commands; yields its address and the id of its first process."""
-    options = ("--port", "0", "--device", "cpu", "--offline", "--max-num-seqs", str(AT_ONCE))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gesso", *command, *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://[^\s/]+", process.stdout.readline())
-        assert found is not None, f"gesso {' '.join(command)} did not start"
-        httpx.get(f"{found[0]}/ready", timeout=300).raise_for_status()
-        yield found[0], process.pid
-    finally:
-        process.terminate()
-        process.wait()
+    with gesso_server(*command, "--device", "cpu", "--offline", "--max-num-seqs", str(AT_ONCE)) as (address, pid):
+        url = address.rstrip("/")
+        httpx.get(f"{url}/ready", timeout=300).raise_for_status()
+        yield url, pid
 
 
 def tree(pid: int) -> list[int]:
@@ -69,7 +56,7 @@ def processor_seconds(pid: int) -> float:
     total = 0.0
     for each in tree(pid):
         with suppress(OSError):  # it has ended
-            total += all_threads(each)
+            total += _processes.processor_seconds(each)
     return total
 
 

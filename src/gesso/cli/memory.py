@@ -5,7 +5,7 @@ from rich.table import Table
 
 from gesso.config import LoraConfig, ModelConfig
 from gesso.models.describe import parameters
-from gesso.models.loading import DTYPES, pick_dtype
+from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.train.config import TrainConfig
 from gesso.train.context_parallel import check_context_parallel

@@ -94,9 +94,11 @@ def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = 
         hold_experts(model, parts)
     model = _in_its_tokenizer(model, recipe)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
-    free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
-    if dataclasses.replace(model.config, **free) != recipe.model:
-        raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
+    names = {field.name for field in dataclasses.fields(recipe.model)} - {"canvas_length", "sliding_window"}
+    if differing := [name for name in sorted(names) if getattr(model.config, name) != getattr(recipe.model, name)]:
+        raise CheckpointError(
+            f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}: {', '.join(differing)}"
+        )
     model.config = recipe.model
     if recipe.adapter is None:
         refuse_quantized(model, "training all weights")
