@@ -24,8 +24,11 @@ SHAPE = replace(runs.SHAPE, experts=7, top_k=2)
 
 def make(start: str | None, **changes: Any) -> Recipe:
     """A recipe over `SHAPE`; with a `start`, of deltas over that checkpoint."""
-    runs.SHAPE = SHAPE
-    made: Recipe = runs.recipe(**changes) if start is None else runs.adapter_recipe(Path(start), **changes)
+    before, runs.SHAPE = runs.SHAPE, SHAPE
+    try:
+        made: Recipe = runs.recipe(**changes) if start is None else runs.adapter_recipe(Path(start), **changes)
+    finally:
+        runs.SHAPE = before  # other tests of this process have that one
     return made
 
 
