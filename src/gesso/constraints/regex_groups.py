@@ -9,6 +9,7 @@ often, that has flags of its own, or that would be multiplied out to too much st
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 MAX_TURNS = 4
 """Of a repeated group that is written out."""
@@ -125,7 +126,7 @@ def _written_out(text: str, group: _Group, end: int, ecma: bool) -> list[list[in
         return None
     if bounds is None:
         borders = [inside - 1, *group.bars, closing]
-        ways = [list(range(one + 1, other)) for one, other in zip(borders, borders[1:], strict=False)]
+        ways = [list(range(one + 1, other)) for one, other in pairwise(borders)]
         return None if any(text.startswith(_QUANTIFIER, way[0]) for way in ways if way) else ways
     counted = bounds[1] is not None
     least = int(bounds[1]) if counted else 0
