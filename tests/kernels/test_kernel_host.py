@@ -103,6 +103,18 @@ def test_whole_numbers_come_out_exactly(form: Format) -> None:
 
 
 @forms
+def test_one_row_of_many_blocks_has_the_bits_that_it_has_among_others(form: Format) -> None:
+    # Past eight blocks scales of one row are multiplied by vectors; 22 of them leave a rest, 11 rows leave one of four.
+    width = 64 * 22
+    parts, x = form.quantize(random(11, width)), random(5, width, seed=1)
+    whole = packed.matmul(x, form.kernel, parts)
+    for kind in kinds():
+        assert all(
+            torch.equal(packed.matmul(x[i : i + 1], form.kernel, parts, dot=kind)[0], whole[i]) for i in range(5)
+        )
+
+
+@forms
 def test_every_way_to_multiply_bytes_gives_the_same_bits(form: Format) -> None:
     parts, x = form.quantize(random(37, WIDTH)), random(ROWS, WIDTH, seed=1)
     results = [packed.matmul(x, form.kernel, parts, dot=kind) for kind in kinds()]

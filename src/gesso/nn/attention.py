@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.config import LayerConfig
+from gesso.nn.fused_norms import fuses, norm_heads
 from gesso.nn.linear import Linear, apply_together
-from gesso.nn.norm import RMSNorm, rms_norm
-from gesso.nn.rope import apply_rope
+from gesso.nn.norm import RMSNorm
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(q [N, H, K], k [N, G, K], v [N, G, K]) -> [N, H, K]."""
@@ -41,9 +41,11 @@ class Attention(nn.Module):
         layers = (self.q_proj, self.k_proj) if self.v_proj is None else (self.q_proj, self.k_proj, self.v_proj)
         q_NHK, k_NGK, *own = (out.view(heads) for out in apply_together(x_ND, *layers))
         v_NGK = own[0] if own else k_NGK
-        q_NHK = apply_rope(self.q_norm(q_NHK), *rope)
-        k_NGK = apply_rope(self.k_norm(k_NGK), *rope)
-        out_NHK = attend(q_NHK, k_NGK, rms_norm(v_NGK, None, self.eps))
+        of_q, of_k = self.q_norm.weight, self.k_norm.weight
+        fused = fuses(self.q_proj, x_ND, of_q, of_k, *rope)
+        q_NHK = norm_heads(q_NHK, of_q, rope, self.eps, fused=fused)
+        k_turned_NGK = norm_heads(k_NGK, of_k, rope, self.eps, fused=fused)
+        out_NHK = attend(q_NHK, k_turned_NGK, norm_heads(v_NGK, None, None, self.eps, fused=fused))
         out: Tensor = self.o_proj(out_NHK.reshape(x_ND.shape[0], -1))
         return out
 

@@ -42,7 +42,10 @@ class Router(nn.Module):
 
     def forward(self, x_ND: Tensor) -> tuple[Tensor, Tensor]:
         """Returns weights and expert numbers, both [N, k]."""
-        scores_NE = self.proj(rms_norm(x_ND, None, self.eps) * self.scale * self.root)
+        return self.choose(self.proj(rms_norm(x_ND, None, self.eps) * self.scale * self.root))
+
+    def choose(self, scores_NE: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns weights and expert numbers of rows with these scores."""
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)

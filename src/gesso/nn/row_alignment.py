@@ -74,7 +74,7 @@ def row_plan(
     """
     if shape[0] * shape[1] > MEASURED:
         return RowPlan(candidates[0], ALIGNMENTS[-1])
-    weight, x = _cancelling(shape, dtype)
+    weight, x = cancelling(shape, dtype)
     if transposed:
         weight = weight.T.contiguous().T
     bias = weight[:, 0].contiguous() if biased else None
@@ -108,7 +108,7 @@ def _multiply_calls(multiply: Multiply, x: Tensor, weight: Tensor, bias: Tensor 
     return torch.cat([multiply(part, weight, bias) for part in x.split(most)])
 
 
-def _cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Returns a weight and rows whose products add up to about nothing: what is left is the rounding of the sum, which
     shows its order even where the result is rounded to few bits."""
     outside, inside = shape

@@ -13,14 +13,16 @@ from gesso.kernels.host.compositions import write_compose, write_descend, write_
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.products import write_multiply
 from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
+from gesso.kernels.host.small_products import write_small_product
 
-_POINTER, _WHOLE = ctypes.c_void_p, ctypes.c_int64
+_POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,50 @@ def kernels(name: str, kind: Dot) -> Kernels:
         multiply(engine.get_function_address("multiply")),
         engine,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Holds the compiled kernels of `norms` and `small_products`."""
+
+    norm: Callable[..., None]
+    add_norm: Callable[..., None]
+    add_branches: Callable[..., None]
+    turn_heads: Callable[..., None]
+    norm_heads: Callable[..., None]
+    mix_rows: Callable[..., None]
+    small_product: Callable[..., None]
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def norms() -> Norms:
+    """Compiles the kernels of `norms` and `small_products`."""
+    module = ir.Module("gesso_norms")
+    write_norm(module, "norm")
+    write_add_norm(module, "add_norm")
+    write_add_branches(module, "add_branches")
+    write_norm_heads(module, "turn_heads", turned=True)
+    write_norm_heads(module, "norm_heads", turned=False)
+    write_mix_rows(module, "mix_rows")
+    write_small_product(module, "small_product")
+    engine = _compile(module)
+    sizes = {
+        "small_product": (3, 4, 0),
+        "mix_rows": (3, 4, 0),
+        "norm": (3, 3, 1),
+        "add_norm": (10, 3, 2),
+        "add_branches": (7, 3, 2),
+    }
+    sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
+    made = {
+        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * wholes, *[_FLOAT] * floats)(
+            engine.get_function_address(name)
+        )
+        for name, (pointers, wholes, floats) in sizes.items()
+    }
+    return Norms(**made, engine=engine)
 
 
 @functools.cache

@@ -7,6 +7,7 @@ of four neighbours are added up as whole numbers, and the sixteen sums go into s
 The lanes are added in the same order whatever R is: a row's bits do not depend on how many stand beside it.
 """
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,8 @@ TILES: dict[Dot, dict[int, int]] = {
 """Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
 NEAR = 64
 """Rows of a matrix that all rows of activations are multiplied by before the next ones: they stay in a near cache."""
+STRIDE = 8
+"""Blocks whose scales are multiplied at a time for one row."""
 
 
 def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
@@ -97,6 +100,7 @@ def write_over_pieces(
     build.ret_void()
 
 
+@functools.cache
 def scratch_size(kind: Dot, blocks: int) -> int:
     """Returns how many floats of scratch memory a thread of `multiply` needs."""
     return blocks * max((2 + beside) * size for size, beside in TILES[kind].items())
@@ -160,7 +164,10 @@ class _Piece(Writer):
     def _scale_blocks(self, matrix: list[Weights], turned: _Turned) -> list[Value]:
         """Multiplies each block's scale by those of the rows; returns what the offsets add to every row, [R] each."""
         layout, blocks = self.layout, self.blocks
-        loop = Loop(self, constant(0), blocks, carried=[zeros(self.across)] * len(matrix))
+        done, begun = constant(0), [zeros(self.across)] * len(matrix)
+        if self.size == 1 and layout.blocks_per_scale == 1 and len(matrix) == 4:
+            done, begun = self._scale_many_blocks(matrix, turned)
+        loop = Loop(self, done, blocks, carried=begun)
         place, per_scale = self._place(loop.index), constant(layout.blocks_per_scale)
         number, per_row = self.udiv(loop.index, per_scale), self.udiv(blocks, per_scale)
         row_scales = self.read(turned.scales, self.across, place)
@@ -176,6 +183,33 @@ class _Piece(Writer):
             totals.append(total)
         loop.close(*totals)
         return loop.carried
+
+    def _scale_many_blocks(self, matrix: list[Weights], turned: _Turned) -> tuple[Value, list[Value]]:
+        """Computes `_scale_blocks` of one row and four of the matrix, `STRIDE` blocks at a time, to the same bits.
+
+        Returns how many blocks are done, and what is added so far.
+        """
+        many, bits, four = vector(F32, STRIDE), vector(I16, STRIDE), vector(F32, len(matrix))
+        done = self.mul(self.udiv(self.blocks, constant(STRIDE)), constant(STRIDE))
+        loop = Loop(self, constant(0), done, step=STRIDE, carried=[zeros(four)])
+        row_scales, (total,) = self.read(turned.scales, many, loop.index), loop.carried
+        places = [self.add(self.mul(weights.row, self.blocks), loop.index) for weights in matrix]
+        unit = constants([self.layout.unit] * STRIDE, F32)
+        for weights, factor, place in zip(matrix, turned.factors, places, strict=True):
+            scale = self.fmul(self.bfloat16(self.read(weights.scales, bits, place)), unit)
+            self.write(self.fmul(scale, row_scales), factor, loop.index)
+        if self.layout.offsets:
+            offsets = [
+                self.bfloat16(self.read(weights.third, bits, place))
+                for weights, place in zip(matrix, places, strict=True)
+            ]
+            for block in range(STRIDE):
+                pairs = [self.pick(offsets[i], offsets[i + 1], [block, STRIDE + block]) for i in (0, 2)]
+                row_sum = self.read(turned.sums, F32, self.add(loop.index, constant(block)))
+                total = self.fma(self.pick(pairs[0], pairs[1], range(4)), self.splat(row_sum, 4), total)
+        loop.close(total)
+        (total,) = loop.carried
+        return done, [self.pick(total, total, [i]) for i in range(len(matrix))]
 
     def _sum_blocks(self, matrix: list[Weights], turned: _Turned) -> list[Value]:
         """Sums code times code times scale over all blocks: 16 lanes for each row of the matrix and of activations."""
@@ -214,7 +248,8 @@ class _Piece(Writer):
         width = constant(BLOCK * self.layout.bits // 8)
         ahead = self.mul(self.blocks, constant(beside))
         address = self.at(weights.codes, self.mul(self.add(block, ahead), width), I8)
-        read, near, data = (constant(number, I32) for number in (0, 3, 1))
+        # One row waits for memory alone, and the second cache has more lines on their way than the first.
+        read, near, data = (constant(number, I32) for number in (0, 2 if self.size == 1 else 3, 1))
         self.call(declare(self.module, "llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32]), [address, read, near, data])
 
     def _shift_of(self, codes: Value) -> Value:

@@ -82,6 +82,11 @@ def multiply_in_kernel(x_MD: Tensor, ends_E: Tensor | None, parts: tuple[Tensor,
 
 def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:
     """Says whether a compiled kernel multiplies `x` by these parts on the CPU: a format that it reads, no gradient."""
+    return host_kernels(x) and host.reads(form.kernel, parts)
+
+
+def host_kernels(x: Tensor) -> bool:
+    """Says whether compiled kernels may compute with `x` on the CPU at all."""
     return (
         x.is_cpu
         and not torch.is_grad_enabled()
@@ -89,7 +94,6 @@ def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and not is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers
-        and host.reads(form.kernel, parts)
     )
 
 

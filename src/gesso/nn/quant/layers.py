@@ -10,8 +10,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from gesso.kernels import host
 from gesso.nn.elementwise import gelu
-from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted, weighted
+from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
+from gesso.nn.fused_norms import mix_neighbours
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
@@ -45,6 +47,10 @@ class QuantizedLinear(nn.Module):
         out = matmul(x, self.packed, self.form)
         return out if self.bias is None else out + self.bias
 
+    def on_host(self, x: Tensor) -> bool:
+        """Says whether a compiled kernel multiplies `x` on the CPU."""
+        return base.on_host(x, self.packed, self.form)
+
     @property
     def packed(self) -> tuple[Tensor, ...]:
         """Returns the packed weight."""
@@ -57,7 +63,9 @@ class QuantizedLinear(nn.Module):
             return None
         alike = cast("Sequence[QuantizedLinear]", layers)
         form, matrices = alike[0].form, [layer.packed for layer in alike]
-        if any(layer.form != form for layer in alike) or not all(base.on_host(x_ND, held, form) for held in matrices):
+        if not base.host_kernels(x_ND) or any(layer.form != form for layer in alike):
+            return None
+        if not all(host.reads(form.kernel, held) for held in matrices):
             return None
         return base.multiply_several_on_host(x_ND, matrices, form)
 
@@ -111,7 +119,7 @@ class QuantizedExperts(nn.Module):
         chosen: list[int] = experts_Nk.flatten().tolist()
         gate, up = matmul_chosen(x_ND, self.form.kernel, self.parts("gate_up"), chosen).chunk(2, dim=-1)
         out = matmul_chosen(gelu(gate) * up, self.form.kernel, self.parts("down"), chosen)
-        return weighted(out, torch.arange(len(chosen)).view(experts_Nk.shape), weights_Nk)
+        return mix_neighbours(out, weights_Nk)
 
 
 def keeps_rows_apart(block: nn.Module) -> bool:

@@ -1,0 +1,64 @@
+"""Decides where compiled kernels compute norms, residual sums and turns of heads, beside packed weights on a CPU.
+
+There they take the place of some eighty array operations a layer, which cost a token more than what they compute. Bits
+are the same: in which order PyTorch adds squares up is compared once in a process (`agree`).
+"""
+
+import functools
+
+import torch
+from torch import Tensor, nn
+
+from gesso.nn.experts import weighted
+from gesso.nn.norm import rms_norm
+from gesso.nn.rope import apply_rope
+
+
+def fuses(layer: nn.Module, x_ND: Tensor, *weights: Tensor | None) -> bool:
+    """Says whether kernels compute what stands beside `layer`: one whose own kernel multiplies on this CPU."""
+    on_host = getattr(layer, "on_host", None)
+    if on_host is None or not on_host(x_ND):
+        return False
+    from gesso.kernels.host import normed
+
+    return normed.serves(x_ND, *weights) and agree()
+
+
+@functools.cache
+def agree() -> bool:
+    """Says whether the kernels give PyTorch's bits, which a build for another processor may make in another order."""
+    from gesso.kernels.host import normed
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(24, 272, generator=generator)
+    weight = torch.rand(272, generator=generator)
+    cos, sin = torch.rand(2, 24, 1, 272, generator=generator).unbind()
+    turn = (cos, sin)
+    with torch.inference_mode():
+        heads = apply_rope(rms_norm(x[:, None], weight, 1e-6), *turn)
+        same = torch.equal(normed.norm(x, weight, 1e-6), rms_norm(x, weight, 1e-6))
+        same = same and torch.equal(normed.norm_heads(x[:, None], weight, turn, 1e-6), heads)
+        shares = x[:3, :8].contiguous()
+        mixed = weighted(x, torch.arange(24).view(3, 8), shares)
+        return same and torch.equal(normed.mix_rows(x, shares), mixed)
+
+
+def mix_neighbours(x_MD: Tensor, weights_Nk: Tensor) -> Tensor:
+    """Sums each token's k neighbouring rows times their weights, [N, D], on a CPU where kernels serve products."""
+    from gesso.kernels.host import normed
+
+    if normed.serves(x_MD) and weights_Nk.dtype == torch.float32 and weights_Nk.is_contiguous() and agree():
+        return normed.mix_rows(x_MD, weights_Nk)
+    return weighted(x_MD, torch.arange(len(x_MD)).view(weights_Nk.shape), weights_Nk)
+
+
+def norm_heads(
+    x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tensor] | None, eps: float, *, fused: bool
+) -> Tensor:
+    """Norms every head, [N, H, K]; with weights it is turned by cos and sin, too."""
+    if fused:
+        from gesso.kernels.host import normed
+
+        return normed.norm_heads(x_NHK, weight_K, turn, eps)
+    out = rms_norm(x_NHK, weight_K, eps)
+    return out if turn is None else apply_rope(out, *turn)
