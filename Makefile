@@ -61,12 +61,14 @@ clients: $(DEV)
 	GESSO_CLIENTS=build/clients/bin/python GESSO_NODE_CLIENTS=build/clients \
 		$(BIN)/python -m pytest -n 0 tests/server/test_more_clients.py $(ARGS)
 
-# Ray is 300 MB and brings its own versions of what others use too.
+# Ray is 300 MB and brings its own versions of what others use too. It warns when it is imported, and its processes take
+# longer to start than any other test may.
 ray-test:
 	$(PYTHON) -m venv build/ray
 	build/ray/bin/python -m pip install --quiet "$(TORCH)"
-	build/ray/bin/python -m pip install --quiet --editable ".[ray,test]"
-	GESSO_RAY=1 build/ray/bin/python -m pytest -n 0 tests/cluster $(ARGS)
+	build/ray/bin/python -m pip install --quiet --editable ".[ray,otel,test]"
+	GESSO_RAY=1 build/ray/bin/python -m pytest -n 0 -W default::DeprecationWarning -o faulthandler_timeout=3600 \
+		tests/cluster $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -6,16 +6,6 @@ from pathlib import Path
 PROMPT = 256
 CANVAS = 256
 WINDOW = 1024
-VISION = {
-    "model_type": "gemma4_vision",
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-    "position_embedding_size": 16,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +73,8 @@ def write_checkpoint(shape: Shape, folder: Path) -> None:
     """
     import torch
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
+
+    from gesso.train.recipes.common import VISION
 
     torch.manual_seed(0)
     config = DiffusionGemmaConfig(

@@ -9,20 +9,15 @@ of N stages on one CPU is one process with as many cores: what is shown is that 
 not that anything is faster. The last line is one line of JSON.
 """
 
-import argparse
-import json
 import time
 from itertools import pairwise
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from _parallel import Row, Work, compare
 from gesso.api import load
 from gesso.engine.engine import Engine, Request
 from gesso.runner.pipeline_runner import PipelineRunner
-from tensor_parallel import answers, numbers, requests
 
+COLUMNS = ("equal_tokens", "equal_steps", "layers", "share_of_numbers", "most_under_way", "together", "ms_a_step")
 Times = list[list[tuple[int, int, int]]]
 
 
@@ -52,43 +47,25 @@ def batch_ms(engine: Engine, canvases: int, steps: int) -> float:
     return 1e3 * (time.perf_counter() - begin) / steps
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="mini")
-    parser.add_argument("--stages", default="2,3")
-    parser.add_argument("-n", "--requests", type=int, default=200)
-    parser.add_argument("--at-once", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=24)
-    given = parser.parse_args()
-    asked = requests(given.requests)
-    alone = load(given.model, "cpu")
-    expected, whole = answers(alone, asked, given.at_once), numbers(alone)
-    rows: dict[str, dict[str, Any]] = {"1": {"ms_a_step": round(batch_ms(alone, given.at_once, given.steps), 2)}}
-    for stages in map(int, given.stages.split(",")):
-        begin = time.perf_counter()
-        engine = load(given.model, "cpu", pipeline_parallel=stages)
-        runner = engine.runner
-        assert isinstance(runner, PipelineRunner)
-        row: dict[str, Any] = {"load_seconds": round(time.perf_counter() - begin, 1)}
-        found = answers(engine, asked, given.at_once)
-        for place, what in enumerate(("equal_tokens", "equal_steps")):
-            row[what] = sum(one[place] == other[place] for one, other in zip(found, expected, strict=True))
-        row["layers"] = [len(stage) for stage in runner.stage.stages]
-        row["share_of_numbers"] = [round(count / whole, 3) for count in runner.held]
-        first = runner.stage.begun
-        row["ms_a_step"] = round(batch_ms(engine, given.at_once, given.steps), 2)
-        row["together"] = round(together(runner.stage_times, first), 3)
-        row["most_under_way"] = runner.stage.most_under_way
-        runner.close()
-        rows[str(stages)] = row
-    names = ("equal_tokens", "equal_steps", "layers", "share_of_numbers", "most_under_way", "together", "ms_a_step")
-    table = Table("stages", *(name.replace("_", " ") for name in names))
-    for name, row in rows.items():
-        table.add_row(name, *(str(row.get(key, "")) for key in names))
-    Console().print(table)
-    layers = len(alone.config.layers)
-    print(json.dumps({"benchmark": "pipeline_parallel", "requests": len(asked), "layers": layers, "stages": rows}))
+def spread(model: str, stages: int) -> Engine:
+    """The model in stages."""
+    return load(model, "cpu", pipeline_parallel=stages)
+
+
+def measure(engine: Engine, work: Work) -> Row:
+    """What a step of as many canvases as run at once takes, and how the stages share it."""
+    runner = engine.runner
+    if not isinstance(runner, PipelineRunner):
+        return {"ms_a_step": round(batch_ms(engine, work.at_once, work.steps), 2)}
+    first = runner.stage.begun
+    return {
+        "layers": [len(stage) for stage in runner.stage.stages],
+        "share_of_numbers": [round(count / work.whole, 3) for count in runner.held],
+        "ms_a_step": round(batch_ms(engine, work.at_once, work.steps), 2),
+        "together": round(together(runner.stage_times, first), 3),
+        "most_under_way": runner.stage.most_under_way,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, "pipeline_parallel", "stages", "2,3", COLUMNS, spread, measure)

@@ -17,19 +17,17 @@ import os
 import random
 import re
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 
+from _processes import gesso_server, processor_seconds
 from gesso.capacity.cost import StepCosts
 from gesso.capacity.simulation import Outcome, play
 from gesso.capacity.traffic import Arrival
-from router import all_threads
 
 AT_ONCE = 8
 GOAL = 0.15
@@ -89,21 +87,10 @@ async def metrics(url: str) -> dict[str, float]:
     return {name: float(value) for name, value in found}
 
 
-@contextmanager
-def process(cores: Sequence[int], *arguments: str) -> Iterator[tuple[str, int]]:
+def process(cores: Sequence[int], *arguments: str) -> AbstractContextManager[tuple[str, int]]:
     """A command of gesso with one thread for a pass, on these cores; yields its address and process id."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "gesso", *arguments, "--port", "0"]
-    child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        os.sched_setaffinity(child.pid, cores)
-        assert child.stdout is not None
-        found = re.search(r"http://\S+", child.stdout.readline())
-        assert found is not None
-        yield found[0], child.pid
-    finally:
-        child.terminate()
-        child.wait()
+    return gesso_server(*arguments, environment=environment, cores=cores)
 
 
 @contextmanager
@@ -140,9 +127,9 @@ async def calibrate(url: str, server: tuple[str, int], router: int, requests: in
             number += 1000
             count = requests * (1 if at_once == 1 else 2) * (2 if kind == "short" else 1)
             sent = [request(kind, number + i) for i in range(count)]
-            before, spent = await metrics(direct), sum(map(all_threads, pids))
+            before, spent = await metrics(direct), sum(map(processor_seconds, pids))
             await together(url, sent, at_once)
-            spent = sum(map(all_threads, pids)) - spent
+            spent = sum(map(processor_seconds, pids)) - spent
             after = await metrics(direct)
             passes, steps, canvases = (
                 after[name] - before[name] for name in ("steps_total", "canvas_steps_total", "canvases_total")
@@ -244,9 +231,9 @@ def measure(
             for each, _ in servers:
                 asyncio.run(together(each, [request(kind, 5000 + i) for i, kind in enumerate(KINDS)], 1))
             pids = [router, os.getpid(), *(pid for _, pid in servers)]
-            before = sum(map(all_threads, pids))
+            before = sum(map(processor_seconds, pids))
             took, whole = asyncio.run(run(url, times, sent))
-            spent = sum(map(all_threads, pids)) - before
+            spent = sum(map(processor_seconds, pids)) - before
         arrivals = [Arrival(at, 0, each) for at, each in zip(times, canvases, strict=False)]
         played = play(arrivals, costs, count, AT_ONCE, processors=len(used))
         found[f"replicas_{count}"] = compare(took, whole, spent, played, len(used))

@@ -17,16 +17,15 @@ import random
 import re
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
+
+from _processes import first_thread_seconds, gesso_server, processor_seconds
 
 QUESTIONS = ("What is 481 + 296?", "Sort 5, 3, 9 and 1.", "Count from 1 to 9.", "What is 17 + 25?")
 
@@ -34,35 +33,16 @@ QUESTIONS = ("What is 481 + 296?", "Sort 5, 3, 9 and 1.", "Count from 1 to 9.", 
 @contextmanager
 def routing(*arguments: str) -> Iterator[tuple[str, int]]:
     """A router; yields its address when all its servers are up, and its process id."""
-    command = [sys.executable, "-m", "gesso", "router", "--port", "0", "--health-seconds", "1", "--wait-seconds", "300"]
-    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline())
-        assert found is not None
-        while {replica["state"] for replica in replicas(found[0])} != {"up"}:
+    with gesso_server("router", "--health-seconds", "1", "--wait-seconds", "300", *arguments) as (url, pid):
+        while {replica["state"] for replica in replicas(url)} != {"up"}:
             time.sleep(0.5)
-        yield found[0], process.pid
-    finally:
-        process.terminate()
-        process.wait()
+        yield url, pid
 
 
 def replicas(url: str) -> list[dict[str, Any]]:
     """The replicas of a router; one that is lost stands for those that are not there yet."""
     found = httpx.get(f"{url}/router/replicas", timeout=60).json()["data"]
     return found or [{"state": "lost"}]
-
-
-def processor_seconds(pid: int) -> float:
-    """The time that the first thread of a process has computed, to the nanosecond; all of a router is in it (Linux)."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-
-
-def all_threads(pid: int) -> float:
-    """The time that a process has computed, its threads together (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def body(number: int, **fields: Any) -> dict[str, Any]:
@@ -111,47 +91,38 @@ async def load(
 def overhead(requests: int, rounds: int) -> dict[str, Any]:
     """A server alone and behind a router, in turns, so that what else the machine does meets both."""
     key = "benchmark"
-    environment = {**os.environ, "GESSO_API_KEY": key}
-    command = [sys.executable, "-m", "gesso", "serve", "--port", "0", "--device", "cpu", "--offline"]
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert server.stdout is not None
-        found = re.search(r"http://\S+", server.stdout.readline())
-        assert found is not None
-        direct, firsts = found[0], dict[str, list[float]]()
-        seconds: dict[str, float] = {"direct": 0.0, "routed": 0.0}
-        with routing("--replicas", direct) as (routed, pid):
-            headers = {"Authorization": f"Bearer {key}"}
-            for url in (direct, routed):
-                asyncio.run(load(url, headers, range(8), 4))
-            ratios: list[float] = []
-            spent = {"direct": 0.0, "routed": 0.0, "router": 0.0}
-            for turn in range(rounds):
-                took = {}
-                for name, url in (("direct", direct), ("routed", routed))[:: 1 if turn % 2 else -1]:
-                    before = {pid: processor_seconds(pid), server.pid: all_threads(server.pid)}
-                    took[name], _ = asyncio.run(load(url, headers, range(requests), 8))
-                    spent[name] += all_threads(server.pid) - before[server.pid]
-                    if name == "routed":
-                        spent["router"] += processor_seconds(pid) - before[pid]
-                    seconds[name] += took[name]
-                    _, alone = asyncio.run(load(url, headers, range(8), 1))
-                    firsts.setdefault(name, []).extend(each["first"] for each in alone)
-                ratios.append(took["routed"] / took["direct"] - 1)
-            gaps = [b - a for a, b in zip(sorted(firsts["direct"]), sorted(firsts["routed"]), strict=True)]
-        return {
-            "requests": requests * rounds,
-            "direct_requests_per_second": round(requests * rounds / seconds["direct"], 2),
-            "routed_requests_per_second": round(requests * rounds / seconds["routed"], 2),
-            "server_cpu_ms_per_request": round(1000 * spent["routed"] / (requests * rounds), 1),
-            "router_cpu_ms_per_request": round(1000 * spent["router"] / (requests * rounds), 2),
-            "router_cpu_share": round(spent["router"] / spent["routed"], 4),
-            "throughput_lost": round(statistics.median(ratios), 4),
-            "first_block_added_ms": round(1000 * statistics.median(gaps), 2),
-        }
-    finally:
-        server.terminate()
-        server.wait()
+    headers, environment = {"Authorization": f"Bearer {key}"}, {**os.environ, "GESSO_API_KEY": key}
+    firsts, seconds = dict[str, list[float]](), {"direct": 0.0, "routed": 0.0}
+    ratios, spent = list[float](), {"direct": 0.0, "routed": 0.0, "router": 0.0}
+    with (
+        gesso_server("serve", "--device", "cpu", "--offline", environment=environment) as (direct, server),
+        routing("--replicas", direct) as (routed, router),
+    ):
+        for url in (direct, routed):
+            asyncio.run(load(url, headers, range(8), 4))
+        for turn in range(rounds):
+            took = {}
+            for name, url in (("direct", direct), ("routed", routed))[:: 1 if turn % 2 else -1]:
+                before = {router: first_thread_seconds(router), server: processor_seconds(server)}
+                took[name], _ = asyncio.run(load(url, headers, range(requests), 8))
+                spent[name] += processor_seconds(server) - before[server]
+                if name == "routed":
+                    spent["router"] += first_thread_seconds(router) - before[router]
+                seconds[name] += took[name]
+                _, alone = asyncio.run(load(url, headers, range(8), 1))
+                firsts.setdefault(name, []).extend(each["first"] for each in alone)
+            ratios.append(took["routed"] / took["direct"] - 1)
+    gaps = [b - a for a, b in zip(sorted(firsts["direct"]), sorted(firsts["routed"]), strict=True)]
+    return {
+        "requests": requests * rounds,
+        "direct_requests_per_second": round(requests * rounds / seconds["direct"], 2),
+        "routed_requests_per_second": round(requests * rounds / seconds["routed"], 2),
+        "server_cpu_ms_per_request": round(1000 * spent["routed"] / (requests * rounds), 1),
+        "router_cpu_ms_per_request": round(1000 * spent["router"] / (requests * rounds), 2),
+        "router_cpu_share": round(spent["router"] / spent["routed"], 4),
+        "throughput_lost": round(statistics.median(ratios), 4),
+        "first_block_added_ms": round(1000 * statistics.median(gaps), 2),
+    }
 
 
 CANNED = [
@@ -189,10 +160,10 @@ async def cost(requests: int) -> dict[str, Any]:
     try:
         await load(routed, {}, range(20), 4)
         for name, at_once in (("one_by_one", 1), ("eight_at_a_time", 8)):
-            before = processor_seconds(pid)
+            before = first_thread_seconds(pid)
             _, answers = await load(routed, {}, range(requests), at_once)
             assert all(each["ends"] == 1 for each in answers)
-            found[f"router_cpu_ms_{name}"] = round(1000 * (processor_seconds(pid) - before) / requests, 2)
+            found[f"router_cpu_ms_{name}"] = round(1000 * (first_thread_seconds(pid) - before) / requests, 2)
     finally:
         await asyncio.to_thread(stack.close)
         server.close()

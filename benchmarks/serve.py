@@ -19,18 +19,18 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import httpx
 from rich.console import Console
 from rich.table import Table
+
+from _processes import python_server
 
 HERE = Path(__file__).resolve().parent
 BUDGETS = (32, 64, 96)
@@ -63,27 +63,11 @@ def request(number: int, model: str, *, drafts: bool = False) -> dict[str, Any]:
     return body
 
 
-@contextmanager
-def server(job: str, model: str) -> Iterator[tuple[str, int]]:
+def server(job: str, model: str) -> AbstractContextManager[tuple[str, int]]:
     """A server of `_serving.py` in a fresh process; yields its address and process id."""
-    source = str(HERE.parent / "src")
-    path = os.pathsep.join(filter(None, (source, str(HERE), os.environ.get("PYTHONPATH"))))
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "_serving.py"), job, model],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if not line.startswith("http"):
-            sys.exit(f"the {job} server did not start")
-        yield line, process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
+    path = os.pathsep.join(filter(None, (str(HERE.parent / "src"), os.environ.get("PYTHONPATH"))))
+    environment = os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
+    return python_server(str(HERE / "_serving.py"), job, model, environment=environment)
 
 
 def run_clients(clients: int, work: int, answer: Callable[[int], int]) -> dict[str, float]:

@@ -12,14 +12,12 @@ import json
 import os
 import re
 import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from router import all_threads, load
+from _processes import gesso_server, processor_seconds
+from router import load
 
 
 class Collector:
@@ -39,20 +37,11 @@ class Collector:
         writer.close()
 
 
-@contextmanager
-def serving(**environment: str) -> Iterator[tuple[str, int]]:
-    """A server; yields its address and process id."""
-    command = [sys.executable, "-m", "gesso", "serve", "--port", "0", "--device", "cpu", "--offline"]
+def serving(**environment: str) -> AbstractContextManager[tuple[str, int]]:
+    """A server whose environment asks for no other traces than `environment` does; yields its address and process
+    id."""
     given = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | environment
-    process = subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://\S+", process.stdout.readline())
-        assert found is not None
-        yield found[0], process.pid
-    finally:
-        process.terminate()
-        process.wait()
+    return gesso_server("serve", "--device", "cpu", "--offline", environment=given)
 
 
 async def measure(requests: int, rounds: int, against: Path | None) -> dict[str, Any]:
@@ -75,11 +64,11 @@ async def measure(requests: int, rounds: int, against: Path | None) -> dict[str,
         for turn in range(rounds):
             for each in list(servers)[:: 1 if turn % 2 else -1]:
                 url, pid = servers[each]
-                before = all_threads(pid)
+                before = processor_seconds(pid)
                 seconds, answers = await load(url, {}, range(requests), 8, max_tokens=8)
                 assert all(answer["ends"] == 1 for answer in answers)
                 rates[each].append(requests / seconds)
-                costs[each].append(1000 * (all_threads(pid) - before) / requests)
+                costs[each].append(1000 * (processor_seconds(pid) - before) / requests)
     finally:
         await asyncio.to_thread(stack.close)
         sink.close()

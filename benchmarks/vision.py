@@ -32,12 +32,13 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn import functional as F
 
+from _fullsize import VISION
 from gesso.config import LayerConfig, ModelConfig, RopeConfig
 from gesso.engine.canvases import Canvases
 from gesso.generation import GenerationConfig
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.models.vision_config import VisionConfig, write_vision_config
+from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
 from gesso.models.vision_loading import vision_tensors
 from gesso.models.vision_names import TOWER
 from gesso.models.vision_tower import VisionModel
@@ -55,28 +56,10 @@ ADDED = 0.05
 Timed = Callable[[], object]
 
 
-def published(layers: int) -> VisionConfig:
-    return VisionConfig(
-        hidden_size=1152,
-        intermediate_size=4304,
-        num_hidden_layers=layers,
-        num_attention_heads=16,
-        num_key_value_heads=16,
-        head_dim=72,
-        patch_size=16,
-        pooling_kernel_size=3,
-        position_embedding_size=10_240,
-        rms_norm_eps=1e-6,
-        rope_theta=100.0,
-        standardize=True,
-        use_clipped_linears=False,
-    )
-
-
 def random_tower(layers: int, dtype: torch.dtype) -> VisionModel:
     """A tower of the published shape; matrices are normal, of deviation 0.02, and norms keep ones."""
     torch.manual_seed(0)
-    model = VisionModel(published(layers), TEXT_HIDDEN).to(dtype)
+    model = VisionModel(read_vision_config(VISION | {"num_hidden_layers": layers}), TEXT_HIDDEN).to(dtype)
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, 0.0, 0.02)

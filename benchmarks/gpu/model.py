@@ -24,7 +24,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from _shapes import VISION
 from gesso.bench.cells import RANDOM_STEPS, Cell, Settings
 from gesso.bench.measure import prompt_tokens
 from gesso.bench.random_weights import SEED, random_engine
@@ -39,6 +38,7 @@ from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
+from gesso.train.recipes.common import VISION
 from gpu.qlora import config
 
 FORMATS: dict[str, Format | None] = {"bf16": None, "bf16-run": None, "int8": Int8(), "int4": Int4()}

@@ -2,8 +2,6 @@
 
 import json
 import os
-import tomllib
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,7 @@ import torch
 
 from cli.conftest import Gesso
 from gesso import __version__
-from gesso.cli import doctor
-
-PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
-
-
-def packages(requirements: list[str]) -> set[str]:
-    return {requirement.partition(">")[0].strip() for requirement in requirements}
+from gesso.cli import doctor, doctor_parts
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +55,8 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(gesso: Gesso, m
     def spec(name: str) -> object | None:
         return None if name in ("uvicorn", "prometheus_client", "transformers") else object()
 
-    monkeypatch.setattr(doctor, "find_spec", spec)
-    monkeypatch.setattr(doctor, "_requirement", lambda extra: f'"gesso[{extra}]"')
+    monkeypatch.setattr(doctor_parts, "find_spec", spec)
+    monkeypatch.setattr(doctor_parts, "_requirement", lambda extra: f'"gesso[{extra}]"')
     missing = json.loads(gesso("doctor", "--json").out)["missing"]
     assert [(part["part"], part["packages"], part["install"]) for part in missing] == [
         ("server", ["uvicorn", "prometheus-client"], 'pip install "gesso[server]"'),
@@ -72,41 +64,8 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(gesso: Gesso, m
     ]
     shown = gesso("doctor").out
     assert 'pip install "gesso[server]"' in shown
-    monkeypatch.setattr(doctor, "find_spec", lambda _: object())
+    monkeypatch.setattr(doctor_parts, "find_spec", lambda _: object())
     assert "every optional part is installed" in gesso("doctor").out
-
-
-@pytest.mark.parametrize(
-    ("source", "requirement"),
-    [
-        (None, '"gesso[train]"'),
-        ({"url": "https://example.org/gesso.whl"}, '"gesso[train]"'),
-        ({"url": "file:///a%20b/gesso", "dir_info": {"editable": True}}, '-e "/a b/gesso[train]"'),
-        ({"url": "file:///a/gesso", "dir_info": {}}, '"/a/gesso[train]"'),
-    ],
-)
-def test_the_command_installs_where_gesso_came_from(
-    monkeypatch: pytest.MonkeyPatch, source: dict[str, Any] | None, requirement: str
-) -> None:
-    class Installed:
-        def read_text(self, name: str) -> str | None:
-            assert name == "direct_url.json"
-            return None if source is None else json.dumps(source)
-
-    monkeypatch.setattr("importlib.metadata.distribution", lambda _: Installed())
-    assert doctor._requirement("train") == requirement
-
-    def absent(_: str) -> None:
-        raise PackageNotFoundError
-
-    monkeypatch.setattr("importlib.metadata.distribution", absent)
-    assert doctor._requirement("train") == '"gesso[train]"'
-
-
-def test_the_parts_are_those_of_the_project() -> None:
-    assert set(doctor.NEEDED) == packages(PROJECT["dependencies"])
-    for extra in doctor.EXTRAS:
-        assert set(doctor.PARTS[extra][1].values()) == packages(PROJECT["optional-dependencies"][extra])
 
 
 def test_a_folder_is_as_large_as_its_files_each_counted_once(tmp_path: Path) -> None:

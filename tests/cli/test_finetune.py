@@ -182,6 +182,22 @@ def test_the_estimate_needs_no_data(gesso: Gesso, bundled: Path, tmp_path: Path)
     refused = gesso("finetune", "--estimate", "--model", folder, "--expert-parallel", 1000)
     assert refused.code == 2
     assert "experts leave one of 1000 processes without any" in refused.err
+    both = gesso("finetune", "--estimate", "--model", folder, "--context-parallel", 2, "--expert-parallel", 4)
+    assert (both.code, both.err) == (0, "")
+    assert "each of 4 processes, 2 for each sequence" in both.out
+
+
+def test_sequences_that_cannot_be_split_are_refused(gesso: Gesso, bundled: Path, data: Path, tmp_path: Path) -> None:
+    options = ("--model", bundled / "mini", "--context-parallel", 3)
+    for refused in (
+        gesso("finetune", "--estimate", *options, "--expert-parallel", 4),
+        gesso("finetune", data, "--out", tmp_path / "run", *options),
+        gesso("train", "mini", "--out", tmp_path / "run", "--context-parallel", 3),
+    ):
+        assert refused.code == 2
+        assert "context_parallel 3 is for 3 processes or a multiple of them, and the run has" in refused.err
+    assert not (tmp_path / "run").exists()
+    assert gesso("train", "mini", "--context-parallel", 0).code == 2
 
 
 def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:

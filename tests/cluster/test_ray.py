@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from gesso.cluster.settings import ClusterSettings
 
 if not os.environ.get("GESSO_RAY"):
     pytest.skip("make ray-test runs these", allow_module_level=True)
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 pytestmark = pytest.mark.filterwarnings("default")  # what Ray warns of is Ray's affair
 
@@ -95,8 +98,52 @@ def running() -> int:
     return sum(count for state, count in states.items() if str(getattr(state, "value", state)) == "RUNNING")
 
 
+class Spans:
+    """What came to a collector: spans, each with the name of the service that it is of."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, Any]] = []
+
+    def take(self, body: bytes) -> None:
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(body)
+        for resource in request.resource_spans:
+            (service,) = (each for each in resource.resource.attributes if each.key == "service.name")
+            self.kept += [(service.value.string_value, span) for scope in resource.scope_spans for span in scope.spans]
+
+    def of(self, trace_id: str) -> dict[tuple[str, str], Any]:
+        """The spans of one trace by service and name."""
+        return {
+            (service, span.name): span for service, span in list(self.kept) if span.trace_id == bytes.fromhex(trace_id)
+        }
+
+
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def spans() -> Iterator[Spans]:
+    """A collector that OpenTelemetry's variables name, for this process and those that it starts."""
+    kept = Spans()
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            kept.take(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+        patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
+        thread = threading.Thread(target=collector.serve_forever)
+        thread.start()
+        yield kept
+        collector.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def url(spans: Spans) -> Iterator[str]:
     from gesso.cluster.local import run_locally
 
     stop, served = threading.Event(), list[str]()
@@ -151,31 +198,58 @@ def test_what_the_server_has_is_there(url: str) -> None:
         assert refused.json()["error"]["param"] == "previous_response_id"
 
 
+def test_one_trace_covers_ingress_and_replica(url: str, spans: Spans) -> None:
+    trace, client = "a" * 32, "b" * 16
+    headers, asked = {"traceparent": f"00-{trace}-{client}-01"}, body(0, stream=False)
+    answer = httpx.post(f"{url}/v1/chat/completions", headers=headers, json=asked, timeout=WAIT)
+    assert answer.status_code == 200
+    path = "POST /v1/chat/completions"
+    expected = {("gesso-router", path), ("gesso-router", "POST"), ("gesso", path), ("gesso", "chat mini")}
+    assert eventually(lambda: expected <= set(spans.of(trace)), 60), set(spans.of(trace))
+    got = spans.of(trace)
+    assert got["gesso-router", path].parent_span_id == bytes.fromhex(client)
+    assert got["gesso-router", "POST"].parent_span_id == got["gesso-router", path].span_id
+    assert got["gesso", path].parent_span_id == got["gesso-router", "POST"].span_id
+    assert got["gesso", "chat mini"].parent_span_id == got["gesso", path].span_id
+    assert {("gesso", name) for name in ("queue", "prefill", "canvas")} <= set(got)
+
+
 def test_nothing_is_lost_while_replicas_come_die_and_go(url: str) -> None:
     """One replica becomes two under load, one is killed in the middle of streams, and there is one again."""
     undisturbed = asyncio.run(stream_all(url, range(8), 1))
     assert all(undisturbed)
 
-    load: list[str] = []
-    loading = threading.Thread(target=lambda: load.extend(asyncio.run(stream_all(url, range(64), 8))))
+    load: list[list[str]] = []
+    replaced = threading.Event()
+
+    def ask_on() -> None:
+        while not replaced.is_set():
+            load.append(asyncio.run(stream_all(url, range(24), 8)))
+
+    loading = threading.Thread(target=ask_on)
     loading.start()
-    assert eventually(lambda: running() == 2), "no second replica came"
-    victim = replica_pids()[0]
-    os.kill(victim, signal.SIGKILL)
-    loading.join(WAIT)
-    assert len(load) == 64
-    assert load[:8] == undisturbed
-    assert victim not in replica_pids()
+    try:
+        assert eventually(lambda: running() == 2), "no second replica came"
+        victim = replica_pids()[0]
+        os.kill(victim, signal.SIGKILL)
+
+        def is_replaced() -> bool:
+            pids = replica_pids()
+            return victim not in pids and len(pids) == 2 and running() == 2
+
+        assert eventually(is_replaced), "the killed replica was not replaced"
+    finally:
+        replaced.set()
+        loading.join(WAIT)
+    assert load
+    assert all(texts == load[0] for texts in load)
+    assert load[0][:8] == undisturbed
 
     # Streams go on one by one while the second replica is drained.
-    assert eventually(lambda: running() == 2), "the killed replica was not replaced"
-    rounds = 0
     until = time.monotonic() + WAIT
     while running() == 2 and time.monotonic() < until:
         assert asyncio.run(stream_all(url, range(1), 1)) == undisturbed[:1]
-        rounds += 1
     assert running() == 1
-    assert rounds > 0
 
 
 def test_one_beginning_goes_to_one_replica(url: str) -> None:

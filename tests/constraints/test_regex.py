@@ -78,12 +78,18 @@ def test_a_search_may_match_anywhere() -> None:
 @pytest.mark.parametrize(
     ("pattern", "what"),
     [
-        ("(b(?=a))", "look-ahead is not supported at character 2"),
+        ("(b(?=a))+", "look-ahead is not supported at character 2"),
+        ("(?:a|(c(?=a))?)(b(?=a)){2,}", "look-ahead is not supported at character 17"),
+        ("(?i:b(?=a))", "look-ahead is not supported"), ("(?:(?=a)){5}", "look-ahead is not supported"),
+        ("(?:(?=a))**", "look-ahead is not supported"), (r"(?:\b)?*a", "boundary in a group"),
+        (r"x(?:*\b)", "nothing to repeat at character 4"), (r"(?:\b|a{2}{3})", "a quantifier after a quantifier"),
+        (r"(?:a\b|c)\q", r"the escape \\q is not known at character 9"), (r"(?<1>\ba)", "proper name"),
+        (r"a(?!\b-$)-", "word boundary in a group"),
         ("(a(?!b))*", "look-ahead is not supported at character 2"),
         ("(?<=a)b", "look-behind"), ("(?<!a)b", "look-behind"), (r"(a)\1", "back-reference"),
         ("(?P<n>a)(?P=n)", "back-reference"), (r"(?<n>a)\k<n>", "back-reference"), ("a++", "possessive"),
         ("a{2}+", "possessive"), ("(?>a)", "atomic group"), ("(?m)a", "a flag"), ("a(?i)b", "not at the beginning"),
-        (r"(\bword)", "word boundary in a group"), (r"a(\B|b)", "word boundary in a group"),
+        (r"(\bword)*", "word boundary in a group"), (r"a(\B|b)+", "word boundary in a group"),
         (r"\b*a", "repeated anchor"), (r"\p{L}", "Unicode class"),
         (r"\P{L}", "Unicode class"),
         ("(?(1)a|b)", "a condition"), ("(?#x)", "a comment"), (r"\Z", "differs between dialects"), (r"\cA", "control"),
@@ -300,6 +306,37 @@ def test_word_boundaries_are_those_of_re() -> None:
                 assert anywhere.matches(text) == bool(re.search(pattern, text)), (pattern, text)
                 matched += whole.matches(text)
     assert matched > 5
+
+
+IN_GROUPS = [
+    r"(?:\ba|-)b?", r"a*(-|\b)a", r"(?:(?=a)[ab]|-)b", r"(?:(?!a|b-)[ab-])?b*", r"(-\b|a){2}", r"(?:\Ba|b\b){1,2}?-",
+    r"(?:a(?:-|\b(?:b|-))|-)a|(?P<n>\b)b", r"(?i)(?:\bA|B)-?", r"[(]?(?:\)|\b)[)(]?a", r"(?:x|a\b|)??b?",
+    r"(?:[]|(?=)]|\ba)b?", r"^(?:a|(?=b)b|-(?!a))$|(?:^-|\Bb)a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", IN_GROUPS)
+def test_assertions_in_groups_are_those_of_re(pattern: str) -> None:
+    found = [(compiled(pattern), re.fullmatch)]
+    if not any(mark in pattern for mark in ("(?P<", "(?i", "[]")):
+        found.append((compile_bytes(parse_search(pattern)), re.search))
+    texts = ["".join(letters) for length in range(1, 5) for letters in itertools.product("abB-(", repeat=length)]
+    for automaton, read in found:
+        assert [text for text in texts if automaton.matches(text)] == [text for text in texts if read(pattern, text)]
+        assert any(map(automaton.matches, texts))
+
+
+def test_groups_in_a_schema_are_those_of_ecmascript() -> None:
+    with pytest.raises(OptionError, match="a flag is not supported"):
+        parse_search(r"(?P<n>\bfoo|bar)")
+    taken = compile_bytes(parse_search(r"^(?<n>\bfoo|bar)(?:\b.*|)$"))
+    texts = ("foo", "bar", "foo-x", "foox", "bary", "xfoo")
+    assert [text for text in texts if taken.matches(text)] == ["foo", "bar", "foo-x"]
+
+
+def test_a_group_that_would_be_multiplied_out_to_too_much_is_refused() -> None:
+    with pytest.raises(OptionError, match="look-ahead is not supported at character"):
+        parse(r"(?:a|b|c|d\b)" * 2 + "(?:a|b|c|(?=d)d)" * 7)
 
 
 def test_word_boundaries_where_dialects_differ() -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gesso.constraints import minimize, token_functions, transitions
+from gesso.constraints import distances, minimize, token_functions, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
+from gesso.constraints.distances import steps
 from gesso.constraints.json_schema import schema_expression
-from gesso.constraints.minimize import steps
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
 from gesso.constraints.transitions import Transitions
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not host.available(), reason="LLVM is not here")
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Call `undo` to have them back."""
-    for module in (minimize, token_functions, transitions):
+    for module in (distances, minimize, token_functions, transitions):
         monkeypatch.setattr(module, "host_kernels", lambda: None)
     return monkeypatch
 

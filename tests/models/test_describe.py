@@ -5,26 +5,9 @@ from pathlib import Path
 import pytest
 from oracle import SHAPES, random_model
 
-from gesso.config import LayerConfig, ModelConfig, RopeConfig
+from gesso.capacity.machines import PUBLISHED
 from gesso.models.describe import describe, folder_bytes, parameters
 from gesso.models.saving import save_folder
-
-SLIDING = LayerConfig("sliding_attention", head_dim=256, num_key_value_heads=8)
-FULL = LayerConfig("full_attention", head_dim=512, num_key_value_heads=2)
-PUBLISHED = ModelConfig(
-    vocab_size=262_144,
-    hidden_size=2816,
-    intermediate_size=2112,
-    num_attention_heads=16,
-    layers=((SLIDING,) * 5 + (FULL,)) * 5,
-    num_experts=128,
-    top_k_experts=8,
-    moe_intermediate_size=704,
-    sliding_window=1024,
-    sliding_rope=RopeConfig("default", 10_000.0),
-    full_rope=RopeConfig("proportional", 1_000_000.0, 0.25),
-    canvas_length=256,
-)
 
 
 def test_published_shape_has_the_published_number_of_parameters() -> None:

@@ -18,11 +18,13 @@ from torch import Tensor
 
 from gesso.errors import CheckpointError, ConfigError, OptionError, UserError
 from gesso.generation import GenerationConfig
-from gesso.models import loading, saving
+from gesso.models import saving
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder, pick_dtype, read_generation_defaults, read_model_config, weight_files
+from gesso.models.dtype import DTYPES
+from gesso.models.loading import load_folder, read_generation_defaults, read_model_config, weight_files
 from gesso.models.saving import save_folder
 from gesso.models.state_dict_adapter import to_hf
+from gesso.models.tensors import INDEX
 
 Make = Callable[[str], Pair]
 Q_PROJ = "model.decoder.layers.0.self_attn.q_proj.weight"
@@ -104,7 +106,7 @@ def test_any_stored_float_becomes_the_wanted_one(folder: Path, stored: torch.dty
     rewrite(folder, lambda tensors: tensors.update({name: t.to(stored) for name, t in tensors.items()}))
     model = load_folder(folder, "cpu", dtype)
     for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, original[to_hf(name)].to(stored).to(loading.DTYPES[dtype])), name
+        assert torch.equal(tensor, original[to_hf(name)].to(stored).to(DTYPES[dtype])), name
 
 
 def test_tied_copies_that_agree_are_read(folder: Path, pair: Make) -> None:
@@ -202,13 +204,13 @@ def test_a_truncated_shard_is_refused(tmp_path: Path) -> None:
 
 def test_an_index_that_lies_is_refused(tmp_path: Path) -> None:
     make_oracle(tmp_path, max_shard_size="30KB")
-    index = json.loads((tmp_path / loading.INDEX).read_text("utf-8"))
+    index = json.loads((tmp_path / INDEX).read_text("utf-8"))
     held = index["weight_map"][Q_PROJ]
     other = next(file for file in set(index["weight_map"].values()) if file != held)
-    edit_json(tmp_path, lambda raw: raw["weight_map"].update({Q_PROJ: other}), loading.INDEX)
+    edit_json(tmp_path, lambda raw: raw["weight_map"].update({Q_PROJ: other}), INDEX)
     with pytest.raises(CheckpointError, match=f"{other} lacks {Q_PROJ}"):
         load_folder(tmp_path, "cpu")
-    edit_json(tmp_path, lambda raw: raw["weight_map"].update({Q_PROJ: "model-99.safetensors"}), loading.INDEX)
+    edit_json(tmp_path, lambda raw: raw["weight_map"].update({Q_PROJ: "model-99.safetensors"}), INDEX)
     with pytest.raises(CheckpointError, match=r"model-99\.safetensors, named by .*index\.json, is missing"):
         load_folder(tmp_path, "cpu")
 
@@ -221,7 +223,7 @@ def test_an_index_does_not_lead_out_of_its_folder(tmp_path: Path) -> None:
     edit_json(
         inside,
         lambda raw: raw.update(weight_map=dict.fromkeys(raw["weight_map"], f"../{shard.name}")),
-        loading.INDEX,
+        INDEX,
     )
     with pytest.raises(CheckpointError, match="is missing in"):
         load_folder(inside, "cpu")
@@ -229,7 +231,7 @@ def test_an_index_does_not_lead_out_of_its_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["[]", '{"weight_map": []}', '{"weight_map": {"a": 1}}', "{", "", "\x00"])
 def test_an_index_that_is_no_index_is_refused(folder: Path, content: str) -> None:
-    (folder / loading.INDEX).write_text(content, "utf-8")
+    (folder / INDEX).write_text(content, "utf-8")
     with pytest.raises(CheckpointError, match=r"index\.json"):
         load_folder(folder, "cpu")
 
@@ -275,20 +277,6 @@ def test_devices_and_dtypes_that_do_not_exist_are_refused(folder: Path) -> None:
         load_folder(folder, "abacus")
     with pytest.raises(OptionError, match="'float8'"):
         load_folder(folder, "cpu", "float8")
-    assert pick_dtype("auto", torch.device("cpu")) == torch.float32
-    assert pick_dtype("auto", torch.device("cuda")) == torch.bfloat16
-
-
-@pytest.mark.parametrize(
-    ("speed", "free", "expected"), [(0.4, 100, torch.float32), (2.0, 100, torch.bfloat16), (0.4, 8, torch.bfloat16)]
-)
-def test_a_large_model_gets_the_dtype_that_is_measured_to_be_faster_and_fits(
-    monkeypatch: pytest.MonkeyPatch, speed: float, free: int, expected: torch.dtype
-) -> None:
-    monkeypatch.setattr(loading, "bfloat16_speed", lambda: speed)
-    monkeypatch.setattr(loading, "available_bytes", lambda: free * 10**9)
-    assert pick_dtype("auto", torch.device("cpu"), 2 * 10**9) == expected
-    assert pick_dtype("auto", torch.device("cpu"), 10**9) == torch.float32
 
 
 # What is written ------------------------------------------------------------------------------------------------
@@ -425,7 +413,7 @@ def test_loading_takes_little_more_memory_than_the_weights(tmp_path: Path) -> No
     assert weights > 200e6
 
     def growth(dtype: str) -> int:
-        source = Path(loading.__file__).parents[2]
+        source = Path(saving.__file__).parents[2]
         measure = [sys.executable, "-c", MEASURE, tmp_path / "large", tmp_path / "small", dtype]
         done = subprocess.run(
             [sys.executable, "-c", LAUNCH, *measure],

@@ -1,20 +1,26 @@
-"""What the tests of runners over ranks ask, and how they listen."""
+"""What the tests of runners over ranks ask, how they listen, and what holds of every such runner."""
 
+import os
+import signal
 import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from engine.seeing import picture
 
 from gesso.api import load
 from gesso.config import LoraConfig
-from gesso.engine.engine import Request
+from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.engine.engine import Engine, Request
 from gesso.engine.events import Event, Failed, Finished
 from gesso.engine.result import GenerationResult
+from gesso.errors import ClosingError
 from gesso.models.adapter_files import save_adapter
 from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.runner.leading_runner import LeadingRunner
 
 SECONDS = 60
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -86,3 +92,66 @@ class Listener:
 
 def told(result: GenerationResult) -> tuple[Any, ...]:
     return result.token_ids, result.denoising_steps, result.finish_reason
+
+
+def check_requests(engine: Engine, folder: Path) -> None:
+    """An engine over ranks answers the requests of every kind as one process does, from its prefixes too."""
+    alone = load(folder, "cpu")
+    expected = [told(alone.generate_batch([request])[0]) for request in requests()]
+    service = AsyncEngine(engine, Limits(kv_memory=2**24))
+    service.start()
+    try:
+        # The second time prefixes are there.
+        for some in (slice(None), slice(None, None, 3)):
+            listeners = [Listener() for _ in expected[some]]
+            for request, listener in zip(requests()[some], listeners, strict=True):
+                service.submit(request, listener)
+            assert [told(listener.result) for listener in listeners] == expected[some]
+        assert service.stats().cached_tokens > 0
+    finally:
+        service.close()
+
+
+def check_adapters(engine: Engine, folder: Path, adapter: Path) -> None:
+    """An engine over ranks answers with an adapter and without it, in turns, as one process does."""
+    options = {"seed": 2, "max_new_tokens": 12, "ignore_eos": True}
+    plain, red = (load(folder, "cpu", adapter=given).generate("hi", **options) for given in (None, adapter))
+    assert told(plain) != told(red)
+    service = AsyncEngine(engine, Limits(), {"red": adapter})
+    service.start()
+    try:
+        listeners = {name: Listener() for name in (None, "red")}
+        for _ in range(2):
+            for name, listener in listeners.items():
+                listener.done.clear()
+                service.submit(Request("hi", options, adapter=name), listener)
+            assert told(listeners[None].result) == told(plain)
+            assert told(listeners["red"].result) == told(red)
+    finally:
+        service.close()
+
+
+def check_lost_rank(runner: LeadingRunner, folder: Path, adapter: Path, number: signal.Signals) -> None:
+    """A runner of two ranks with a merged adapter answers, gets the signal at its follower, and ends for everybody."""
+    base = load(folder, "cpu", adapter=adapter)
+    engine = Engine(runner, base.tokenizer, base.template, base.defaults)
+    few = {"seed": 2, "max_new_tokens": 6}
+    assert told(engine.generate("hi", **few)) == told(base.generate("hi", **few))
+    service = AsyncEngine(engine, Limits())
+    service.start()
+    try:
+        listener, (pid,) = Listener(), runner.processes.pids
+        endless = {"ignore_eos": True, "max_new_tokens": 3000, "confidence_threshold": 0, "seed": 1}
+        service.submit(Request("Sort: fig, apple", endless, drafts=True), listener)
+        assert listener.begun.wait(SECONDS)
+        os.kill(pid, number)
+        assert listener.done.wait(SECONDS)
+        assert isinstance(listener.end, Failed)
+        assert not service.ready
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        with pytest.raises(ClosingError):
+            service.submit(Request("Sort: fig, apple"), Listener())
+    finally:
+        service.close()
+        runner.close()

@@ -1,6 +1,5 @@
 """One model over several ranks: the tokens of one process, and an end that everybody is told of when a rank is gone."""
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +10,15 @@ from engine.seeing import make_seeing_folder
 
 import gesso
 from gesso.api import load
-from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import Failed
-from gesso.errors import ClosingError, OptionError
+from gesso.errors import OptionError
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import CHECK
 from gesso.runner.distributed_runner import DistributedRunner
-from runner.spread import SECONDS, Listener, make_adapter, requests, told
+from runner.spread import check_adapters, check_lost_rank, check_requests, make_adapter
 
 RANKS = 2
 
@@ -45,20 +42,7 @@ def adapter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_ranks_say_what_one_process_says(spread: Engine, folder: Path) -> None:
-    alone = load(folder, "cpu")
-    expected = [told(alone.generate_batch([request])[0]) for request in requests()]
-    service = AsyncEngine(spread, Limits(kv_memory=2**24))
-    service.start()
-    try:
-        # The second time prefixes are there.
-        for some in (slice(None), slice(None, None, 3)):
-            listeners = [Listener() for _ in expected[some]]
-            for request, listener in zip(requests()[some], listeners, strict=True):
-                service.submit(request, listener)
-            assert [told(listener.result) for listener in listeners] == expected[some]
-        assert service.stats().cached_tokens > 0
-    finally:
-        service.close()
+    check_requests(spread, folder)
 
 
 def test_what_a_step_and_a_rank_take(spread: Engine, folder: Path) -> None:
@@ -99,21 +83,7 @@ def test_a_constraint_takes_no_more_and_no_scores_travel(spread: Engine, monkeyp
 
 
 def test_adapters_are_spread_too(spread: Engine, folder: Path, adapter: Path) -> None:
-    options = {"seed": 2, "max_new_tokens": 12, "ignore_eos": True}
-    plain, red = (load(folder, "cpu", adapter=given).generate("hi", **options) for given in (None, adapter))
-    assert told(plain) != told(red)
-    service = AsyncEngine(spread, Limits(), {"red": adapter})
-    service.start()
-    try:
-        listeners = {name: Listener() for name in (None, "red")}
-        for _ in range(2):
-            for name, listener in listeners.items():
-                listener.done.clear()
-                service.submit(Request("hi", options, adapter=name), listener)
-            assert told(listeners[None].result) == told(plain)
-            assert told(listeners["red"].result) == told(red)
-    finally:
-        service.close()
+    check_adapters(spread, folder, adapter)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -123,28 +93,7 @@ def test_a_rank_that_is_gone_ends_the_others(
     assert isinstance(spread.runner, DistributedRunner)
     spread.runner.close()
     runner = DistributedRunner.start(folder, "auto", "cpu", RANKS, adapter=adapter, seconds=5.0)
-    base = load(folder, "cpu", adapter=adapter)
-    engine = Engine(runner, base.tokenizer, base.template, base.defaults)
-    few = {"seed": 2, "max_new_tokens": 6}
-    assert told(engine.generate("hi", **few)) == told(base.generate("hi", **few))
-    service = AsyncEngine(engine, Limits())
-    service.start()
-    try:
-        listener, (pid,) = Listener(), runner.processes.pids
-        endless = {"ignore_eos": True, "max_new_tokens": 3000, "confidence_threshold": 0, "seed": 1}
-        service.submit(Request("Sort: fig, apple", endless, drafts=True), listener)
-        assert listener.begun.wait(SECONDS)
-        os.kill(pid, number)
-        assert listener.done.wait(SECONDS)
-        assert isinstance(listener.end, Failed)
-        assert not service.ready
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        with pytest.raises(ClosingError):
-            service.submit(Request("Sort: fig, apple"), Listener())
-    finally:
-        service.close()
-        runner.close()
+    check_lost_rank(runner, folder, adapter, number)
 
 
 def test_packed_weights_are_spread_too(tmp_path: Path, spread: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

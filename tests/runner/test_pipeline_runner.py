@@ -1,6 +1,5 @@
 """One model split by its layers: the tokens of one process, micro-batches under way together, and an end for all."""
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +8,12 @@ import pytest
 from engine.seeing import make_seeing_folder
 
 from gesso.api import load
-from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.engine import Engine, Request
-from gesso.engine.events import Failed
-from gesso.errors import ClosingError, OptionError
+from gesso.errors import OptionError
 from gesso.ranks.follower import held_numbers
 from gesso.runner import model_runner
 from gesso.runner.pipeline_runner import PipelineRunner
-from runner.spread import SECONDS, Listener, make_adapter, requests, told
+from runner.spread import check_adapters, check_lost_rank, check_requests, make_adapter
 
 
 @pytest.fixture(scope="module")
@@ -43,21 +40,8 @@ def runner_of(engine: Engine) -> PipelineRunner:
 
 
 def test_stages_say_what_one_process_says(staged: Engine, folder: Path) -> None:
-    alone, runner = load(folder, "cpu"), runner_of(staged)
-    expected = [told(alone.generate_batch([request])[0]) for request in requests()]
-    service = AsyncEngine(staged, Limits(kv_memory=2**24))
-    service.start()
-    try:
-        # The second time prefixes are there.
-        for some in (slice(None), slice(None, None, 3)):
-            listeners = [Listener() for _ in expected[some]]
-            for request, listener in zip(requests()[some], listeners, strict=True):
-                service.submit(request, listener)
-            assert [told(listener.result) for listener in listeners] == expected[some]
-        assert service.stats().cached_tokens > 0
-    finally:
-        service.close()
-    assert runner.stage.most_under_way == 2
+    check_requests(staged, folder)
+    assert runner_of(staged).stage.most_under_way == 2
 
 
 def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,48 +69,13 @@ def test_what_a_stage_holds_and_computes(staged: Engine, folder: Path, monkeypat
 
 
 def test_adapters_are_split_too(staged: Engine, folder: Path, adapter: Path) -> None:
-    options = {"seed": 2, "max_new_tokens": 12, "ignore_eos": True}
-    plain, red = (load(folder, "cpu", adapter=given).generate("hi", **options) for given in (None, adapter))
-    assert told(plain) != told(red)
-    service = AsyncEngine(staged, Limits(), {"red": adapter})
-    service.start()
-    try:
-        listeners = {name: Listener() for name in (None, "red")}
-        for _ in range(2):
-            for name, listener in listeners.items():
-                listener.done.clear()
-                service.submit(Request("hi", options, adapter=name), listener)
-            assert told(listeners[None].result) == told(plain)
-            assert told(listeners["red"].result) == told(red)
-    finally:
-        service.close()
+    check_adapters(staged, folder, adapter)
 
 
 def test_a_stage_that_hangs_ends_the_others(staged: Engine, folder: Path, adapter: Path) -> None:
     runner_of(staged).close()
     runner = PipelineRunner.start(folder, "auto", "cpu", 2, adapter=adapter, seconds=5.0)
-    base = load(folder, "cpu", adapter=adapter)
-    engine = Engine(runner, base.tokenizer, base.template, base.defaults)
-    few = {"seed": 2, "max_new_tokens": 6}
-    assert told(engine.generate("hi", **few)) == told(base.generate("hi", **few))
-    service = AsyncEngine(engine, Limits())
-    service.start()
-    try:
-        listener, (pid,) = Listener(), runner.processes.pids
-        endless = {"ignore_eos": True, "max_new_tokens": 3000, "confidence_threshold": 0, "seed": 1}
-        service.submit(Request("Sort: fig, apple", endless, drafts=True), listener)
-        assert listener.begun.wait(SECONDS)
-        os.kill(pid, signal.SIGSTOP)
-        assert listener.done.wait(SECONDS)
-        assert isinstance(listener.end, Failed)
-        assert not service.ready
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-        with pytest.raises(ClosingError):
-            service.submit(Request("Sort: fig, apple"), Listener())
-    finally:
-        service.close()
-        runner.close()
+    check_lost_rank(runner, folder, adapter, signal.SIGSTOP)
 
 
 def test_what_cannot_be_split_is_refused_by_name(folder: Path) -> None:

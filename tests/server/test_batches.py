@@ -1,5 +1,6 @@
 """`/v1/files` and `/v1/batches`: through a whole life, cancelled, expired, and after a process was killed."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -11,10 +12,13 @@ import pytest
 from openai import OpenAI
 from starlette.testclient import TestClient
 
+from gesso.batch.ask import ServerGoneError, over_http
 from gesso.batch.journal import Journal
 from gesso.batch.lines import scan
 from gesso.errors import OptionError
+from gesso.server import batch_worker
 from gesso.server.app import create_app
+from gesso.server.batch_models import Batch, RequestCounts
 from gesso.server.batch_store import BatchStore, StoreLimits
 from gesso.server.errors import ApiError
 from gesso.server.settings import Settings
@@ -184,6 +188,42 @@ def test_a_server_that_stops_loses_no_line(tmp_path: Path) -> None:
         assert eventually(lambda: state(client, batch)["status"] == "in_progress")
     with served(tmp_path) as client:
         assert over(client, batch, "completed")["request_counts"]["completed"] == 1
+
+
+def test_the_end_of_a_server_in_the_moment_of_a_refusal_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the lines raise takes the place of the cancellation, which is asked for once."""
+    with served(tmp_path, batch_workers=1) as client:
+        upload(client, line("a"))
+    store = BatchStore(tmp_path)
+    (file,), _ = store.files(None, 9, None, "desc")
+    store.add_batch(
+        Batch(
+            id="batch_1",
+            endpoint="/v1/chat/completions",
+            input_file_id=file.id,
+            completion_window="24h",
+            created_at=store.now(),
+            expires_at=store.now() + 1000,
+            status="validating",
+            request_counts=RequestCounts(total=1),
+        )
+    )
+
+    async def go() -> None:
+        async def refuse(*_: object) -> None:
+            task.cancel()
+            raise ServerGoneError("it refuses everything")
+
+        monkeypatch.setattr(batch_worker, "run_batch", refuse)
+        worker = batch_worker.BatchWorker(store, over_http("http://127.0.0.1:9"), frozenset(), 1)
+        task = asyncio.create_task(worker.run())
+        async with asyncio.timeout(30):
+            await asyncio.wait([task])
+
+    asyncio.run(go())
+    store.close()
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

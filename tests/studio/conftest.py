@@ -70,6 +70,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 OpenPage = Callable[..., Any]
 
 
+def expect(locator: Any) -> Any:
+    """What Playwright waits for: a page goes on by itself, and what is not there yet may come."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=SECONDS * 1000)
+    return expect(locator)
+
+
 def host_of(url: str) -> str | None:
     """Whom a request asks; None where it asks nobody, because what it wants is in the address or in a file."""
     scheme, _, rest = url.partition(":")

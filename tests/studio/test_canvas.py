@@ -7,7 +7,7 @@ from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.trace import read_trace, replay
-from studio.conftest import OpenPage, ask, drawn, ready, saved_file
+from studio.conftest import OpenPage, ask, drawn, expect, ready, saved_file
 from studio.harm import EVIL
 
 QUESTION = "What is 481 + 296?"
@@ -43,11 +43,11 @@ def test_certainty_and_what_a_step_did(open_page: OpenPage, service: FakeService
     assert classes(page, 1) == {"cell", "likely", "renoised"}
     assert classes(page, 2) == {"cell", "open", "accepted", "changed", "forced"}
     assert classes(page, 3) == {"cell", "noise", "redrawn", "changed", "special"}
-    assert page.locator("#cell-3").inner_text() == "\u00b7"
+    expect(page.locator("#cell-3")).to_have_text("\u00b7", use_inner_text=True)
     step_to(page, 0)
     assert classes(page, 1) == {"cell", "likely", "accepted"}
-    assert page.locator("#cell-3").inner_text() == "d"
-    assert "1 of 48" in page.locator(".figures").inner_text()
+    expect(page.locator("#cell-3")).to_have_text("d", use_inner_text=True)
+    expect(page.locator(".figures")).to_contain_text("1 of 48", use_inner_text=True)
 
 
 def test_every_step_can_be_played_again(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -56,12 +56,12 @@ def test_every_step_can_be_played_again(open_page: OpenPage, service: FakeServic
     page = ready(open_page(fake_url))
     ask(page, "x")
     cell = page.locator("#cell-0")
-    assert cell.inner_text() == "5"
+    expect(cell).to_have_text("5", use_inner_text=True)
     for _ in range(9):
         page.get_by_role("button", name="Step back").click()
     page.get_by_text("1 of 48").wait_for()
     drawn(page)
-    assert cell.inner_text() == "1"
+    expect(cell).to_have_text("1", use_inner_text=True)
     page.get_by_role("button", name="Step forward").click()
     page.get_by_text("2 of 48").wait_for()
     page.get_by_label("Speed").select_option("4")
@@ -95,11 +95,11 @@ def test_the_history_of_a_position_by_pointer_and_by_keyboard(
     page.get_by_role("listbox").focus()
     page.keyboard.press("End")
     history.get_by_text("Position 2 of canvas 1: this token since step 1").wait_for()
-    assert page.get_by_role("listbox").get_attribute("aria-activedescendant") == "cell-1"
-    assert "position 2: k, likely, accepted" in page.locator("#announcements").inner_text()
+    expect(page.get_by_role("listbox")).to_have_attribute("aria-activedescendant", "cell-1")
+    expect(page.locator("#announcements")).to_contain_text("position 2: k, likely, accepted", use_inner_text=True)
     page.keyboard.press("Enter")
     page.get_by_text("1 token is held.").wait_for()
-    assert page.locator("#cell-1").get_attribute("aria-selected") == "true"
+    expect(page.locator("#cell-1")).to_have_attribute("aria-selected", "true")
     page.keyboard.press(" ")
     page.get_by_text("1 token is held.").wait_for(state="hidden")
 
@@ -151,9 +151,9 @@ def test_the_model_goes_on_with_what_is_held(open_page: OpenPage, mini_url: str)
     answer = page.locator(".turn.assistant .answer").inner_text()
     assert answer.startswith("9")
     drawn(page)
-    assert page.locator("#cell-0.pinned").count() == 1
+    expect(page.locator("#cell-0.pinned")).to_have_count(1)
     step_to(page, 0)
-    assert "2 of" in page.locator(".figures").inner_text()
+    expect(page.locator(".figures")).to_contain_text("2 of", use_inner_text=True)
 
 
 def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, tmp_path: Any) -> None:
@@ -176,9 +176,9 @@ def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, t
     other.locator("#trace-file").set_input_files(path)
     other.get_by_role("heading", name="Canvas of trace.jsonl").wait_for()
     other.get_by_text(f"{frames[-1].step} of 48").wait_for()
-    assert other.locator(".cell[id]").count() == 32
+    expect(other.locator(".cell[id]")).to_have_count(32)
     other.locator("#cell-0").click()
-    assert other.get_by_role("button", name="Go on from step").is_enabled()
+    expect(other.get_by_role("button", name="Go on from step")).to_be_enabled()
 
     for broken, told in (
         (b"{}", "this is no gesso trace"),
@@ -235,15 +235,15 @@ def test_a_replay_is_shown_by_the_same_canvas(open_page: OpenPage, tmp_path: Pat
     page.get_by_role("button", name="Step back").click()
     page.get_by_text("1 of 48").wait_for()
     drawn(page)
-    assert page.locator("#cell-1").inner_text() == EVIL
+    expect(page.locator("#cell-1")).to_have_text(EVIL, use_inner_text=True)
     page.locator("#cell-1").click()
     page.locator(".history").get_by_text("Position 2 of canvas 1: this token since step 1").wait_for()
-    assert page.locator(".holding").is_hidden(), "there is no server to go on with"
-    assert page.locator("#prompt").inner_text() == EVIL
+    expect(page.locator(".holding")).to_be_hidden()
+    expect(page.locator("#prompt")).to_have_text(EVIL, use_inner_text=True)
     page.get_by_role("button", name="Play").click()
     page.get_by_text("2 of 48").wait_for()
     assert page.evaluate("window.hacked") is None
-    assert page.locator("img, b").count() == 0
+    expect(page.locator("img, b")).to_have_count(0)
 
 
 def test_a_notebook_shows_the_same_in_a_frame(open_page: OpenPage, tmp_path: Path) -> None:
@@ -253,5 +253,5 @@ def test_a_notebook_shows_the_same_in_a_frame(open_page: OpenPage, tmp_path: Pat
     page = open_page(path.as_uri())
     cell = page.frame_locator("iframe").locator("#cell-0")
     cell.wait_for()
-    assert cell.inner_text() == EVIL
+    expect(cell).to_have_text(EVIL, use_inner_text=True)
     assert page.evaluate("window.hacked") is None

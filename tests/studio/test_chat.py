@@ -7,7 +7,7 @@ from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import Finished
 from gesso.errors import QueueFullError
-from studio.conftest import OpenPage, ask, ready
+from studio.conftest import OpenPage, ask, expect, ready
 
 QUESTION = "What is 481 + 296?"
 
@@ -19,13 +19,13 @@ def answers(page: Any) -> list[str]:
 def test_an_answer_of_the_model_with_its_canvas(open_page: OpenPage, mini_url: str) -> None:
     page = ready(open_page(mini_url))
     answer = ask(page, QUESTION)
-    assert "777" in answer.inner_text()
-    assert "saved" in answer.inner_text()
-    assert page.locator(".cell[id]").count() == 32
+    expect(answer).to_contain_text("777", use_inner_text=True)
+    expect(answer).to_contain_text("saved", use_inner_text=True)
+    expect(page.locator(".cell[id]")).to_have_count(32)
     figures = page.locator(".figures").inner_text()
     for name in ("Step", "Temperature", "Mean entropy", "Accepted", "Tokens/s", "Passes"):
         assert name in figures
-    assert page.get_by_label("Your message").input_value() == ""
+    expect(page.get_by_label("Your message")).to_have_value("")
 
 
 def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -70,16 +70,16 @@ def test_stop_ends_the_request_and_keeps_what_is_there(
     assert service.tickets[0].cancelled.wait(30)
     assert "the beginning" in answers(page)[0]
     service.events = [block("a whole one"), Finished(result())]
-    assert "a whole one" in ask(page, "again").inner_text()
+    expect(ask(page, "again")).to_contain_text("a whole one", use_inner_text=True)
 
 
 def test_thoughts_are_folded_and_calls_shown(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     service.events = [block("answer", "a thought"), Finished(result())]
     page = ready(open_page(fake_url))
     answer = ask(page, "think")
-    assert not answer.get_by_text("a thought").is_visible()
+    expect(answer.get_by_text("a thought")).to_be_hidden()
     answer.get_by_text("Thoughts").click()
-    assert answer.get_by_text("a thought").is_visible()
+    expect(answer.get_by_text("a thought")).to_be_visible()
 
 
 FAILED = ("Failed to load resource",)
@@ -92,12 +92,12 @@ def test_a_full_queue_says_so_and_a_second_try_answers(
     service.error = QueueFullError("64 requests wait already", 2.0)
     ask(page, "keep me")
     alert = page.locator("#alert")
-    assert "64 requests wait already. Try again in 2 s." in alert.inner_text()
+    expect(alert).to_contain_text("64 requests wait already. Try again in 2 s.", use_inner_text=True)
     assert page.locator(".turn.user").inner_text().count("keep me") == 1
     service.error = None
     alert.get_by_role("button", name="Try again").click()
     page.locator('.turn.assistant[data-state="done"]').wait_for()
-    assert page.locator(".turn").count() == 2
+    expect(page.locator(".turn")).to_have_count(2)
 
 
 def test_a_server_that_is_gone_loses_nothing(open_page: OpenPage) -> None:
@@ -106,7 +106,7 @@ def test_a_server_that_is_gone_loses_nothing(open_page: OpenPage) -> None:
         page = ready(open_page(url, expected=("net::ERR",)))
         ask(page, "before")
     answer = ask(page, "after")
-    assert "The connection to the server was cut" in answer.inner_text()
+    expect(answer).to_contain_text("The connection to the server was cut", use_inner_text=True)
     assert page.locator(".turn.user .said").all_inner_texts() == ["before", "after"]
     assert "Hello there" in answers(page)[0]
 
@@ -122,13 +122,13 @@ def test_a_connection_that_is_cut_and_a_server_that_begins_anew(open_page: OpenP
         page.get_by_text("the beginning").wait_for()
     page.locator('.turn.assistant[data-state="failed"]').wait_for()
     assert "the beginning" in answers(page)[0]
-    assert page.locator("#alert").is_visible()
+    expect(page.locator("#alert")).to_be_visible()
     with running(FakeService()) as other:
         page.route("**/*", lambda route: route.continue_(url=route.request.url.replace(url, other)))
         page.locator("#alert").get_by_role("button", name="Try again").click()
         page.locator('.turn.assistant[data-state="done"]').wait_for()
         assert "Hello there" in answers(page)[0]
-        assert "2 of 2" in page.locator(".turn.assistant").inner_text()
+        expect(page.locator(".turn.assistant")).to_contain_text("2 of 2", use_inner_text=True)
         page.unroute_all(behavior="wait")
 
 
@@ -148,7 +148,7 @@ def test_a_text_that_is_too_long_is_told_and_nothing_is_lost(
     assert page.evaluate(PASTE, 10) is True, "the browser itself pastes what is short"
     assert page.evaluate(PASTE, 1_000_000) is False
     page.get_by_text("A text of 5,000,000 characters was not pasted: this field takes 1,000,000.").wait_for()
-    assert page.get_by_label("Your message").input_value() == "kept"
+    expect(page.get_by_label("Your message")).to_have_value("kept")
     sent = "import('/studio/api/http.js').then(m => m.encoded({ x: 'x'.repeat(5e6) })).catch(error => error.message)"
     assert page.evaluate(sent) == "This request has 5.0 MB; the server takes 4 MiB. Make it shorter."
     page.get_by_label("Your message").fill("")
@@ -169,7 +169,7 @@ def test_a_key_is_asked_for_and_kept_out_of_the_address(open_page: OpenPage, ser
             dialog.get_by_role("button", name="Use").click()
             if told:
                 dialog.get_by_text(told).wait_for()
-        assert "Hello there" in ask(ready(page), "hi").inner_text()
+        expect(ask(ready(page), "hi")).to_contain_text("Hello there", use_inner_text=True)
         page.get_by_role("button", name="Link").click()
         page.get_by_role("button", name="Request as code").click()
         code = page.locator("#request-dialog").inner_text()

@@ -5,7 +5,7 @@ from typing import Any
 from server.fake import FakeService, block, result
 
 from gesso.engine.events import Finished
-from studio.conftest import OpenPage, ready
+from studio.conftest import OpenPage, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_canvas import canvas_of
 from studio.test_logic import call
@@ -32,11 +32,11 @@ def test_canvas_against_token_by_token_with_the_model(open_page: OpenPage, mini_
     assert found["Tokens"] == ["4", "4", "\u00b10 (1.00\u00d7)"]
     assert found["Passes of the model"][1] == "4"
     assert found["diffusion.mode"] == ["the server's own", '"ar"', ""]
-    assert view.locator(".difference").inner_text() == "777"
-    assert view.locator("figure").count() == 4
+    expect(view.locator(".difference")).to_have_text("777", use_inner_text=True)
+    expect(view.locator("figure")).to_have_count(4)
     assert "from" in view.get_by_role("img", name="Mean entropy by step").get_attribute("aria-label")
-    assert view.get_by_role("group", name="Right").get_by_text("Token by token there is no canvas").is_visible()
-    assert view.locator("[id^=left-cell-]").count() == 32
+    expect(view.get_by_role("group", name="Right").get_by_text("Token by token there is no canvas")).to_be_visible()
+    expect(view.locator("[id^=left-cell-]")).to_have_count(32)
 
 
 def test_both_sides_have_a_model_settings_and_one_seed(
@@ -62,7 +62,7 @@ def test_both_sides_have_a_model_settings_and_one_seed(
     found = rows(view)
     assert found["model"] == ['"mini"', '"mini:sudoku"', ""]
     assert found["top_p"] == ["0.5", "0.9", ""]
-    assert EVIL in view.locator(".difference").inner_text()
+    expect(view.locator(".difference")).to_contain_text(EVIL, use_inner_text=True)
     right.get_by_label("top p").fill("9")
     view.get_by_role("button", name="Compare").click()
     page.locator("#alert", has_text="top_p must be a number").wait_for()
@@ -80,7 +80,7 @@ def test_a_comparison_can_be_stopped(open_page: OpenPage, service: FakeService, 
     view.get_by_role("button", name="Compare").wait_for()
     assert service.tickets[0].cancelled.wait(30)
     assert len(service.requests) == 1
-    assert view.get_by_role("region", name="Differences").count() == 0
+    expect(view.get_by_role("region", name="Differences")).to_have_count(0)
 
 
 def test_where_two_answers_part(open_page: OpenPage, fake_url: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from studio.conftest import OpenPage, ready
+from studio.conftest import OpenPage, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_logic import call
 
@@ -36,19 +36,19 @@ def test_holes_are_filled_and_the_rest_stays(open_page: OpenPage, mini_url: str)
     select(text, len(before), len(before) + 5)
     page.get_by_role("button", name="Make a hole").click()
     holed = f"{before}{{{{ }}}}{after}"
-    assert text.input_value() == holed
+    expect(text).to_have_value(holed)
     page.get_by_role("button", name="Fill the holes").click()
     page.get_by_role("heading", name="Proposal").wait_for()
-    assert "no field for: stop" in page.locator(".editor [role=status]").inner_text()
+    expect(page.locator(".editor [role=status]")).to_contain_text("no field for: stop", use_inner_text=True)
     assert (shown(page, "ins"), text.input_value()) == (holed, holed)
     now = shown(page, "del")
     assert now.startswith(before)
     assert now.endswith(after)
     page.get_by_text("Hole 1: what else could stand there").click()
     page.get_by_role("button", name="Take it").click()
-    assert text.input_value() == now
+    expect(text).to_have_value(now)
     page.get_by_role("button", name="Undo").click()
-    assert text.input_value() == holed
+    expect(text).to_have_value(holed)
     harmless(page)
 
 
@@ -69,8 +69,8 @@ def test_an_edit_changes_what_is_selected_alone(open_page: OpenPage, mini_url: s
     assert now.startswith(PROGRAM[:start])
     assert now.endswith(PROGRAM[start + len("return x + 7") :])
     page.get_by_role("button", name="Leave it").click()
-    assert page.locator(".difference").count() == 0
-    assert text.input_value() == PROGRAM
+    expect(page.locator(".difference")).to_have_count(0)
+    expect(text).to_have_value(PROGRAM)
 
 
 def test_a_refused_request_is_told_and_the_text_stays(open_page: OpenPage, mini_url: str) -> None:
@@ -79,7 +79,7 @@ def test_a_refused_request_is_told_and_the_text_stays(open_page: OpenPage, mini_
     text.fill("no hole here")
     page.get_by_role("button", name="Fill the holes").click()
     page.locator("#alert").get_by_text("hole").wait_for()
-    assert text.input_value() == "no hole here"
+    expect(text).to_have_value("no hole here")
 
 
 def test_while_the_model_writes_the_page_says_so_and_asks_nothing_else(open_page: OpenPage, mini_url: str) -> None:
@@ -90,13 +90,13 @@ def test_while_the_model_writes_the_page_says_so_and_asks_nothing_else(open_page
     asker = page.get_by_role("button", name="Fill the holes")
     asker.click()
     page.get_by_text("The model writes: ").wait_for()
-    assert asker.is_disabled()
-    assert page.get_by_role("button", name="Edit what is selected").is_disabled()
+    expect(asker).to_be_disabled()
+    expect(page.get_by_role("button", name="Edit what is selected")).to_be_disabled()
     page.get_by_role("button", name="Stop").click()
     page.get_by_text("Stopped: the text is as it was.").wait_for()
-    assert asker.is_enabled()
-    assert page.get_by_text("The model writes: ").count() == 0
-    assert text.input_value() == "a {{ }} b"
+    expect(asker).to_be_enabled()
+    expect(page.get_by_text("The model writes: ")).to_have_count(0)
+    expect(text).to_have_value("a {{ }} b")
 
 
 def test_differences_and_selections(open_page: OpenPage, fake_url: str) -> None:

@@ -14,7 +14,7 @@ from gesso.api import load
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.events import Finished
 from gesso.text.output import ToolCall
-from studio.conftest import OpenPage, ask, ready
+from studio.conftest import OpenPage, ask, expect, ready
 from studio.harm import EVIL
 
 
@@ -31,16 +31,17 @@ def image(name: str = "a.png", kind: str = "image/png") -> Any:
 def test_images_go_to_a_model_that_sees(open_page: OpenPage, seeing_url: str) -> None:
     page = ready(open_page(f"{seeing_url}/#set.max_tokens=8&set.seed=1&set.mm_processor_kwargs.max_soft_tokens=70"))
     page.locator("#picture-file").set_input_files([image(EVIL), image("b.png")])
-    assert page.locator("#pictures img").count() == 2
+    expect(page.locator("#pictures img")).to_have_count(2)
     page.get_by_role("button", name=f"Take {EVIL} away").click()
     page.locator("#picture-file").set_input_files([image("c.png"), image("d.png")])
     page.locator("#alert", has_text="A message may have 2 images.").wait_for()
     page.get_by_role("button", name="Request as code").click()
-    assert "data:image/png;base64" in page.locator("#request-dialog").inner_text()
+    expect(page.locator("#request-dialog")).to_contain_text("data:image/png;base64", use_inner_text=True)
     page.get_by_role("button", name="Close").last.click()
     ask(page, "what?")
-    assert page.locator(".turn.user img").evaluate_all("all => all.map(one => one.alt)") == ["b.png", "c.png"]
-    assert page.locator("#pictures").is_hidden()
+    for place, name in enumerate(["b.png", "c.png"]):
+        expect(page.locator(".turn.user img").nth(place)).to_have_attribute("alt", name)
+    expect(page.locator("#pictures")).to_be_hidden()
     page.locator("#picture-file").set_input_files([image("x.txt", "text/plain")])
     page.locator("#alert", has_text="x.txt is no image.").wait_for()
     body = "document.querySelector('.turn.user .said').textContent"
@@ -62,13 +63,13 @@ def test_a_model_without_eyes_refuses_images_in_one_line(
     }"""
     page.evaluate(drop)
     page.locator("#alert", has_text="takes no images").wait_for()
-    assert page.locator("#pictures img").count() == 0
+    expect(page.locator("#pictures img")).to_have_count(0)
     assert service.requests == []
 
 
 def test_a_follow_up_starts_from_the_last_answer(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
     page = ready(open_page(fake_url))
-    assert page.get_by_label("Start from the last answer").is_hidden()
+    expect(page.get_by_label("Start from the last answer")).to_be_hidden()
     ask(page, "one")
     page.get_by_label("Start from the last answer").check()
     page.locator("#strength").fill("0.55")
@@ -111,7 +112,7 @@ def test_tools_are_called_and_their_results_given(open_page: OpenPage, service: 
     *_, made, first, second = service.requests[-1].prompt
     assert [call["function"]["name"] for call in made["tool_calls"]] == ["weather", "weather"]
     assert [(message["role"], message["content"]) for message in (first, second)] == [("tool", "rain"), ("tool", EVIL)]
-    assert page.get_by_role("button", name="Give the results").count() == 0
+    expect(page.get_by_role("button", name="Give the results")).to_have_count(0)
     assert page.evaluate("window.hacked") is None
 
 
@@ -135,18 +136,18 @@ def test_a_page_is_shown_in_a_frame_that_reaches_nothing(
     service.events = [block(PAGE), Finished(result())]
     page = ready(open_page(fake_url, expected=("violates the following Content Security Policy", "Fetch API cannot")))
     ask(page, "a page, please")
-    assert page.locator("iframe").count() == 0
+    expect(page.locator("iframe")).to_have_count(0)
     page.get_by_text("Preview of the page that stands in the canvas").click()
     frame = page.frame_locator("iframe")
     shown = frame.locator("#shown")
     shown.wait_for()
     frame.locator('body[data-network="closed"]').wait_for()
-    assert shown.get_attribute("title") == "ran"
+    expect(shown).to_have_attribute("title", "ran")
     assert shown.evaluate("part => getComputedStyle(part).color") == "rgb(1, 2, 3)"
-    assert frame.locator("body").get_attribute("data-parent") == "closed"
+    expect(frame.locator("body")).to_have_attribute("data-parent", "closed")
     assert page.title() == "gesso studio"
-    assert page.locator("iframe").get_attribute("sandbox") == "allow-scripts"
-    assert "<script>" in page.locator(".answer code").inner_text()
+    expect(page.locator("iframe")).to_have_attribute("sandbox", "allow-scripts")
+    expect(page.locator(".answer code")).to_contain_text("<script>", use_inner_text=True)
     service.events = [block("no page"), Finished(result())]
     ask(page, "again")
     page.locator("iframe").wait_for(state="hidden")

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from server.fake import FakeService
 
-from studio.conftest import OpenPage, ask, ready
+from studio.conftest import OpenPage, ask, expect, ready
 
 
 def settings(page: Any) -> None:
@@ -22,17 +22,19 @@ def test_every_setting_has_its_bounds_unit_default_and_help(open_page: OpenPage,
     page = ready(open_page(fake_url))
     settings(page)
     bound = page.get_by_label("entropy bound (nats)")
-    assert bound.get_attribute("placeholder") == "0.1"
-    assert "Joint uncertainty" in page.locator("#option-entropy_bound-help").inner_text()
-    assert "at least 0; of the sampler entropy_bound" in page.locator("#option-entropy_bound-help").inner_text()
-    assert "above 0, at most 1" in page.locator("#option-top_p-help").inner_text()
+    expect(bound).to_have_attribute("placeholder", "0.1")
+    expect(page.locator("#option-entropy_bound-help")).to_contain_text("Joint uncertainty", use_inner_text=True)
+    expect(page.locator("#option-entropy_bound-help")).to_contain_text(
+        "at least 0; of the sampler entropy_bound", use_inner_text=True
+    )
+    expect(page.locator("#option-top_p-help")).to_contain_text("above 0, at most 1", use_inner_text=True)
     assert page.get_by_label("mode", exact=True).locator("option").all_inner_texts() == [
         "default: canvas",
         "canvas",
         "ar",
         "auto",
     ]
-    assert page.get_by_label("canvas length (tokens)").get_attribute("placeholder") == "the model's"
+    expect(page.get_by_label("canvas length (tokens)")).to_have_attribute("placeholder", "the model's")
 
 
 def test_what_is_set_is_sent_and_the_rest_is_the_servers(
@@ -80,12 +82,12 @@ def test_a_wrong_setting_is_told_at_its_field_and_nothing_is_sent(
         field = page.get_by_label(label, exact=label == "seed")
         field.fill(text)
         page.locator(".error", has_text=told).wait_for()
-        assert field.get_attribute("aria-invalid") == "true"
+        expect(field).to_have_attribute("aria-invalid", "true")
         message.press("Enter")
         page.locator("#alert", has_text=told).wait_for()
-        assert message.input_value() == "kept"
+        expect(message).to_have_value("kept")
         field.fill("")
-        assert page.locator(".error", has_text=told).count() == 0
+        expect(page.locator(".error", has_text=told)).to_have_count(0)
     assert service.requests == []
 
 

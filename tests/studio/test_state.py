@@ -5,7 +5,7 @@ from typing import Any
 from server.conftest import running
 from server.fake import FakeService
 
-from studio.conftest import OpenPage, ready
+from studio.conftest import OpenPage, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_logic import call
 
@@ -28,9 +28,9 @@ def test_the_figures_are_those_of_the_metrics(open_page: OpenPage, service: Fake
     ended = page.get_by_role("region", name="Requests by how they ended").locator("tbody tr").all_inner_texts()
     assert [row.split() for row in ended] == [["crash", "1"], ["stop", "7"]]
     page.locator(".cards div", has_text="Tokens a second").locator("dd", has_text="0").wait_for()
-    assert not page.locator("#settings").is_visible()
+    expect(page.locator("#settings")).to_be_hidden()
     page.get_by_role("button", name="Chat", exact=True).click()
-    assert page.locator("#settings").is_visible()
+    expect(page.locator("#settings")).to_be_visible()
 
 
 def test_a_server_that_is_gone_is_told_and_asked_again(open_page: OpenPage) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from server.fake import FakeService, block, result
 
 from gesso.engine.events import Finished
-from studio.conftest import OpenPage, ready
+from studio.conftest import OpenPage, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_canvas import canvas_of
 
@@ -66,15 +66,15 @@ def test_an_answer_is_asked_for_judged_and_shown_as_a_tree(
     page.get_by_role("button", name="Ask").click()
     verdict(page, "text", "Not valid.", "bad")
     assert service.requests[0].options["json_schema"] == SCHEMA
-    assert page.locator("#structure-text").input_value() == written
+    expect(page.locator("#structure-text")).to_have_value(written)
     tree = page.locator(".tree")
     assert tree.locator(".tree-name").all_inner_texts() == [f"{EVIL}: ", "0: ", "1: ", "2: ", "3: ", "4: ", "price: "]
     assert json.loads(tree.locator(".tree-string").inner_text()) == EVIL
     tree.locator("summary").first.click()
-    assert not tree.get_by_text("price").is_visible()
+    expect(tree.get_by_text("price")).to_be_hidden()
     assert "forced" in page.locator("#structure-cell-0").get_attribute("class")
     page.get_by_role("button", name="Request as code").click()
-    assert "structured_outputs" in page.locator("#request-dialog").inner_text()
+    expect(page.locator("#request-dialog")).to_contain_text("structured_outputs", use_inner_text=True)
     harmless(page)
 
 

@@ -9,7 +9,7 @@ from server.fake import FakeService, block, result
 from gesso.engine.events import Finished
 from gesso.errors import OptionError
 from gesso.text.output import ToolCall
-from studio.conftest import OpenPage, ask, drawn, ready
+from studio.conftest import OpenPage, ask, drawn, expect, ready
 from studio.harm import EVIL, harmless
 from studio.test_canvas import canvas_of
 
@@ -21,13 +21,13 @@ def test_messages_answers_thoughts_calls_and_warnings(open_page: OpenPage, servi
     ]  # fmt: skip
     page = ready(open_page(fake_url))
     answer = ask(page, EVIL)
-    assert page.locator(".turn.user .said").inner_text() == EVIL
-    assert answer.locator(".answer").inner_text() == EVIL
+    expect(page.locator(".turn.user .said")).to_have_text(EVIL, use_inner_text=True)
+    expect(answer.locator(".answer")).to_have_text(EVIL, use_inner_text=True)
     assert answer.locator(".reasoning .said").text_content() == EVIL
     assert EVIL.replace('"', '\\"') in answer.locator(".call").inner_text()
-    assert EVIL in answer.locator(".warning").inner_text()
+    expect(answer.locator(".warning")).to_contain_text(EVIL, use_inner_text=True)
     page.get_by_role("button", name="Edit", exact=True).click()
-    assert page.get_by_label("Your message").first.input_value() == EVIL
+    expect(page.get_by_label("Your message").first).to_have_value(EVIL)
     harmless(page)
 
 
@@ -70,12 +70,12 @@ def test_tokens_their_history_and_what_is_held(open_page: OpenPage, service: Fak
     service.events = [canvas_of(tokens), block(EVIL), canvas_of(tokens, canvas=1), Finished(result())]
     page = ready(open_page(fake_url))
     ask(page, "x")
-    assert page.locator("#cell-0").inner_text() == EVIL
-    assert page.locator(".before").inner_text() == EVIL
+    expect(page.locator("#cell-0")).to_have_text(EVIL, use_inner_text=True)
+    expect(page.locator(".before")).to_have_text(EVIL, use_inner_text=True)
     page.locator("#cell-0").click()
     drawn(page)
-    assert EVIL in page.locator(".history").inner_text()
-    assert page.locator("#hold-instead").input_value() == EVIL
+    expect(page.locator(".history")).to_contain_text(EVIL, use_inner_text=True)
+    expect(page.locator("#hold-instead")).to_have_value(EVIL)
     page.locator("#cell-1").hover()
     page.locator(".history").get_by_text("<eos>").wait_for()
     harmless(page)
@@ -94,11 +94,11 @@ def test_a_trace_a_link_and_a_request(open_page: OpenPage, service: FakeService,
     path = tmp_path / "<img src=x>.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     page = ready(open_page(f"{fake_url}/#prompt={EVIL}&system={EVIL}&set.stop={EVIL}&model={EVIL}"))
-    assert page.get_by_label("Your message").input_value() == EVIL
+    expect(page.get_by_label("Your message")).to_have_value(EVIL)
     page.locator("#trace-file").set_input_files(path)
     page.get_by_role("heading", name="Canvas of <img src=x>.jsonl").wait_for()
     drawn(page)
-    assert page.locator("#cell-0").inner_text() == EVIL
+    expect(page.locator("#cell-0")).to_have_text(EVIL, use_inner_text=True)
     page.get_by_role("button", name="Request as code").click()
     assert page.locator("#request-dialog").inner_text().count("window.hacked=1") >= 4
     harmless(page)
@@ -107,10 +107,10 @@ def test_a_trace_a_link_and_a_request(open_page: OpenPage, service: FakeService,
 def test_names_of_models_and_errors_of_the_server(open_page: OpenPage, service: FakeService) -> None:
     with running(service, served_model_name=EVIL) as url:
         page = ready(open_page(url, expected=("Failed to load resource",)))
-        assert page.get_by_label("Model").locator("option").first.inner_text() == EVIL
+        expect(page.get_by_label("Model").locator("option").first).to_have_text(EVIL, use_inner_text=True)
         service.error = OptionError(EVIL, option="seed")
         ask(page, "x")
-        assert EVIL in page.locator("#alert").inner_text()
-        assert EVIL in page.locator("#option-seed-error").inner_text()
-        assert EVIL in page.locator(".turn.assistant").inner_text()
+        expect(page.locator("#alert")).to_contain_text(EVIL, use_inner_text=True)
+        expect(page.locator("#option-seed-error")).to_contain_text(EVIL, use_inner_text=True)
+        expect(page.locator(".turn.assistant")).to_contain_text(EVIL, use_inner_text=True)
         harmless(page)

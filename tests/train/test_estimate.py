@@ -128,3 +128,16 @@ def test_the_26b_fits_a_24_gb_card() -> None:
     assert four.total < 24e9
     assert four.weights == pytest.approx(24.5e9 * 4.25 / 8 + 2 * 0.74e9, rel=0.02)
     assert four.adapter < 0.1e9
+
+
+def test_a_process_of_several_holds_its_part_of_each_sequence() -> None:
+    kept = []
+    for size in (1, 2, 4):
+        work = Workload(2, 400, 400, 64, context_parallel=size, gradient_checkpointing=size == 4)
+        assert (work.processes, work.own_tokens, work.own_width) == (size, 400 // size, 64 // size)
+        kept.append(estimate(SHAPE.config(), work, dtype=torch.float32, adapter=LoraConfig()))
+    whole, half, quarter = kept
+    assert 0.4 < half.activations / whole.activations < 0.9  # keys and values are gathered, all else is half
+    assert quarter.activations < half.activations
+    assert half.weights < 0.6 * whole.weights
+    assert (whole.gathered, half.gathered > 0) == (0, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from gesso.train import prefetch
 from gesso.train.batch import Batch
 from gesso.train.prefetch import prefetched_batches
 from train.runs import recipe, same_files, train
@@ -18,7 +19,7 @@ def alike(left: Batch, right: Batch) -> bool:
 
 
 def test_workers_make_the_same_batches_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1, 2}, raising=False)
     plain, ahead = recipe(), recipe(workers=2)
     assert all(map(alike, prefetched_batches(plain, 3, 9), prefetched_batches(ahead, 3, 9)))
     assert len(list(prefetched_batches(ahead, 3, 9))) == 6
@@ -26,5 +27,11 @@ def test_workers_make_the_same_batches_in_order(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_run_with_workers_is_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
     assert same_files(train(recipe(), tmp_path / "plain"), train(recipe(workers=3), tmp_path / "ahead"))
+
+
+def test_on_one_processor_the_trainer_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0}, raising=False)
+    monkeypatch.delattr(prefetch, "DataLoader")
+    assert alike(next(prefetched_batches(recipe(workers=2), 3, 4)), next(prefetched_batches(recipe(), 3, 4)))

@@ -12,6 +12,7 @@ import torch
 
 from gesso.bench.floor import Rates
 from gesso.config import ModelConfig
+from gesso.nn.cpu_threads import allowed_cpus
 from gesso.nn.host_memory import available_bytes
 from gesso.nn.linear import linear
 
@@ -35,7 +36,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": len(allowed_cpus()),
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "torch": str(torch.__version__),

@@ -16,8 +16,9 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma, initialise
+from gesso.models.dtype import pick_dtype
 from gesso.models.hf_config import read_config
-from gesso.models.loading import pick_device, pick_dtype
+from gesso.models.loading import pick_device
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.fp8 import FP8

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gesso.cli import options as opt
+from gesso.cli.bench_checks import check_checkpoint, check_plot, check_random, read_numbers, read_settings
 from gesso.cli.bench_options import (
     REPEATS,
     WARMUP,
@@ -74,18 +75,20 @@ def bench(
 
     formats = {"--quantize": quantize, "--quantize-embedding": quantize_embedding}
     if random_weights is None:
-        _check_checkpoint(formats, load, image, peer)
+        check_checkpoint(formats, load, image, peer)
     else:
-        _check_random(model, image, peer, load.device_memory)
+        check_random(model, image, peer, load.device_memory)
     modes = [part.strip() for part in mode.split(",") if part.strip()]
-    cells = make_cells(_numbers("--prompt", prompt), _numbers("--output", output), _numbers("--batch", batch), modes)
+    cells = make_cells(
+        read_numbers("--prompt", prompt), read_numbers("--output", output), read_numbers("--batch", batch), modes
+    )
     if random_weights is not None and load.device == "meta":
         measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
         measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
         measuring |= {"--cuda-graphs": load.cuda_graphs or None}
         return _count(random_weights, cells, [*formats.values()], load.dtype, measuring, as_json=as_json)
-    settings = _settings(steps, repeats, warmup, modes, random=random_weights is not None)
-    _check_plot(plot)
+    settings = read_settings(steps, repeats, warmup, modes, random=random_weights is not None)
+    check_plot(plot)
     before = None if compare is None else read_report(compare)
     _use_threads(threads)
     if random_weights is not None:
@@ -112,41 +115,6 @@ def bench(
     return 0 if report["complete"] else 130
 
 
-def _check_checkpoint(
-    formats: dict[str, str | None], load: LoadOptions, image: list[Path] | None, peer: str | None
-) -> None:
-    """What cannot be measured of a checkpoint."""
-    from gesso.errors import OptionError
-
-    if option := next((name for name, form in formats.items() if form is not None), None):
-        raise OptionError(
-            f"{option} needs --random-weights: a checkpoint is measured as gesso quantize wrote it",
-            option=keyword(option),
-        )
-    if load.device == "meta":
-        raise OptionError("--device meta counts the bytes of a shape: it needs --random-weights", option="device")
-    if image and peer is not None:
-        raise OptionError(f"--peer {peer} is shown no images: leave one of the two out", option="peer")
-
-
-def _check_random(model: str | None, image: list[Path] | None, peer: str | None, device_memory: str | None) -> None:
-    """What cannot be measured of random weights."""
-    from gesso.errors import OptionError
-
-    if model is not None:
-        raise OptionError(
-            f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
-        )
-    if device_memory is not None:
-        raise OptionError(
-            "--device-memory needs a checkpoint: random weights are drawn on the device", option="device_memory"
-        )
-    if peer is not None:
-        raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
-    if image:
-        raise OptionError("--image needs a checkpoint with a vision tower: random weights have none", option="image")
-
-
 def _count(
     path: Path,
     cells: "list[Cell]",
@@ -171,7 +139,7 @@ def _count(
     from gesso.bench.random_weights import read_formats, read_shape
     from gesso.cli.bench_tables import show_account
     from gesso.errors import OptionError
-    from gesso.models.loading import pick_dtype
+    from gesso.models.dtype import pick_dtype
 
     for option, given in measuring.items():
         if given is not None:
@@ -263,55 +231,6 @@ def _measure(
             stopped=interrupted.is_set,
             telling=working,
         )
-
-
-def _settings(steps: str | None, repeats: int, warmup: int, modes: list[str], *, random: bool) -> "Settings":
-    """
-    Raises:
-        OptionError: steps that are no number, or cannot be taken; repeats or a warm-up that are impossible.
-    """
-    from gesso.bench.cells import RANDOM_STEPS, Settings
-    from gesso.errors import OptionError
-
-    if steps is not None and "canvas" not in modes:
-        raise OptionError("--steps counts the steps of a canvas: --mode must have canvas", option="steps")
-    if steps == "real" and random:
-        raise OptionError("--steps real needs real weights: canvases of random ones never settle", option="steps")
-    if steps is None:
-        return Settings(RANDOM_STEPS if random else None, repeats, warmup)
-    if steps != "real" and not steps.lstrip("-").isdecimal():
-        raise OptionError(f"--steps takes real or a whole number, got {steps!r}", option="steps")
-    return Settings(None if steps == "real" else int(steps), repeats, warmup)
-
-
-def _numbers(option: str, text: str) -> list[int]:
-    """Whole numbers separated by commas.
-
-    Raises:
-        OptionError: something else.
-    """
-    from gesso.errors import OptionError
-
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise OptionError(
-            f"{option} takes whole numbers separated by commas, got {text!r}", option=keyword(option)
-        ) from None
-
-
-def _check_plot(plot: Path | None) -> None:
-    """What can be known of the picture before anything is measured."""
-    from importlib.util import find_spec
-
-    from gesso.errors import OptionError
-
-    if plot is None:
-        return
-    if find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
-    if not plot.parent.is_dir():
-        raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")
 
 
 def _use_threads(threads: int | None) -> None:

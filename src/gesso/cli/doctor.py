@@ -2,48 +2,18 @@
 
 import os
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gesso.cli.doctor_parts import NEEDED, missing_parts, version_of
 
 if TYPE_CHECKING:
     import torch
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line.")]
 
-PARTS: dict[str, tuple[str, dict[str, str]]] = {
-    "server": (
-        "gesso serve, chat --server",
-        {
-            p: p
-            for p in (
-                "fastapi",
-                "uvicorn",
-                "pydantic",
-                "prometheus-client",
-                "httpx",
-                "httptools",
-                "uvloop",
-                "python-multipart",
-            )
-        },
-    ),
-    "train": ("--plot, --tensorboard, --optimizer adamw8bit", {p: p for p in ("matplotlib", "tensorboard", "torchao")}),
-    "otel": (
-        "OpenTelemetry's traces of gesso serve and gesso router",
-        {
-            "opentelemetry.sdk": "opentelemetry-sdk",
-            "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
-        },
-    ),
-    "transformers": ("gesso bench --peer transformers", {"transformers": "transformers"}),
-    "pynvml": ("joules in gesso bench, on CUDA", {"pynvml": "nvidia-ml-py"}),
-}
-"""Optional parts: what each is for, and its modules with the packages they come in. The first three are extras."""
-EXTRAS = ("server", "train", "otel")
-NEEDED = ("torch", "safetensors", "tokenizers", "huggingface-hub", "jinja2", "numpy", "llvmlite", "typer", "rich")
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
     "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED", "OTEL_SERVICE_NAME",
@@ -95,22 +65,8 @@ def examine() -> dict[str, Any]:
         "devices": [_device(torch.device(name)) for name in _devices()],
         "caches": _caches(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "missing": _missing(),
+        "missing": missing_parts(),
     }
-
-
-def version_of(package: str) -> str | None:
-    """Returns the version of an installed package; None where there is none."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        if package != "gesso":
-            return None
-        from gesso import __version__
-
-        return __version__  # run from its sources
 
 
 def _byte_products() -> str | None:
@@ -135,7 +91,7 @@ def _device(device: "torch.device") -> dict[str, Any]:
     import torch
 
     from gesso.bench.machine import free_bytes
-    from gesso.models.loading import DTYPES
+    from gesso.models.dtype import DTYPES
 
     name, total = device.type, None
     if device.type == "cuda":
@@ -205,48 +161,6 @@ def folder_size(path: Path) -> int:
                 seen.add((found.st_dev, found.st_ino))
                 size += found.st_size
     return size
-
-
-def _missing() -> list[dict[str, Any]]:
-    """Optional parts that are not whole, and the command that installs each."""
-    import torch
-
-    found = []
-    for part, (use, modules) in PARTS.items():
-        if part == "pynvml" and not torch.cuda.is_available():
-            continue
-        absent = [package for module, package in modules.items() if not _is_there(module)]
-        if os.name == "nt":
-            absent = [package for package in absent if package != "uvloop"]
-        if absent:
-            what = _requirement(part) if part in EXTRAS else " ".join(absent)
-            found.append({"part": part, "for": use, "packages": absent, "install": f"pip install {what}"})
-    return found
-
-
-def _is_there(module: str) -> bool:
-    """Says whether a module could be imported; it imports no more of it than the packages around it."""
-    try:
-        return find_spec(module.replace("-", "_")) is not None
-    except ModuleNotFoundError:  # of a package around it
-        return False
-
-
-def _requirement(extra: str) -> str:
-    """What pip calls an extra of this installation: of a folder where it was installed from one."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import urlparse
-    from urllib.request import url2pathname
-
-    try:
-        source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        source = {}
-    if not str(source.get("url", "")).startswith("file:"):
-        return f'"gesso[{extra}]"'
-    editable = "-e " if source.get("dir_info", {}).get("editable") else ""
-    return f'{editable}"{url2pathname(urlparse(source["url"]).path)}[{extra}]"'
 
 
 def _show(facts: dict[str, Any]) -> None:

@@ -89,6 +89,7 @@ def finetune(
         int,
         typer.Option(metavar="N", help="Lay experts over the N processes that torchrun starts; tokens go to them."),
     ] = 1,
+    context_parallel: opt.ContextParallel = 1,
     seed: Annotated[int, typer.Option(help="Of order, noise and fresh deltas.")] = 0,
     checkpoint_every: Annotated[int, typer.Option(help="Steps between checkpoints.")] = 100,
     keep: Annotated[int, typer.Option(help="Newest checkpoints kept, besides the best.")] = 2,
@@ -158,6 +159,7 @@ def finetune(
         precision=precision,  # type: ignore[arg-type]
         optimizer=optimizer,  # type: ignore[arg-type]
         expert_parallel=expert_parallel,
+        context_parallel=context_parallel,
         seed=seed,
         checkpoint_every=checkpoint_every,
         keep_checkpoints=keep,

@@ -5,9 +5,10 @@ from rich.table import Table
 
 from gesso.config import LoraConfig, ModelConfig
 from gesso.models.describe import parameters
-from gesso.models.loading import DTYPES, pick_dtype
+from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.quantization.plan import QLORA, Quantization
 from gesso.train.config import TrainConfig
+from gesso.train.context_parallel import check_context_parallel
 from gesso.train.estimate import Estimate, Workload, estimate
 from gesso.train.estimate_vision import ImageLoad
 from gesso.train.expert_parallel import check_expert_parallel
@@ -39,7 +40,7 @@ def print_estimate(
     among them.
 
     Raises:
-        OptionError: experts that cannot lie over so many processes.
+        OptionError: experts or sequences that cannot lie over so many processes.
     """
     import torch
 
@@ -51,7 +52,9 @@ def print_estimate(
         half = train.precision == "bfloat16" or (train.precision == "auto" and device_type == "cuda")
         dtype = torch.bfloat16 if half else torch.float32
     check_expert_parallel(train.expert_parallel, config.num_experts)
-    share = -(-train.batch_size // train.expert_parallel)
+    processes = train.expert_parallel if train.expert_parallel > 1 else train.context_parallel
+    check_context_parallel(train.context_parallel, processes)
+    share = -(-train.batch_size * train.context_parallel // processes)
     examples = min(share, train.micro_batch_size or share)
     found = estimate(
         config,
@@ -65,6 +68,7 @@ def print_estimate(
             device_type=device_type,
             accumulates=examples < share,
             expert_parallel=train.expert_parallel,
+            context_parallel=train.context_parallel,
             images=images,
         ),
         dtype=dtype,
@@ -80,7 +84,8 @@ def print_estimate(
         f"canvas {config.canvas_length}, {names[dtype]}"
         + (", gradient checkpointing" if train.gradient_checkpointing else "")
         + ("" if images is None else f", up to {images.images} x {images.soft_tokens} of images each")
-        + ("" if train.expert_parallel == 1 else f", each of {train.expert_parallel} processes")
+        + ("" if processes == 1 else f", each of {processes} processes")
+        + ("" if train.context_parallel == 1 else f", {train.context_parallel} for each sequence")
     )
     Console(highlight=False).print(_table(found))
     return 0

@@ -22,8 +22,9 @@ def merge(
     from gesso.errors import OptionError
     from gesso.models.adapter_files import load_adapter
     from gesso.models.adapters import merge as fold
+    from gesso.models.dtype import DTYPES
     from gesso.models.hub import resolve
-    from gesso.models.loading import DTYPES, load_folder, read_generation_defaults
+    from gesso.models.loading import load_folder, read_generation_defaults
     from gesso.models.saving import save_folder
 
     if dtype not in DTYPES:

@@ -1,5 +1,6 @@
 """Implements `gesso train`."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ def train(
     stop_at: opt.StopAt = None,
     max_minutes: opt.MaxMinutes = None,
     export: opt.Export = None,
+    context_parallel: opt.ContextParallel = 1,
     estimate: opt.Estimate = False,
     plot: opt.Plot = False,
     tensorboard: opt.TensorBoard = False,
@@ -32,6 +34,8 @@ def train(
             print(f"{name}  {(make.__doc__ or '').strip().splitlines()[0]}")
         return 0
     plan = load_recipe(recipe)
+    if context_parallel != 1:
+        plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, context_parallel=context_parallel))
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.loading import pick_device

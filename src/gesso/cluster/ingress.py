@@ -1,6 +1,8 @@
 """Is what Ray's HTTP proxies send requests to: the router, before the replicas that Ray has."""
 
+import asyncio
 import os
+from contextlib import ExitStack
 from typing import Any
 
 from ray.serve.handle import DeploymentHandle
@@ -12,6 +14,7 @@ from gesso.router.app import Router
 from gesso.router.settings import RouterSettings
 from gesso.server.run import log_to_stderr
 from gesso.server.settings import MEDIA_BODY_BYTES
+from gesso.telemetry.export import tracing
 
 
 class Ingress:
@@ -21,11 +24,17 @@ class Ingress:
         log_to_stderr()
         self._models: Any = models
         self._settings = settings
+        self._open = ExitStack()
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Makes what Ray Serve serves; the name is Ray's."""
         client = HandleClient(self._models, self._settings)
-        return Router(router_settings(self._settings), pool=RayPool(client)).app
+        traces = self._open.enter_context(tracing("gesso-router"))
+        return Router(router_settings(self._settings), pool=RayPool(client), traces=traces).app
+
+    async def __del__(self) -> None:
+        # Ray calls this when no request is under way any more. The last spans may take seconds.
+        await asyncio.to_thread(self._open.close)
 
 
 def router_settings(settings: ClusterSettings) -> RouterSettings:

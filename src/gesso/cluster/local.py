@@ -9,6 +9,7 @@ from typing import Any
 
 from gesso.cluster.settings import ClusterSettings
 from gesso.errors import OptionError
+from gesso.telemetry.export import tracing
 
 NAME = "gesso"
 ENVIRONMENT = {
@@ -36,9 +37,12 @@ def run_locally(
         started: is told the address once a replica takes requests.
 
     Raises:
-        OptionError: a setting is impossible, or the address is taken.
+        OptionError: a setting is impossible, the address is taken, or OpenTelemetry's variables ask for what is not
+            there.
     """
     settings = ClusterSettings.read(args)
+    with tracing(NAME):
+        pass  # what would end each replica at its start is refused here
     port = _free_port(host, port)
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -52,8 +56,9 @@ def run_locally(
     cpus = max(os.cpu_count() or 1, 1 + round(settings.max_replicas * settings.num_cpus))
     _start_ray(cpus)
     try:
-        serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
-        serve.run(app(args), name=NAME, route_prefix="/", blocking=False)
+        address = {"host": host, "port": port}
+        _patiently(lambda: serve.start(proxy_location="HeadOnly", http_options=address))
+        _patiently(lambda: serve.run(app(args), name=NAME, route_prefix="/", blocking=False))
         if stop is None:
             # Ray has set handlers of its own by now, which end the process where it stands.
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -83,6 +88,18 @@ def _start_ray(cpus: int) -> None:
         except Exception as error:
             ray.shutdown()
             if "timed out during startup" not in str(error) or attempt == ATTEMPTS - 1:
+                raise
+
+
+def _patiently(step: Callable[[], object]) -> None:
+    """Takes a step of Ray Serve's start, once more where it gave up waiting for its own processes: they go on starting,
+    and the step finds them there."""
+    for attempt in range(ATTEMPTS):
+        try:
+            step()
+            return
+        except TimeoutError:
+            if attempt == ATTEMPTS - 1:
                 raise
 
 

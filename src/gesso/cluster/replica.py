@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.server.app import create_app
 from gesso.server.run import log_to_stderr
 from gesso.server.settings import MEDIA_BODY_BYTES, Settings
+from gesso.telemetry.export import tracing
+from gesso.telemetry.traces import Traces
 
 
 class Loaded:
     """Holds a model that is loaded, and the server's application over it."""
 
-    def __init__(self, name: str, settings: ClusterSettings) -> None:
+    def __init__(self, name: str, settings: ClusterSettings, traces: Traces | None = None) -> None:
         self._drain_seconds, self._closed = settings.drain_seconds, True
         adapters = {adapter: Path(folder) for adapter, folder in settings.adapters.get(name, {}).items()}
         engine = load(settings.models[name], settings.device, dtype=settings.dtype, offline=settings.offline)
@@ -28,7 +31,8 @@ class Loaded:
         self.service = AsyncEngine(engine, limits, adapters)
         self.service.start()
         self._closed = False
-        self.app = create_app(self.service, Settings(served_model_name=name, max_body_bytes=MEDIA_BODY_BYTES))
+        served = Settings(served_model_name=name, max_body_bytes=MEDIA_BODY_BYTES)
+        self.app = create_app(self.service, served, traces)
 
     def close(self) -> None:
         """Lets what runs finish; once more it does nothing."""
@@ -46,11 +50,13 @@ class ModelReplica:
 
     def __init__(self, settings: ClusterSettings) -> None:
         log_to_stderr()
+        self._open = ExitStack()
+        traces = self._open.enter_context(tracing("gesso"))
         names = tuple(settings.models)
-        self._only = Loaded(names[0], settings) if len(names) == 1 else None
+        self._only = Loaded(names[0], settings, traces) if len(names) == 1 else None
 
         async def loaded(name: str) -> Loaded:
-            return await asyncio.to_thread(Loaded, name, settings)
+            return await asyncio.to_thread(Loaded, name, settings, traces)
 
         self._load: Any = serve.multiplexed(max_num_models_per_replica=settings.models_per_replica or len(names))(
             loaded
@@ -80,3 +86,4 @@ class ModelReplica:
         # Ray calls this when nothing runs here any more, or the time to drain is over.
         if self._only is not None:
             await asyncio.to_thread(self._only.close)
+        await asyncio.to_thread(self._open.close)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gesso.constraints.minimize import FAR, distinct_pairs, heights, steps
+from gesso.constraints.distances import FAR, distinct_pairs, heights, steps
 from gesso.constraints.transitions import REFUSED, IntArray, Transitions
 from gesso.errors import OptionError
 

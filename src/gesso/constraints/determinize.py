@@ -9,7 +9,6 @@ as for `a{40}`.
     S states   L counted states   G groups of bytes that no state tells apart
 """
 
-from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.blocks import Block, BlockRuns, runs_of
+from gesso.constraints.blocks import Block, Entered, Kind
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import NO_COUNT, AmbiguousCountError, Closed, SharedCountError
 from gesso.constraints.transitions import within
@@ -84,13 +83,12 @@ class _Subsets:
         self.borders = sorted(borders)
         self.place = {border: group for group, border in enumerate(self.borders)}
         firsts = np.array(self.borders[:-1])
-        self.columns = {kind: block.next_SG[:, block.group_B[firsts]] for kind, block in kinds.items()}
-        """Of each automaton of a block, its rows over these groups; as lists those that were asked for."""
-        self.runs: dict[int, BlockRuns] = {}
+        self.kinds = {kind: Kind(block, firsts) for kind, block in kinds.items()}
         self.edges: dict[int, list[tuple[int, int, int]]] = {}
-        self.begun: dict[Together, int] = {}
-        """Of blocks that were come to, where their states begin."""
-        self.pending: list[Together] = []
+        self.entered: dict[Together, Entered] = {}
+        """Of blocks that were come to."""
+        self.pending: list[tuple[Together, NDArray[np.int64]]] = []
+        """With those of their states that have a number and no row yet."""
         self.order: list[tuple[frozenset[int], tuple[int, ...], int, int] | None] = []
         """Of each state: the graph's states, their regions, first and last count; None of a block's."""
         self.number: dict[tuple[frozenset[int], int], int] = {}
@@ -124,37 +122,37 @@ class _Subsets:
         return found
 
     def in_blocks(self, states: frozenset[int]) -> int | None:
-        """The number of a state of blocks of the same automaton, that are in the same of its states.
-
-        None where they are not, or nothing has come to their start.
-        """
+        """The number of a state of blocks of the same automaton, that are in the same of its states; None where they
+        are not."""
         blocks = [self.graph.blocks.at(state) for state in states]
         one, place = blocks[0], next(iter(states)) - blocks[0].first
+        if any(
+            state - block.first != place or block.next_SG is not one.next_SG
+            for state, block in zip(states, blocks, strict=True)
+        ):
+            return None
+        if one.accepting_S[place]:
+            return None
         together = frozenset(blocks)
-        begin = self.begun.get(together)
-        if begin is None and place != one.start:
-            return None
-        if any(state - block.first != place for state, block in zip(states, blocks, strict=True)):
-            return None
-        if begin is None:
-            if any(block.next_SG is not one.next_SG for block in blocks):
-                return None
-            begin = self.begun[together] = len(self.order)
-            self.order += [None] * one.states
-            self.pending.append(together)
+        if (entered := self.entered.get(together)) is None:
+            entered = self.entered[together] = Entered(self.kinds[id(one.next_SG)])
+        if (number := entered.number.get(place, -1)) < 0:
+            fresh = entered.enter(place, len(self.order))
+            number = entered.number[place]
+            self.order += [None] * len(fresh)
+            self.pending.append((together, fresh))
             budget.current().check()
             budget.current().states(len(self.order))
-        return begin + place
+        return number
 
-    def block_rows(self, together: Together) -> IntArray:
-        """The rows of the states of blocks; of one that accepts, which is another state for what is behind, nothing."""
-        one = next(iter(together))
-        number = np.append(self.begun[together] + np.arange(one.states), -1)
-        for place in np.flatnonzero(one.accepting_S).tolist():
-            number[place] = self.state(self.graph.closure([block.first + place for block in together]))
-        rows: IntArray = number.astype(np.int32)[self.columns[id(one.next_SG)]]
-        rows[one.accepting_S] = -1
-        return rows
+    def block_rows(self, together: Together, fresh: NDArray[np.int64]) -> tuple[list[int], IntArray]:
+        """The numbers of some states of blocks and their rows."""
+        entered = self.entered[together]
+        while entered.ends:
+            place = entered.ends.pop()
+            behind = self.graph.closure([block.first + place for block in together])
+            entered.number[place] = self.state(behind)
+        return [entered.number[place] for place in fresh.tolist()], entered.kind.rows(fresh, entered.number)
 
     def edges_of(self, state: int) -> list[tuple[int, int, int]]:
         """A state's edges, in order: first group, the group behind the last, the state that follows."""
@@ -164,10 +162,7 @@ class _Subsets:
                 known = sorted([(place[low], place[high + 1], target) for low, high, target in edges])
             else:
                 block = self.graph.blocks.at(state)
-                kind = id(block.next_SG)
-                if (runs := self.runs.get(kind)) is None:
-                    runs = self.runs[kind] = runs_of(self.columns[kind])
-                begins, lows, highs, targets = runs
+                begins, lows, highs, targets = self.kinds[id(block.next_SG)].runs
                 first = block.first
                 here = slice(begins[state - first], begins[state - first + 1])
                 known = [
@@ -199,22 +194,30 @@ class _Subsets:
         edges = [edge for state in states for edge in self.edges_of(state)]
         if len(states) > 1:
             edges.sort()
-        if not any(other[0] < one[1] for one, other in pairwise(edges)):
-            known = self.after_one if low == NO_COUNT else {}
+        known = self.after_one if low == NO_COUNT else {}
+        behind = 0
+        for begin, end, _ in edges:
+            if begin < behind:
+                break
+            behind = end
+        else:
             return [
                 (begin, end, *(known.get(target) or self.target_of_one(target, count, low)))
                 for begin, end, target in edges
             ]
         borders = sorted({border for begin, end, _ in edges for border in (begin, end)})
-        targets: list[set[int]] = [set() for _ in borders]
+        place_of = {border: place for place, border in enumerate(borders)}
+        targets: list[list[int]] = [[] for _ in borders]
         for begin, end, target in edges:
-            for place in range(bisect_left(borders, begin), bisect_left(borders, end)):
-                targets[place].add(target)
-        return [
-            (begin, end, *self.target(frozenset(targets[place]), count, low))
-            for place, (begin, end) in enumerate(pairwise(borders))
-            if targets[place]
-        ]
+            for place in range(place_of[begin], place_of[end]):
+                targets[place].append(target)
+        row: list[_Run] = []
+        for found, (begin, end) in zip(targets, pairwise(borders), strict=False):
+            if len(found) == 1:
+                row.append((begin, end, *(known.get(found[0]) or self.target_of_one(found[0], count, low))))
+            elif found:
+                row.append((begin, end, *self.target(frozenset(found), count, low)))
+        return row
 
     def target_of_one(self, target: int, count: int, low: int) -> tuple[int, int]:
         """Where a set of one leads; remembered where there is no count."""
@@ -231,12 +234,11 @@ class _Subsets:
     def table(self) -> Table:
         rows: list[tuple[int, list[_Run]]] = []
         counted: list[tuple[int, list[_Run], list[_Run]]] = []
-        of_blocks: list[tuple[int, IntArray]] = []
+        of_blocks: list[tuple[list[int], IntArray]] = []
         place = 0
         while self.pending or place < len(self.order):
             if self.pending:
-                together = self.pending.pop()
-                of_blocks.append((self.begun[together], self.block_rows(together)))
+                of_blocks.append(self.block_rows(*self.pending.pop()))
                 continue
             entry = self.order[place]
             place += 1
@@ -250,8 +252,8 @@ class _Subsets:
             elif regions and any(shift == NEXT for *_, shift in row):
                 raise AssertionError("an only count leads to the next one")
         next_SG, _ = self.spread(rows, len(self.order))
-        for first, block_rows in of_blocks:
-            next_SG[first : first + len(block_rows)] = block_rows
+        for numbers, block_rows in of_blocks:
+            next_SG[numbers] = block_rows
         accepting_S = np.zeros(len(self.order), dtype=np.bool_)
         places = [place for place, _ in rows]
         accepting_S[places] = [self.accepts(place) for place in places]

@@ -42,21 +42,38 @@ class Alternatives:
         self.document = document
         self.max_recursion, self.max_references = max_recursion, max_references
         self._expanded = 0
-        self._apart: dict[tuple[int, int, int], bool] = {}
-        """By parts of the document, and how deep their properties are held against each other."""
+        self._apart = document.apart.setdefault((max_recursion, max_references), {})
+        self._bounded = 0
+        """References that were followed of which the limits have a say."""
         self._narrowing = 0
         """Above 0 while ways in which a schema fails may be left out where they cannot be said."""
 
-    def expand(  # noqa: PLR0912 - a branch for every kind of keyword
-        self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()
-    ) -> list[Alternative]:
+    def expand(self, schema: Schema, pointer: str, refs: Refs, here: Refs = ()) -> list[Alternative]:
         """Returns a schema as alternatives without references and combinators; none where nothing is valid.
 
-        `here` are the references that were followed since the value in question was entered.
+        A part of the document is expanded once, for all limits where they have no say.
+
+        Args:
+            here: the references that were followed since the value in question was entered.
 
         Raises:
             OptionError: a keyword is malformed or not supported; it gives the JSON pointer.
         """
+        if not self.document.holds(schema):
+            return self._expand(schema, pointer, refs, here)
+        key = (id(schema), refs, here, self._narrowing > 0)
+        known, limits = self.document.expanded, (self.max_recursion, self.max_references)
+        if (found := known.get((*key, None)) or known.get((*key, limits))) is None:
+            before = self._bounded
+            found = self._expand(schema, pointer, refs, here)
+            known[*key, None if self._bounded == before else limits] = found
+        else:
+            self._bounded += (*key, limits) in known
+        return found
+
+    def _expand(  # noqa: PLR0912 - a branch for every kind of keyword
+        self, schema: Schema, pointer: str, refs: Refs, here: Refs
+    ) -> list[Alternative]:
         self._expanded += 1
         if self._expanded % 32 == 1:
             budget.current().check()
@@ -160,6 +177,7 @@ class Alternatives:
             return depth > 0 and self.apart(a, b, pointer, depth - 1)
 
         key = (id(one), id(other), depth)
+        self._bounded += 1  # whether the limits had a say is not remembered
         if (known := self._apart.get(key)) is None:
             first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
             known = all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
@@ -199,6 +217,7 @@ class Alternatives:
             )
         inner: Refs | None = refs
         if self.document.leads_back(there.pointer):
+            self._bounded += 1
             followed = len(refs) >= self.max_references or refs.count(there.pointer) >= self.max_recursion
             inner = None if followed else (*refs, there.pointer)
         return target, there, (*here, there.pointer), inner

@@ -77,6 +77,9 @@ class Document:
         self.root, self.strict = root, strict
         self.read: dict[int, tuple[Place, Schema]] = {}
         """Where parts stand, and what they say as `modern` gives it; by identity."""
+        self.expanded: dict[Any, Any] = {}
+        """What parts are expanded to, and `apart` which of them are (see `json_alternatives`); by identity and more."""
+        self.apart: dict[tuple[int, int], dict[tuple[int, int, int], bool]] = {}
         self.ignored: dict[str, None] = {}
         """Pointers of the keywords and formats that say nothing here, in the order they were met."""
         self.has_unevaluated = False

@@ -19,7 +19,7 @@ What cannot be held to exactly is refused with its JSON pointer.
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import permutations
 from math import inf
 from typing import Any
@@ -135,7 +135,8 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
     known: dict[int, Expression | None] = {last: read(_LIMITS[last][1], inf)}
     shallowest = known[last]
     assert shallowest is not None
-    free = (1 - _OWN) * spelled_size(shallowest)
+    size = cache(lambda place: spelled_size(known[place] or NEVER))
+    free = (1 - _OWN) * size(last)
 
     def fits(place: int, part: float) -> bool:
         """Whether it is small enough; also where it is so shallow that nothing is left."""
@@ -144,7 +145,7 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
             with suppress(_TooManyError):
                 known[place] = read(_LIMITS[place][1])
         found = known[place]
-        return found is not None and (found == NEVER or spelled_size(found) - free <= part * _LIMITS[place][0])
+        return found is not None and (found == NEVER or size(place) - free <= part * _LIMITS[place][0])
 
     def deepest(part: float) -> Expression:
         place = bisect_left(range(last), True, key=lambda place: fits(place, part))

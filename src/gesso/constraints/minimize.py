@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from gesso.constraints import budget
 from gesso.constraints.determinize import Table
-from gesso.constraints.transitions import addresses, by_source, host_kernels
+from gesso.constraints.distances import FAR, heights, steps
+from gesso.constraints.transitions import addresses, host_kernels
 
 IntArray = NDArray[np.int32]
-FAR = 2**31 - 1
-"""A distance that is never covered."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""Makes hashes of small numbers: odd, and its bits look random."""
 _SMALL = 256
 """States up to which rounds are cheaper than distances."""
 
@@ -43,10 +44,9 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
         shortest = steps(second, first, states + 1, np.flatnonzero(labels)).clip(max=states + 1)
         longest = heights(first, second, states + 1).clip(max=states + 1)
         labels += 2 * (shortest.astype(np.int64) * (states + 2) + longest)
-        labels = np.unique(labels, return_inverse=True)[1]
     fixed = np.zeros(states + 1, dtype=np.bool_)
     if table.counts is not None:
-        labels[table.counts.state_L] = states + 2 + np.arange(len(table.counts.state_L))
+        labels[table.counts.state_L] = labels.max() + 1 + np.arange(len(table.counts.state_L))
         fixed[table.counts.state_L] = alive[table.counts.state_L]
     if not small:
         dead = np.flatnonzero(~alive)
@@ -55,8 +55,7 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
         runs.target_E[~alive[runs.source_E]] = states
     # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
     for seed in range(10):
-        found = _refined(runs, labels, fixed, seed)
-        _, firsts = np.unique(found, return_index=True)
+        found, firsts = _refined(runs, labels, fixed, seed)
         doubles = np.flatnonzero((firsts[found] != np.arange(states + 1)) & ~fixed)
         if (found[rows[doubles]] == found[rows[firsts[found[doubles]]]]).all():
             break
@@ -89,75 +88,18 @@ class _Runs:
 
 
 def _pairs(table: Table, runs: _Runs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each state with each that follows it; of counted states, after some count."""
+    """Each state with what follows it, as often as it does; of counted states, after some count."""
     source, target = runs.source_E, runs.target_E
     if table.counts is not None:
         source = np.concatenate([source, np.repeat(table.counts.state_L, table.next_SG.shape[1])])
         target = np.concatenate([target, table.counts.last_LG.ravel()])
-    return distinct_pairs(source[target >= 0], target[target >= 0], len(table.accepting_S))
+    return source[target >= 0], target[target >= 0]
 
 
-def distinct_pairs(
-    source: NDArray[np.integer], target: NDArray[np.integer], states: int
+def _refined(
+    runs: _Runs, labels: NDArray[np.int64], fixed: NDArray[np.bool_], seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns each pair once, in order."""
-    first, second = np.divmod(np.unique(source.astype(np.int64) * states + target), states)
-    return first, second
-
-
-def steps(
-    source: NDArray[np.int64], target: NDArray[np.int64], states: int, starts: NDArray[np.integer]
-) -> NDArray[np.int32]:
-    """Returns the fewest steps from any of `starts` to each state, breadth first; `FAR` where there is no way."""
-    steps_S = np.full(states, FAR, dtype=np.int32)
-    if (kernels := host_kernels()) is not None:
-        begin, length = np.zeros(1, dtype=np.int64), np.array([len(source)])
-        pairs = source.astype(np.int32), target.astype(np.int32)
-        begins, found = by_source(kernels, begin, length, *pairs, states)
-        queue, steps_S[starts] = np.empty(states, dtype=np.int64), 0
-        queue[: len(starts)] = starts
-        kernels.reach(*addresses(begins, found, steps_S, queue), len(starts), FAR)
-        return steps_S
-    order = np.argsort(source, kind="stable")
-    begins = np.searchsorted(source[order], np.arange(states + 1))
-    followers = target[order]
-    frontier = np.asarray(starts)
-    step = 0
-    while len(frontier):
-        steps_S[frontier] = step
-        counts = begins[frontier + 1] - begins[frontier]
-        places = np.repeat(begins[frontier] - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        found = followers[places]
-        found = found[steps_S[found] == FAR]
-        # Few are sorted faster than all states are looked through.
-        frontier = (
-            np.unique(found) if len(found) < states // 4 else np.flatnonzero(np.bincount(found, minlength=states))
-        )
-        step += 1
-    return steps_S
-
-
-def heights(source: NDArray[np.int64], target: NDArray[np.int64], states: int) -> NDArray[np.int32]:
-    """Returns the most steps from each state to one without followers; `FAR` where a way may go on for ever."""
-    order = np.argsort(target, kind="stable")
-    begins = np.searchsorted(target[order], np.arange(states + 1))
-    before = source[order]
-    left = np.bincount(source, minlength=states)
-    heights = np.full(states, FAR, dtype=np.int32)
-    frontier = np.flatnonzero(left == 0)
-    height = 0
-    while len(frontier):
-        heights[frontier] = height
-        counts = begins[frontier + 1] - begins[frontier]
-        places = np.repeat(begins[frontier] - counts.cumsum() + counts, counts) + np.arange(counts.sum())
-        found, times = np.unique(before[places], return_counts=True)
-        left[found] -= times
-        frontier = found[left[found] == 0]
-        height += 1
-    return heights
-
-
-def _refined(runs: _Runs, labels: NDArray[np.int64], fixed: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """Labels that tell apart what the labels before or the targets' do; and where each of them comes first."""
     random = np.random.default_rng(seed)
     of_label = random.integers(2**64, size=len(labels), dtype=np.uint64)
     # A number for each group; a run's is the sum of those of its groups.
@@ -166,17 +108,40 @@ def _refined(runs: _Runs, labels: NDArray[np.int64], fixed: NDArray[np.bool_], s
     end_E = np.append(runs.begin_E[1:], runs.groups)
     end_E[starts[1:] - 1] = runs.groups
     width_E = sums[end_E] - sums[runs.begin_E]
-    labels = np.unique(labels, return_inverse=True)[1]
-    count = int(labels.max()) + 1
+    begin_S = np.append(starts, len(width_E))
+    labels, firsts = _numbered(labels.astype(np.uint64) * _SPREAD)
     asked = budget.current()
     hashes = np.empty(len(labels), dtype=np.uint64)
+    factor = seed + 3
+    kernels = host_kernels()
     while True:
         asked.check()
         of_state = of_label[labels]
-        np.add.reduceat(of_state.take(runs.target_E) * width_E, starts, out=hashes[:-1])
-        hashes[-1:] = of_state[-1:] * sums[-1:]
-        hashes = np.where(fixed, of_state, hashes + of_state * np.uint64(seed + 3))
-        labels = np.unique(hashes, return_inverse=True)[1]
-        if (found := int(labels.max()) + 1) == count:
-            return labels
-        count = found
+        if kernels is None:
+            np.add.reduceat(of_state.take(runs.target_E) * width_E, starts, out=hashes[:-1])
+            hashes[:-1] += of_state[:-1] * np.uint64(factor)
+            hashes[fixed] = of_state[fixed]
+        else:
+            arrays = begin_S, runs.target_E, width_E, of_state, fixed, hashes
+            kernels.mix(*addresses(*arrays), len(starts), factor)
+        hashes[-1:] = of_state[-1:] * (sums[-1:] + np.uint64(factor))
+        count = len(firsts)
+        labels, firsts = _numbered(hashes)
+        if len(firsts) == count:
+            return labels, firsts
+
+
+def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers in the order in which they come, equal ones alike; and where each comes first."""
+    size = len(hashes)
+    if (kernels := host_kernels()) is None:
+        _, firsts, found = np.unique(hashes, return_index=True, return_inverse=True)
+        order = np.argsort(firsts)
+        number = np.empty(len(firsts), dtype=np.int64)
+        number[order] = np.arange(len(firsts))
+        return number[found], firsts[order]
+    bits = (2 * size).bit_length()
+    slots, firsts = np.full(1 << bits, -1), np.empty(size, dtype=np.int64)
+    labels, count = np.empty(size, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    kernels.relabel(*addresses(hashes, slots, firsts, labels, count), size, 64 - bits)
+    return labels, firsts[: int(count[0])]

@@ -4,16 +4,17 @@ r"""Reads regular expressions into an `Expression`.
 whole text (`re.fullmatch`). Whatever matches here matches there: where they differ the narrower reading is taken.
 `parse_search` reads ECMAScript's with the flag `u`, as JSON Schema has it: without `\a`, `\A`, `\z`, `\U`, `\x{H..}`,
 `(?P<name>)` and `]`, `{`, `}` that stand for themselves, and `.` is no end of a line of any kind. Look-aheads and
-word boundaries outside of groups are supported in both.
+word boundaries are supported in both, in groups where these can be taken apart (see `regex_groups`).
 
     literals  .  [a-z] [^a-z]  ( ) (?: ) (?P<name> ) (?<name> )  |  * + ? {n} {n,} {n,m}, lazy ones too  ^ $ \A \z
     \d \w \s   the ASCII ones;  \D \W \S   what no dialect counts as \d, \w, \s
     \n \r \t \f \v \a \xHH \uHHHH \UHHHHHHHH \x{H..} \u{H..}   and a backslash before any punctuation
-    (?=..) (?!..) \b \B   outside of groups
+    (?=..) (?!..) \b \B   outside of groups, and in groups that are repeated four times at most
     (?i) (?s) (?is) at the beginning, (?i: )   in Python's dialect;   \p{L} \P{Letter} \p{gc=Lu}   in ECMAScript's
 
 `.` is any character but a newline. Everything else is refused by name: look-behind, back-references, possessive
-quantifiers, atomic groups, other flags, word boundaries in groups, scripts, set operations inside classes.
+quantifiers, atomic groups, other flags, word boundaries and look-aheads in groups that may be repeated often, scripts,
+set operations inside classes.
 """
 
 from gesso.constraints import charset
@@ -86,6 +87,8 @@ class _Parser(Repeats):
 
     looked_ahead = False
     """Whether what is read follows a look-ahead."""
+    bounded = 0
+    """Boundaries of words before what is read."""
 
     def parse(self, tail: Expression, head: Expression = EMPTY) -> Expression:
         """The pattern, what may follow it, and what may stand before it."""
@@ -124,7 +127,7 @@ class _Parser(Repeats):
         self.at += 2
         if self.looked_ahead:
             raise self.refuse("a word boundary behind a look-ahead is not supported", begin)
-        if boundaries(self.pattern) > MAX_BOUNDARIES:
+        if self.bounded >= MAX_BOUNDARIES:
             raise self.refuse(f"more than {MAX_BOUNDARIES} word boundaries", begin)
         if self.quantifier() is not None:
             raise self.refuse("a repeated anchor", begin)
@@ -132,6 +135,7 @@ class _Parser(Repeats):
             raise self.refuse("a word boundary behind $ is not supported", begin)
         word, other = self.words()
         rest_begin, options = self.at, []
+        self.bounded += 1
         for after_word in (False, True):
             chars = sequence(_ANYTHING, Chars(word if after_word else other))
             left = union([chars, EMPTY]) if after_word == behind_word else chars
@@ -143,6 +147,7 @@ class _Parser(Repeats):
             if after_word != negative:
                 right = union([sequence(Chars(other), _ANYTHING), EMPTY])
             options.append(sequence(intersection(Whole(before), left), intersection(Whole(rest), right)))
+        self.bounded -= 1
         return union(options)
 
     def look_ahead(self, tail: Expression, at_begin: bool) -> Expression:

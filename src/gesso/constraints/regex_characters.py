@@ -4,12 +4,14 @@ import re
 
 from gesso.constraints import charset, unicode_sets
 from gesso.constraints.charset import CharSet
+from gesso.constraints.regex_groups import ungrouped
 from gesso.errors import OptionError
 
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
 _NARROW = {"d": charset.DIGIT, "w": charset.WORD, "s": charset.SPACE}
 _REFUSED_ESCAPES = {
-    "b": "a word boundary in a group", "B": "a word boundary in a group",
+    "b": "a word boundary in a group that cannot be taken apart",
+    "B": "a word boundary in a group that cannot be taken apart",
     "p": "a Unicode class", "P": "a Unicode class",
     "k": "a back-reference", "g": "a back-reference", "G": "an anchor to the last match", "K": "a reset of the match",
     "R": "a line break of any kind", "X": "a grapheme", "h": "a class of blanks", "H": "a class of blanks",
@@ -28,7 +30,9 @@ class Characters:
             ecma: reads ECMAScript's dialect with the flag `u`.
             wide: takes the wider of two readings.
         """
-        self.pattern, self.ecma, self.wide = pattern, ecma, wide
+        self.shown, self.ecma, self.wide = pattern, ecma, wide
+        taken_apart = ungrouped(pattern, ecma)
+        self.pattern, self._places = taken_apart.text, taken_apart.places
         self.at = 0
         self.depth = 0
         self.ends = False
@@ -38,8 +42,8 @@ class Characters:
         """Whether `.` is any character, ends of lines too."""
 
     def refuse(self, what: str, at: int | None = None) -> OptionError:
-        place = self.at if at is None else at
-        return OptionError(f"regular expression {self.pattern!r}: {what} at character {place}")
+        place = self._places[min(self.at if at is None else at, len(self.pattern))]
+        return OptionError(f"regular expression {self.shown!r}: {what} at character {place}")
 
     def sees(self, text: str) -> bool:
         return self.pattern.startswith(text, self.at)

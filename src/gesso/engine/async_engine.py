@@ -25,6 +25,7 @@ from gesso.engine.limits import Limits, Stats
 from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.progress import fail
 from gesso.engine.request_builder import PreparedRequest
+from gesso.engine.request_handle import RequestHandle
 from gesso.engine.request_state import RequestState
 from gesso.engine.totals import Totals
 from gesso.errors import ClosingError, EngineDeadError, OptionError, QueueFullError
@@ -33,41 +34,6 @@ __all__ = ["AsyncEngine", "Limits", "Listener", "RequestHandle", "Stats"]
 
 LOG = logging.getLogger(__name__)
 Listener = Callable[[Event], None]
-
-
-class RequestHandle:
-    """Lets whoever submitted a request follow and cancel it."""
-
-    def __init__(self, service: "AsyncEngine", request: RequestState) -> None:
-        self._service = service
-        self._request = request
-        self.prompt_tokens = request.prompt_tokens
-
-    @property
-    def position(self) -> int:
-        """Returns the number of requests before it in the queue; 0 when it runs or is done."""
-        return self._service._position(self._request)
-
-    @property
-    def started(self) -> float:
-        """Returns the second of the monotonic clock at which it left the queue; 0 while it waits."""
-        return self._request.output.started
-
-    @property
-    def prompt_encoded(self) -> float:
-        """Returns the second of the monotonic clock at which its prompt's last pass was made; 0 before."""
-        return self._request.prompt_encoded
-
-    @property
-    def mode(self) -> str:
-        """Returns how it is written: `canvas` or `ar`."""
-        return self._request.config.mode
-
-    def cancel(self) -> None:
-        """Ends the request before the next pass; `Finished` with reason `cancelled` follows unless it was finished
-        already."""
-        self._request.cancelled = True
-        self._service._wake()
 
 
 @dataclass(eq=False, slots=True)
@@ -194,7 +160,7 @@ class AsyncEngine:
             self._entries[state] = _Entry(listener, time.monotonic())
             self._new.append(state)
             self._changed.notify()
-        return RequestHandle(self, state)
+        return RequestHandle(state, lambda: self._position(state), self._wake)
 
     def _check_room(self) -> None:
         """Refuses a request for which there is no room now."""

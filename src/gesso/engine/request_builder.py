@@ -8,24 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gesso.constraints import reasoning, tool_calls
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.compilation import Compilation
-from gesso.constraints.compile import Language, submit
-from gesso.constraints.expression import Expression
-from gesso.engine.constraint import (
-    OutputConstraint,
-    constraint_language,
-    get_lattice,
-    tool_language,
-    with_constraint,
-)
+from gesso.engine.constraint import OutputConstraint, tool_language, with_constraint
+from gesso.engine.constraint_job import compile_constraint
 from gesso.engine.cost import CostModel
 from gesso.engine.media import media_of
 from gesso.engine.prompt import Prompt, PromptReader
 from gesso.engine.request_state import RequestState, answer_positions, new_request
 from gesso.engine.settings import check_settings, start_predicted
-from gesso.errors import OptionError, UserError
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig, RequestOptions, split_options
 from gesso.runner.prompt_input import PromptInput
 from gesso.runner.protocol import Runner
@@ -135,7 +127,7 @@ class RequestBuilder:
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
         second = self._second(prompt, asked, config, context)
-        job = self._constrain(config, calls, asked)
+        job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 
         def build() -> RequestState:
             constraint = None if job is None else job.finish(config, self._runner)
@@ -236,69 +228,6 @@ class RequestBuilder:
             return PromptInput(tuple(ids) or (self._runner.config.bos_token_id,))
         message = {"role": "user", "content": text}
         return self._reader.read([message], thinking=asked.thinking, max_tokens=context.limit)
-
-    def _constrain(
-        self, config: GenerationConfig, calls: Language | None, asked: RequestOptions
-    ) -> "_ConstraintJob | None":
-        """Begins to compile a request's constraint, or finds where the same was compiled before."""
-        name = config.constraint
-        if name is None and calls is None:
-            return None
-        if name is not None and calls is not None:
-            raise OptionError(f"tools and {name} contradict: each has its own form of the whole answer", option="tools")
-        if self._runner.config.mask_token_id is not None:
-            raise OptionError(
-                f"{name or 'tools'}: a constraint chooses the whole canvas anew in every step, and of masks what is "
-                "decoded stays",
-                option=name or "tools",
-            )
-        name, special = name or "tool_choice", () if calls is None else tool_calls.SPECIAL
-        if missing := [token for token in special if token not in self._tokenizer.special]:
-            message = f"{name}: this checkpoint has no tool calls, its tokenizer knows no {missing[0]}"
-            raise OptionError(message, option=name)
-        ends, fill, vocab = config.eos_token_ids, self.pad_fill(config), self._runner.config.vocab_size
-        language = constraint_language(config, asked.strict_schema) if calls is None else calls
-        if asked.thinking and all(token in self._tokenizer.special for token in reasoning.SPECIAL):
-            language = _after_reasoning(language, len(special))
-            special = (*special, *reasoning.SPECIAL)
-        try:
-            return _ConstraintJob(name, submit(language, self._tokenizer, ends, fill, vocab, special))
-        except UserError as error:
-            raise _unusable(name, error) from None
-
-
-@dataclass(frozen=True, slots=True)
-class _ConstraintJob:
-    """A constraint that is being compiled for a request."""
-
-    name: str
-    compilation: Compilation[TokenAutomaton]
-
-    def finish(self, config: GenerationConfig, runner: Runner) -> OutputConstraint:
-        try:
-            automaton = self.compilation.result()
-        except UserError as error:
-            raise _unusable(self.name, error) from None
-        needed = automaton.shortest - 1
-        if needed > config.max_new_tokens:
-            raise OptionError(
-                f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
-                option=self.name,
-            )
-        return OutputConstraint(get_lattice(automaton, runner.device))
-
-
-def _after_reasoning(language: Language, first_mark: int) -> Language:
-    def read() -> tuple[Expression, tuple[str, ...]]:
-        expression, ignored = language.read()
-        return reasoning.after_reasoning(expression, first_mark), ignored
-
-    return Language(("after reasoning", language.key), read)
-
-
-def _unusable(name: str, error: UserError) -> UserError:
-    """The error of a constraint that cannot be used; those of tools say so themselves."""
-    return error if error.option == "tools" else OptionError(f"{name} cannot be used: {error}", option=name)
 
 
 def _with_length(config: GenerationConfig, width: int, space: int, *, given: bool) -> GenerationConfig:

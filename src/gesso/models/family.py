@@ -20,9 +20,9 @@ from gesso.json_files import read_json
 from gesso.models import hf_config
 from gesso.models.cache import KVCache
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.dtype import pick_dtype
 from gesso.models.loading import (
     pick_device,
-    pick_dtype,
     read_generation_defaults,
     read_model_config,
     weight_files,

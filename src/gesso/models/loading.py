@@ -18,6 +18,7 @@ from gesso.generation import GenerationConfig
 from gesso.json_files import read_json
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.expert_parts import is_of_experts, keep_experts
 from gesso.models.offload import Offload, plan_offload, tower_bytes
 from gesso.models.offload_plan import OffloadPlan
@@ -26,19 +27,13 @@ from gesso.models.quantization.plan import QLORA, Quantization, read_quantizatio
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.cpu_threads import use_performance_cores
-from gesso.nn.host_memory import available_bytes, keep_freed_memory
+from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.layer_stream import LayerStream
-from gesso.nn.matmul_rates import bfloat16_speed
 from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
 SINGLE = "model.safetensors"
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-CPU_FLOAT32_BYTES = 4 * 10**9
-"""Up to which fp32 is taken whatever is faster, so that small models say the same on every CPU."""
-FREE_SHARE = 0.7
-"""Of the free memory, that fp32 weights may take: caches and passes need the rest."""
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -106,31 +101,6 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def pick_dtype(name: str, device: torch.device, parameters: int = 0) -> torch.dtype:
-    """Resolves the name of a dtype: `auto` is float32 on the CPU where what is not packed takes up to
-    `CPU_FLOAT32_BYTES` then, or up to `FREE_SHARE` of the memory that is free if this CPU's matmuls in bfloat16 are
-    measured to be slower than in fp32; else it is bfloat16.
-
-    Args:
-        parameters: numbers of the model that are not packed.
-
-    Raises:
-        OptionError: the dtype does not exist.
-    """
-    if name == "auto":
-        name = "float32" if device.type == "cpu" and _prefers_float32(4 * parameters) else "bfloat16"
-    if name not in DTYPES:
-        raise OptionError(f"dtype {name!r} does not exist; known: auto, {', '.join(DTYPES)}", option="dtype")
-    return DTYPES[name]
-
-
-def _prefers_float32(needed: int) -> bool:
-    """Says whether a CPU holds what is not packed in fp32, in which it takes `needed` bytes."""
-    if needed <= CPU_FLOAT32_BYTES:
-        return True
-    return needed <= FREE_SHARE * available_bytes() and bfloat16_speed() < 1
-
-
 @dataclass(frozen=True, slots=True)
 class Outline:
     """Holds a model without storage, and what is known of its weights before they are read."""
@@ -171,6 +141,16 @@ def outline(
     elif stored is not None:
         packed = packed_names(model, replace_layers(model, stored))
     return Outline(model, files, packed, apart, kind)
+
+
+def folder_dtype(folder: Path, device: str, dtype: str) -> str:
+    """Resolves the name of a dtype, which must be one on every rank, and reads no weight.
+
+    Raises:
+        CheckpointError, ConfigError, OptionError: as `load_folder`.
+    """
+    found = outline(folder, pick_device(device), dtype, stored_quantization(folder)).dtype
+    return next(name for name, kind in DTYPES.items() if kind == found)
 
 
 def plan_folder_offload(folder: Path, device: str, dtype: str, device_memory: int, working: int) -> OffloadPlan | None:

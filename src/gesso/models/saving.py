@@ -17,7 +17,8 @@ from torch import Tensor
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import DTYPES, OWN_DEFAULTS, SINGLE, weight_files
+from gesso.models.dtype import DTYPES
+from gesso.models.loading import OWN_DEFAULTS, SINGLE, weight_files
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
 from gesso.models.tensors import INDEX, open_file

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
-from gesso.models.loading import pick_device, pick_dtype, read_model_config, weight_files
+from gesso.models.dtype import pick_dtype
+from gesso.models.loading import pick_device, read_model_config, weight_files
 from gesso.models.tensors import check_finite, open_checked
 from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
 from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf

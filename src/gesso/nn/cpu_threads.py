@@ -40,9 +40,15 @@ def use_performance_cores() -> None:
 def best_threads() -> int:
     """Counts the performance cores that this process may use, by what the system says of them, or fewer where its share
     of processor time is less."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    allowed = allowed_cpus()
     cores = _apple_cores() if sys.platform == "darwin" else performance_cores(allowed)
     return max(1, min(cores or len(allowed), quota() or len(allowed)))
+
+
+def allowed_cpus() -> set[int]:
+    """Returns the logical processors that this process may compute on; all of the machine where the system does not
+    say."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def performance_cores(allowed: Collection[int], system: Path = SYSTEM) -> int:

@@ -5,19 +5,9 @@ from pathlib import Path
 from gesso.config import ModelConfig
 from gesso.models.adapter_files import load_adapter
 from gesso.models.adapters import merge
-from gesso.models.loading import DTYPES, outline, pick_device, read_tensors, stored_quantization
+from gesso.models.loading import outline, read_tensors, stored_quantization
 from gesso.pipeline_parallel.model import StagedModel
 from gesso.ranks.group import RankGroup
-
-
-def folder_dtype(folder: Path, device: str, dtype: str) -> str:
-    """Resolves the name of a dtype, which must be that of every stage, and reads no weight.
-
-    Raises:
-        CheckpointError, ConfigError, OptionError: see `gesso.models.loading.load_folder`.
-    """
-    found = outline(folder, pick_device(device), dtype, stored_quantization(folder)).dtype
-    return next(name for name, kind in DTYPES.items() if kind == found)
 
 
 def load_stage(folder: Path, dtype: str, adapter: str | None, group: RankGroup) -> StagedModel:

@@ -205,7 +205,8 @@ class Forward:
             spans.waits()
             try:
                 # An open breaker says nothing when it is time to try it, so this looks again by itself.
-                await asyncio.wait_for(self.ready.wait(), min(left, 0.5))
+                async with asyncio.timeout(min(left, 0.5)):
+                    await self.ready.wait()
             except TimeoutError:
                 await writer.keep_alive(KEEP_ALIVE_SECONDS)
 

@@ -89,7 +89,8 @@ class Spawner:
                 process.terminate()
         for process in self.processes.values():
             try:
-                await asyncio.wait_for(process.wait(), seconds + 10)
+                async with asyncio.timeout(seconds + 10):
+                    await process.wait()
             except TimeoutError:
                 process.kill()
                 await process.wait()

@@ -5,15 +5,19 @@ hold their parts of weights and caches (see `gesso.ranks`).
 """
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import ClassVar, Self
 
 from gesso.errors import RankLostError
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.loading import folder_dtype, pick_device
 from gesso.models.vision_tower import VisionModel
 from gesso.ranks.caches import CacheNumbers
+from gesso.ranks.follower import held_numbers
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import RankProcesses
 from gesso.runner.model_runner import ModelRunner, TensorCopy
@@ -37,7 +41,17 @@ class _NumberedCopy(TensorCopy):
 
 
 class LeadingRunner(ModelRunner):
-    """Implements `Runner` as the leader of several ranks. A rank that ends or hangs ends all of them."""
+    """Implements `Runner` as the leader of several ranks. A rank that ends or hangs ends all of them.
+
+    A kind of ranks is a subclass, which says by `_check` and `_load` what can be cut and what a rank holds.
+    """
+
+    option: ClassVar[str]
+    """The option that asks for ranks of this kind."""
+    follower: ClassVar[str]
+    """The module that a follower of this kind runs."""
+    ring: ClassVar[bool] = False
+    """Whether ranks send to the next one, and the last to the first."""
 
     def __init__(
         self,
@@ -59,6 +73,69 @@ class LeadingRunner(ModelRunner):
         self._cache_numbers = numbers
         self._copies = count()
         self._active: str | None = None
+        self.held = [held_numbers(model)]
+        """How many numbers every rank holds; this one alone where `start` has not made it."""
+
+    @classmethod
+    def start(
+        cls,
+        folder: Path,
+        dtype: str,
+        device: str,
+        ranks: int,
+        vision: VisionModel | None = None,
+        adapter: Path | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> Self:
+        """Starts the ranks of a checkpoint and returns their leader.
+
+        Args:
+            ranks: how many, this process included; at least 2.
+            adapter: folder of a LoRA adapter, which is merged into the weights where that is possible.
+            seconds: within which a rank must answer while something is computed.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be used.
+            OptionError: it cannot be cut into so many parts, or there are not so many devices.
+            RankLostError: a rank could not start.
+        """
+        cls._check(folder, ranks)
+        kind = folder_dtype(folder, device, dtype)
+        merged = None if adapter is None else str(adapter.absolute())
+        processes = RankProcesses(
+            cls.follower,
+            folder.absolute(),
+            kind,
+            merged,
+            pick_device(device),
+            ranks,
+            seconds,
+            option=cls.option,
+            ring=cls.ring,
+        )
+        try:
+            runner = cls._load(folder, kind, merged, processes, vision)
+            runner.held += processes.wait()
+        except BaseException:
+            processes.close()
+            raise
+        return runner
+
+    @classmethod
+    @abstractmethod
+    def _check(cls, folder: Path, ranks: int) -> None:
+        """Checks that a checkpoint can be cut into so many parts, before any process is started.
+
+        Raises:
+            CheckpointError, ConfigError, OptionError: it cannot.
+        """
+
+    @classmethod
+    @abstractmethod
+    def _load(
+        cls, folder: Path, dtype: str, adapter: str | None, processes: RankProcesses, vision: VisionModel | None
+    ) -> Self:
+        """Starts the followers, which load their parts meanwhile, and returns the leader with its own."""
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ See `gesso.pipeline_parallel`.
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import torch
 
@@ -13,21 +14,22 @@ from gesso.config import LayerConfig
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.diffusion.denoise import finish_step, step_inputs
 from gesso.models.cache import cache_bytes
-from gesso.models.loading import pick_device, read_model_config
+from gesso.models.loading import read_model_config
 from gesso.models.vision_tower import VisionModel
-from gesso.pipeline_parallel.loading import folder_dtype, load_stage
+from gesso.pipeline_parallel.loading import load_stage
 from gesso.pipeline_parallel.model import StagedModel, StagedPass
 from gesso.pipeline_parallel.stages import OPTION, micro_batches, stage_layers
-from gesso.ranks.follower import held_numbers
 from gesso.ranks.processes import RankProcesses
-from gesso.runner.leading_runner import ANSWER_SECONDS, LeadingRunner
+from gesso.runner.leading_runner import LeadingRunner
 from gesso.runner.protocol import CanvasBatch, LayerKind
-
-FOLLOWER = "gesso.pipeline_parallel.follower"
 
 
 class PipelineRunner(LeadingRunner):
     """Implements `Runner` as the leader of stages. Its own is the first; it also embeds, scores and draws."""
+
+    option = OPTION
+    follower = "gesso.pipeline_parallel.follower"
+    ring = True
 
     def __init__(self, model: StagedModel, processes: RankProcesses, vision: VisionModel | None = None) -> None:
         """
@@ -38,48 +40,17 @@ class PipelineRunner(LeadingRunner):
         """
         super().__init__(model, model.group, model.numbers, processes, vision)
         self.stage = model
-        self.held = [held_numbers(model)]
-        """How many numbers every stage holds; this one alone where `start` has not made it."""
         self._parts = [model.part(stage) for stage in range(model.group.size)]
 
     @classmethod
-    def start(
-        cls,
-        folder: Path,
-        dtype: str,
-        device: str,
-        stages: int,
-        vision: VisionModel | None = None,
-        adapter: Path | None = None,
-        seconds: float = ANSWER_SECONDS,
-    ) -> "PipelineRunner":
-        """Starts the stages of a checkpoint and returns their leader.
+    def _check(cls, folder: Path, ranks: int) -> None:
+        stage_layers(read_model_config(folder), ranks)
 
-        Args:
-            stages: how many, this process included; at least 2.
-            adapter: folder of a LoRA adapter, which is merged into the weights where that is possible.
-            seconds: within which a rank must answer while something is computed.
-
-        Raises:
-            CheckpointError: the checkpoint cannot be used.
-            OptionError: there are not so many layers, or devices.
-            RankLostError: a rank could not start.
-        """
-        stage_layers(read_model_config(folder), stages)
-        kind = folder_dtype(folder, device, dtype)
-        merged = None if adapter is None else str(adapter.absolute())
-        processes = RankProcesses(
-            FOLLOWER, folder.absolute(), kind, merged, pick_device(device), stages, seconds, option=OPTION, ring=True
-        )
-        try:
-            model = load_stage(folder, kind, merged, processes.start())
-            counts = processes.wait()
-        except BaseException:
-            processes.close()
-            raise
-        runner = cls(model, processes, vision)
-        runner.held += counts
-        return runner
+    @classmethod
+    def _load(
+        cls, folder: Path, dtype: str, adapter: str | None, processes: RankProcesses, vision: VisionModel | None
+    ) -> Self:
+        return cls(load_stage(folder, dtype, adapter, processes.start()), processes, vision)
 
     @property
     def stage_times(self) -> list[list[tuple[int, int, int]]]:

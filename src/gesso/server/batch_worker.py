@@ -81,30 +81,39 @@ class BatchWorker:
         return batch
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
-        while True:
+        """Works until it is cancelled.
+
+        What a batch raises in the moment of the cancellation takes its place: only the task knows of it then.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():
             self._wake.clear()
             await to_thread.run_sync(self.store.sweep)
             batch = await to_thread.run_sync(self.store.next_batch)
-            if batch is None:
+            goes_on = batch is not None and await self._try(batch)
+            if not goes_on and not task.cancelling():
                 await self._rest()
-                continue
-            try:
-                self._running = batch
-                await self._work(batch)
-            except ServerGoneError as error:
-                log.warning("batch %s waits: %s", batch.id, error)
-                self._running = None
-                await self._rest()
-            except Exception as error:
-                log.exception("batch %s crashed", batch.id)
-                await self._fail(batch, [BatchError(code="internal_error", message=f"{type(error).__name__}: {error}")])
-            finally:
-                self._running = None
+
+    async def _try(self, batch: Batch) -> bool:
+        """Works a batch off; False where the server refuses everything, and the batch waits."""
+        try:
+            self._running = batch
+            await self._work(batch)
+        except ServerGoneError as error:
+            log.warning("batch %s waits: %s", batch.id, error)
+            return False
+        except Exception as error:
+            log.exception("batch %s crashed", batch.id)
+            await self._fail(batch, [BatchError(code="internal_error", message=f"{type(error).__name__}: {error}")])
+        finally:
+            self._running = None
+        return True
 
     async def _rest(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), REST_SECONDS)
+            async with asyncio.timeout(REST_SECONDS):
+                await self._wake.wait()
 
     async def _work(self, batch: Batch) -> None:
         file = await to_thread.run_sync(self.store.file, batch.input_file_id)
@@ -160,7 +169,8 @@ class BatchWorker:
                 run_batch(left, scanned.identity, self._ask, self._append, self._workers)
             )
             try:
-                await asyncio.wait_for(self._task, seconds)
+                async with asyncio.timeout(seconds):
+                    await self._task
             except TimeoutError:
                 pass
             except asyncio.CancelledError:

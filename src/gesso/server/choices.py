@@ -180,7 +180,8 @@ class Choices:
             while not self._queue:
                 self._arrived.clear()
                 try:
-                    await asyncio.wait_for(self._arrived.wait(), patience)
+                    async with asyncio.timeout(patience):
+                        await self._arrived.wait()
                 except TimeoutError:
                     yield None
             choice, event = self._queue.popleft()

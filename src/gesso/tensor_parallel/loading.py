@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import packed_names, pick_dtype, read_model_config, weight_files
+from gesso.models.dtype import pick_dtype
+from gesso.models.loading import packed_names, read_model_config, weight_files
 from gesso.models.quantization.plan import replace_layers
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import check_copies, check_finite, open_checked, sources

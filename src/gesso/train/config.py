@@ -144,6 +144,9 @@ class TrainConfig:
     expert_parallel: int = 1
     """Processes over which the experts of every layer lie, whole ones; tokens go to them. All processes of the run,
     or 1, where FSDP gathers a layer's experts for every pass. The same result."""
+    context_parallel: int = 1
+    """Processes over which every sequence and every canvas lies; all of the run, or a part of them that divides them.
+    The same result."""
     workers: int = 0
     """Processes that make batches ahead of their steps; 0 makes each where it is trained on. The same result."""
     seed: int = 0
@@ -162,7 +165,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         least_one = ("steps", "batch_size", "canvases_per_example", "checkpoint_every", "keep_checkpoints", "log_every")
-        for name in (*least_one, "evaluation_examples", "micro_batch_size", "own_draft_rounds", "expert_parallel"):
+        further = ("evaluation_examples", "micro_batch_size", "own_draft_rounds", "expert_parallel", "context_parallel")
+        for name in (*least_one, *further):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
         for name in (

@@ -4,6 +4,7 @@ Every process builds the same global batch and takes its share; parameters, grad
 Checkpoints hold full tensors, so a run goes on with any number of processes.
 """
 
+import dataclasses
 import os
 from collections.abc import Set
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from gesso.errors import OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import pick_device
+from gesso.train.context_parallel import ContextGroup, context_group
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,18 @@ class ProcessGroup:
     device: torch.device
     rank: int = 0
     size: int = 1
+    context: ContextGroup | None = None
+    """The processes that have the parts of the same sequences; None where each has whole ones."""
+
+    @property
+    def batch_parts(self) -> int:
+        """Returns how many parts a batch is divided into."""
+        return self.size if self.context is None else self.size // self.context.size
+
+    @property
+    def batch_part(self) -> int:
+        """Returns which of them is this process's."""
+        return self.rank if self.context is None else self.rank // self.context.size
 
     @property
     def is_main(self) -> bool:
@@ -67,6 +81,16 @@ def join_process_group(device: str) -> ProcessGroup:
     if not dist.is_initialized():
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
     return ProcessGroup(place, dist.get_rank(), size)
+
+
+def split_sequences(group: ProcessGroup, context_parallel: int) -> ProcessGroup:
+    """Lets so many neighbouring processes share each sequence; all processes call this.
+
+    Raises:
+        OptionError: the run's processes are not so many, or a multiple.
+    """
+    context = context_group(group.device.type, group.rank, group.size, context_parallel)
+    return dataclasses.replace(group, context=context)
 
 
 def leave_process_group(group: ProcessGroup) -> None:

@@ -17,9 +17,10 @@ from gesso.models.expert_parts import is_of_experts
 from gesso.models.quantization.plan import Quantization, replace_layers
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
-from gesso.train import forward, two_pass
+from gesso.train import encoder_rows, forward, two_pass
 from gesso.train.batch import Batch
 from gesso.train.config import Optimizer
+from gesso.train.context_parallel import ContextGroup
 from gesso.train.estimate_parts import gathered_bytes, held_buffers, part_of, routed_bytes
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
@@ -47,8 +48,30 @@ class Workload:
     """Whether a step is several such loads: gradients of the first are there while the next one runs."""
     expert_parallel: int = 1
     """Processes over which the experts lie; 1 is one process that holds everything."""
+    context_parallel: int = 1
+    """Processes over which each sequence lies. A run has as many at least, and parameters lie over all of them."""
     images: ImageLoad | None = None
     """Images of an example; None where there are none. Their soft tokens are among its `tokens`."""
+
+    @property
+    def processes(self) -> int:
+        """Returns the processes of the run."""
+        return max(self.expert_parallel, self.context_parallel)
+
+    @property
+    def context(self) -> ContextGroup | None:
+        """Returns the process with most to do among those that share a sequence."""
+        return None if self.context_parallel == 1 else ContextGroup(0, self.context_parallel)
+
+    @property
+    def own_tokens(self) -> int:
+        """Returns the tokens of an example that one process takes."""
+        return self.tokens if self.context is None else self.context.own_lengths([self.tokens])[0]
+
+    @property
+    def own_width(self) -> int:
+        """Returns the columns of a canvas that one process takes."""
+        return -(-self.canvas_length // self.context_parallel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +127,34 @@ def estimate(
         if adapter is not None:
             attach(model, adapter)
     model.train()
-    parts = work.expert_parallel
+    parts, apart = work.processes, work.expert_parallel > 1
     learned = {name: part_of(p, parts) for name, p in model.named_parameters() if p.requires_grad}
     trainable = sum(learned.values())
     if adapter is None:
-        # Autocast's, for the time of a step: of experts those held, of all else the whole.
-        copied = (learned[n] if is_of_experts(n) else p.numel() for n, p in model.named_parameters())
+        # Autocast's, for the time of a step: of experts that lie apart those held, of all else the whole.
+        copied = (learned[n] if apart and is_of_experts(n) else p.numel() for n, p in model.named_parameters())
         half_copies = 2 * sum(copied) if dtype != torch.float32 else 0
         weights, adapter_bytes = 4 * trainable + half_copies, 0
     else:
         adapter_bytes = sum(learned[n] * p.itemsize for n, p in model.named_parameters() if n in learned)
         weights = sum(part_of(p, parts) * p.itemsize for p in model.parameters() if not p.requires_grad)
-        weights += sum(count * buffer.itemsize for buffer, count in held_buffers(model, parts))
+        weights += sum(count * buffer.itemsize for buffer, count in held_buffers(model, work.expert_parallel))
     logits = _logits(model, work)
-    rows = max(work.examples * work.tokens, work.examples * work.canvases_per_example * work.canvas_length)
+    rows = max(work.examples * work.own_tokens, work.examples * work.canvases_per_example * work.own_width)
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
         optimizer=_moments(model, optimizer, parts),
         gradients=4 * trainable,
         activations=_activations(model, work, logits),
-        workspace=logits + DEQUANTIZED_BYTES * _largest_of_four_bits(model) + routed_bytes(model, rows, parts),
+        workspace=logits
+        + DEQUANTIZED_BYTES * _largest_of_four_bits(model)
+        + routed_bytes(model, rows, work.expert_parallel),
         accumulates=work.accumulates,
         vision=0
         if work.images is None
         else vision_bytes(work.images, config.hidden_size, work.examples, dtype, optimizer),
-        gathered=gathered_bytes(model, parts, 4 if adapter is None else None),
+        gathered=gathered_bytes(model, parts, 4 if adapter is None else None, experts=not apart),
     )
 
 
@@ -146,7 +171,8 @@ def _moments(model: DiffusionGemma, optimizer: Optimizer, parts: int) -> int:
 def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
     config, device = model.config, work.device_type
-    scored = max(work.examples * work.answer, work.examples * work.canvases_per_example * work.canvas_length)
+    answer = min(work.answer, work.own_tokens)
+    scored = max(work.examples * answer, work.examples * work.canvases_per_example * work.own_width)
     training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
     first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size)))
@@ -186,10 +212,11 @@ def _handed_on(model: DiffusionGemma, work: Workload) -> int:
     """Bytes that checkpointing keeps: the residual before each layer, and its keys and values with their gradients."""
     config, size = model.config, model.dtype.itemsize
     canvases = work.examples * work.canvases_per_example
-    residual = (work.examples * work.tokens + canvases * work.canvas_length) * config.hidden_size
-    (group,) = forward.group_rows([work.tokens])
+    residual = (work.examples * work.own_tokens + canvases * work.own_width) * config.hidden_size
+    (group,) = encoder_rows.group_rows([work.tokens])
+    longest = group.longest if work.context is None else work.own_tokens
     rows = work.examples + (canvases if work.canvases_per_example > 1 else 0)
-    keys = sum(2 * rows * group.longest * layer.num_key_value_heads * layer.head_dim for layer in config.layers)
+    keys = sum(2 * rows * longest * layer.num_key_value_heads * layer.head_dim for layer in config.layers)
     return size * (len(config.layers) * residual + 2 * keys)
 
 
@@ -215,10 +242,12 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        encoded = forward.encode(model, batch).repeat(work.canvases_per_example)
+        encoded = forward.encode(model, batch, context=work.context).repeat(work.canvases_per_example)
         encoder = sum(storage.nbytes() for storage in storages.values())
-        count, width = batch.noisy_BC.shape
-        self_conditioning = torch.zeros(count * width, model.config.hidden_size, device="meta", dtype=model.dtype)
+        count = len(batch.noisy_BC)
+        self_conditioning = torch.zeros(
+            count * work.own_width, model.config.hidden_size, device="meta", dtype=model.dtype
+        )
         forward.denoise(model, batch.noisy_BC, batch.starts_B, encoded, self_conditioning)
     return encoder, sum(storage.nbytes() for storage in storages.values()) - encoder
 

@@ -1,8 +1,8 @@
-"""Counts what one process of a run holds whose experts lie over several (`gesso.train.expert_parallel`).
+"""Counts what one process of a run of several holds, whose experts lie apart (`gesso.train.expert_parallel`) or not.
 
-Of experts a process has its own ones. All other parameters lie in parts as well (FSDP), and are whole for the time of
-their layer; those outside the layers for the time of a pass. Packed weights other than experts' are whole in every
-process.
+Of experts that lie apart a process has its own ones. All other parameters lie in parts as well (FSDP), and are whole
+for the time of their layer; those outside the layers for the time of a pass. Packed weights other than such experts'
+are whole in every process.
 """
 
 from collections.abc import Iterator
@@ -23,17 +23,22 @@ def part_of(tensor: Tensor, processes: int) -> int:
 
 
 def held_buffers(model: DiffusionGemma, processes: int) -> Iterator[tuple[Tensor, int]]:
-    """Yields the model's buffers, packed weights among them, and how many of their numbers a process holds."""
+    """Yields the model's buffers, packed weights among them, and how many of their numbers a process holds.
+
+    Args:
+        processes: over which the experts lie.
+    """
     for name, buffer in model.named_buffers():
         yield buffer, part_of(buffer, processes) if is_of_experts(name) else buffer.numel()
 
 
-def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | None) -> int:
+def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | None, *, experts: bool = False) -> int:
     """Returns the bytes of parameters that are whole for a while, beside a process's parts: those outside the layers,
     and of layers the one that computes and the one that is fetched ahead. Gradients are whole likewise, of one layer.
 
     Args:
         weight_bytes: of a number of the parameters; None takes each parameter's own.
+        experts: whether experts are gathered as well; they are where they do not lie apart.
     """
     if processes == 1:
         return 0
@@ -43,7 +48,8 @@ def gathered_bytes(model: DiffusionGemma, processes: int, weight_bytes: int | No
         chosen = [
             parameter
             for name, parameter in model.named_parameters()
-            if not is_of_experts(name) and (name.startswith(prefix) if prefix else not name.startswith("layers."))
+            if (experts or not is_of_experts(name))
+            and (name.startswith(prefix) if prefix else not name.startswith("layers."))
         ]
         return (
             sum(p.numel() * (weight_bytes or p.itemsize) for p in chosen),

@@ -4,8 +4,11 @@ The encoder runs once over all examples laid flat, without padding; its keys and
 graph, are what the canvases attend to, so the denoiser's gradient reaches the encoder. Only attention is padded,
 in groups of rows of like length.
 
+Where sequences lie over several processes (`gesso.train.context_parallel`) each runs the same layers on its own
+tokens, and gathers keys and values where a layer attends.
+
     B canvases (examples where each has one)   T longest encoder row   C canvas length   N encoder tokens
-    H heads   G key heads   K head dim
+    H heads   G key heads   K head dim   M encoder tokens of this process   W columns of a canvas that it has
 """
 
 import itertools
@@ -22,32 +25,27 @@ from gesso.config import AttentionKind
 from gesso.models.diffusion_gemma import Block, DiffusionGemma
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.attention import attend_masked
+from gesso.train.context_parallel import ContextGroup
+from gesso.train.encoder_rows import Group, group_rows, lay_out_rows, pick_rows
 from gesso.train.masks import MASKED, causal_bias
 
 ROW_MULTIPLE = 256
 """The flat encoder batch is padded to a multiple of this, so that its matmuls meet few shapes."""
-SHORTEST = 32
-"""Rows are padded to the next power of two, from this on, and attended group by group of equal padding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Bounds neighbouring rows of a batch that are padded to the same length `longest`."""
-
-    rows: slice
-    tokens: slice
-    """Tokens of the flat encoder batch."""
-    longest: int
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Holds what the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K]."""
+    """Holds what the encoder leaves for the denoiser: for every layer and group, keys and values [B', T, G, K], or
+    those of this process's tokens."""
 
     hidden_ND: Tensor
     groups: list[Group]
     keys: list[list[Tensor]]
     values: list[list[Tensor]]
+    lengths: list[Tensor]
+    """For every group, tokens of each row, [B']."""
+    context: ContextGroup | None = None
+    """The processes that have the parts of each row; None where this one has whole rows."""
 
     def repeat(self, times: int) -> "Encoded":
         """Repeats every row `times` times in a row: for so many canvases of each example."""
@@ -58,7 +56,8 @@ class Encoded:
             [[rows.repeat_interleave(times, dim=0) for rows in layer] for layer in side]
             for side in (self.keys, self.values)
         )
-        return Encoded(self.hidden_ND, groups, keys, values)
+        lengths = [rows.repeat_interleave(times) for rows in self.lengths]
+        return Encoded(self.hidden_ND, groups, keys, values, lengths, self.context)
 
     def select(self, rows: Sequence[int]) -> "Encoded":
         """Selects rows by number, in ascending order; one may stand several times. Keys and values stay attached to
@@ -75,7 +74,8 @@ class Encoded:
             [[layer[place].index_select(0, pick) for place, pick in picks] for layer in side]
             for side in (self.keys, self.values)
         )
-        return Encoded(self.hidden_ND[:0], groups, keys, values)
+        lengths = [self.lengths[place][pick] for place, pick in picks]
+        return Encoded(self.hidden_ND[:0], groups, keys, values, lengths, self.context)
 
     def take(self, rows_B: Tensor) -> "Encoded":
         """Takes the rows `rows_B` (bool), cut from the graph; the hidden states are left out."""
@@ -90,6 +90,8 @@ class Encoded:
             groups,
             [[k.detach()[pick] for k, pick in zip(layer, picks, strict=True)] for layer in self.keys],
             [[v.detach()[pick] for v, pick in zip(layer, picks, strict=True)] for layer in self.values],
+            [rows[pick] for rows, pick in zip(self.lengths, picks, strict=True)],
+            self.context,
         )
 
 
@@ -109,38 +111,31 @@ class EncoderRows(Protocol):
         """Returns the images of each row; empty where no row has any."""
 
 
-def group_rows(lengths: Sequence[int]) -> list[Group]:
-    """Groups rows that are in order of length by their padded length."""
-    groups: list[Group] = []
-    row = token = 0
-    for longest, members in itertools.groupby(lengths, lambda n: max(SHORTEST, 1 << (n - 1).bit_length())):
-        sizes = list(members)
-        groups.append(Group(slice(row, row + len(sizes)), slice(token, token + sum(sizes)), longest))
-        row, token = row + len(sizes), token + sum(sizes)
-    return groups
-
-
 def encode(
-    model: DiffusionGemma, batch: EncoderRows, images: Sequence[Tensor] = (), *, checkpointing: bool = False
+    model: DiffusionGemma,
+    batch: EncoderRows,
+    images: Sequence[Tensor] = (),
+    *,
+    checkpointing: bool = False,
+    context: ContextGroup | None = None,
 ) -> Encoded:
     """Runs the causal pass over prompt and clean answer.
 
     Args:
         images: embeddings [n, D] of the batch's images, in order. Within an image sliding layers look both ways.
+        context: the processes that have the parts of each row; the hidden states returned are those of this one's.
     """
     device, window = model.device, model.config.sliding_window
-    lengths = torch.tensor(batch.lengths, device=device)
-    rows = torch.arange(len(batch.lengths), device=device).repeat_interleave(lengths, output_size=sum(batch.lengths))
-    columns = torch.arange(rows.numel(), device=device) - (lengths.cumsum(0) - lengths)[rows]
-    real = rows.numel()
-    fill = -real % ROW_MULTIPLE
     groups = group_rows(batch.lengths)
-    slots = [(rows[g.tokens] - g.rows.start) * g.longest + columns[g.tokens] for g in groups]
+    here = lay_out_rows(batch.lengths, groups, context, device)
+    real = len(here.columns_M)
+    fill = -real % ROW_MULTIPLE
     spans = [[(image.start, image.end) for image in row] for row in batch.images]
     # Made once for all layers of a kind, which keep them for the backward pass.
+    asking = list(zip(groups, here.queries, strict=True))
     biases: dict[AttentionKind, list[Tensor]] = {
-        "full_attention": [causal_bias(g.longest, None, device) for g in groups],
-        "sliding_attention": [causal_bias(g.longest, window, device, spans[g.rows]) for g in groups],
+        "full_attention": [causal_bias(g.longest, None, device, (), q) for g, q in asking],
+        "sliding_attention": [causal_bias(g.longest, window, device, spans[g.rows], q) for g, q in asking],
     }
 
     def layer(x: Tensor, kind: AttentionKind, block: Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -149,26 +144,31 @@ def encode(
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             parts = []
-            for group, slot, bias in zip(groups, slots, biases[kind], strict=True):
-                rows_q, rows_k, rows_v = (_pad(x[group.tokens], slot, group) for x in (q, k, v))
+            seen = here.seen(k[:real], v[:real])
+            for number, (group, slot, bias) in enumerate(zip(here.groups, here.slots, biases[kind], strict=True)):
+                rows_q, rows_k, rows_v = (group.pad(x[group.tokens], slot) for x in (q, k, v))
                 keys.append(rows_k)
                 values.append(rows_v)
+                if seen is not None:
+                    rows_k, rows_v = seen[number]
                 parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
         block.side.causal = True
         return block(x, rope[kind], attend, block.encoder_scalar), keys, values
 
-    rope = model.rope(F.pad(columns, (0, fill)), groups[-1].longest)
-    x = model.vocabulary.embed(F.pad(batch.tokens_N, (0, fill)))
+    rope = model.rope(F.pad(here.columns_M, (0, fill)), groups[-1].longest)
+    x = model.vocabulary.embed(F.pad(here.own(batch.tokens_N), (0, fill)))
     if images:
-        x = x.index_copy(0, _soft_places(batch).to(device), torch.cat(list(images)).to(x))
+        places, embeddings = here.own_images(_soft_places(batch).to(device), torch.cat(list(images)).to(x))
+        x = x.index_copy(0, places, embeddings)
     keys, values = [], []
     for _, kind, block in model.blocks():
         x, layer_keys, layer_values = _run(layer, checkpointing, x, kind, block)
         keys.append(layer_keys)
         values.append(layer_values)
-    return Encoded(model.norm(x[:real]), groups, keys, values)
+    lengths = [torch.tensor(batch.lengths[group.rows], device=device) for group in groups]
+    return Encoded(model.norm(x[:real]), groups, keys, values, lengths, context)
 
 
 def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
@@ -176,13 +176,6 @@ def _run(function: Callable[..., Any], checkpointing: bool, *args: Any) -> Any:
     if checkpointing and torch.is_grad_enabled():
         return checkpoint(function, *args, use_reentrant=False)
     return function(*args)
-
-
-def _pad(x: Tensor, slot: Tensor, group: Group) -> Tensor:
-    """Scatters tokens [n, ...] to their slots in [rows, longest, ...]."""
-    count = group.rows.stop - group.rows.start
-    padded = x.new_zeros(count * group.longest, *x.shape[1:]).index_copy(0, slot, x)
-    return padded.view(count, group.longest, *x.shape[1:])
 
 
 def _soft_places(batch: EncoderRows) -> Tensor:
@@ -205,34 +198,44 @@ def denoise(
     *,
     checkpointing: bool = False,
 ) -> Tensor:
-    """Returns normed hidden states [B*C, D] of the canvases.
+    """Returns normed hidden states [B*C, D] of the canvases; [B*W, D] where canvases lie over several processes.
 
     Args:
         starts_B: the number of encoder positions that each canvas may see.
-        self_conditioning_ND: [B*C, D]; None is the first step's exact zero.
+        self_conditioning_ND: as what is returned; None is the first step's exact zero.
         checkpointing: compute each layer once more in the backward pass instead of keeping its activations.
     """
-    count, width = noisy_BC.shape
+    (count, width), context = noisy_BC.shape, encoded.context
     device, window = model.device, model.config.sliding_window
     starts = range(count) if starts_B.is_meta else starts_B.tolist()  # of an estimate: all unlike, the larger case
+    columns = torch.arange(width, device=device) if context is None else context.own_columns(width, device)[0]
+    places = [] if context is None else _key_places(context, encoded, count, width)
 
     def layer(x: Tensor, i: int, kind: AttentionKind, block: Block) -> Tensor:
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            q, k, v = (x.view(count, width, *x.shape[1:]) for x in (q, k, v))
+            past = encoded.keys[i], encoded.values[i]
+            whole = None if context is None else _gather_keys(context, *past, k, v)
+            q, k, v = (x.view(count, len(columns), *x.shape[1:]) for x in (q, k, v))
             parts = []
             for g, group in enumerate(encoded.groups):
-                past_k, past_v = encoded.keys[i][g], encoded.values[i][g]
+                cut, bias = group.longest, None
                 alike = set(starts[group.rows])
                 if len(alike) == 1 and (kind == "full_attention" or max(alike) < window):
-                    past_k, past_v, bias = past_k[:, : max(alike)], past_v[:, : max(alike)], None
+                    cut = max(alike)
                 else:
                     key = torch.arange(group.longest + width, device=device)
                     seen = key < starts_B[group.rows, None]
                     if kind == "sliding_attention":
                         seen &= key >= starts_B[group.rows, None] - (window - 1)
                     bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
-                keys = torch.cat((past_k, k[group.rows].to(past_k.dtype)), dim=1)
-                values = torch.cat((past_v, v[group.rows].to(past_v.dtype)), dim=1)
+                if whole is None:
+                    keys, values = (
+                        torch.cat((kept[g][:, :cut], new[group.rows].to(kept[g].dtype)), dim=1)
+                        for kept, new in zip(past, (k, v), strict=True)
+                    )
+                else:
+                    at = torch.cat((places[g][:, :cut], places[g][:, group.longest :]), dim=1)
+                    keys, values = pick_rows(whole[0], at), pick_rows(whole[1], at)
                 parts.append(attend_masked(q[group.rows], keys, values, bias))
             return torch.cat(parts).flatten(0, 1)
 
@@ -240,10 +243,42 @@ def denoise(
         out: Tensor = block(x, rope[kind], attend, block.decoder_scalar)
         return out
 
-    positions = (starts_B[:, None] + torch.arange(width, device=device)).flatten()
+    positions = (starts_B[:, None] + columns).flatten()
     rope = model.rope(positions, encoded.groups[-1].longest + width)
+    noisy_BC = noisy_BC if context is None else noisy_BC[:, columns]
     x = model.self_conditioning(model.vocabulary.embed(noisy_BC.flatten()), self_conditioning_ND)
     for i, kind, block in model.blocks():
         x = _run(layer, checkpointing, x, i, kind, block)
     out: Tensor = model.norm(x)
     return out
+
+
+def _gather_keys(
+    context: ContextGroup, past_k: list[Tensor], past_v: list[Tensor], k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gathers a layer's keys and values, of the encoder and of canvases [n, G, K], from all processes; of both what
+    `_key_places` counts from."""
+    parts = [
+        torch.cat((*(rows.flatten(0, 1) for rows in past), new.to(past[0].dtype)))
+        for past, new in ((past_k, k), (past_v, v))
+    ]
+    whole = context.gather(torch.cat(parts))
+    return whole, whole[len(parts[0]) :]
+
+
+def _key_places(context: ContextGroup, encoded: Encoded, count: int, width: int) -> list[Tensor]:
+    """Where the keys are among those gathered that the canvases of each group may see: [B', T + C], those of the
+    encoder and then those of the canvas."""
+    sizes = [rows.shape[:2].numel() for rows in encoded.keys[0]]
+    begins = list(itertools.accumulate(sizes, initial=0))
+    each = -(-width // context.size)
+    stride = 2 * (begins[-1] + count * each)
+    column = torch.arange(width, device=encoded.hidden_ND.device)
+    found = []
+    for group, rows, lengths_B, begin in zip(encoded.groups, encoded.keys[0], encoded.lengths, begins, strict=False):
+        owner_BT, nth_BT = context.locate(lengths_B, group.longest)
+        row_B1 = torch.arange(len(rows), device=column.device)[:, None]
+        past_BT = owner_BT * stride + begin + row_B1 * rows.shape[1] + nth_BT
+        canvas_B1 = begins[-1] + (row_B1 + group.rows.start) * each
+        found.append(torch.cat((past_BT, column // each * stride + canvas_B1 + column % each), dim=1))
+    return found

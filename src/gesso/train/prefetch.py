@@ -4,7 +4,6 @@ A step's batch is a function of recipe and step number alone, so who makes it, a
 """
 
 import multiprocessing
-import os
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from gesso.nn.cpu_threads import allowed_cpus
 from gesso.train.batch import Batch
 from gesso.train.config import Recipe
 from gesso.train.step import step_batch
@@ -34,9 +34,10 @@ class _Steps(Dataset[bytes]):
 def prefetched_batches(recipe: Recipe, first: int, last: int) -> Iterator[Batch]:
     """Yields the batches of steps `first` (from 0) to `last`, the end left out.
 
-    With `recipe.train.workers` as many processes make them, but no more than there are cores beside the trainer's own.
+    With `recipe.train.workers` as many processes make them, but no more than there are processors, of
+    those that this process may use, beside the trainer's own.
     """
-    workers = min(recipe.train.workers, (os.cpu_count() or 1) - 1)
+    workers = min(recipe.train.workers, len(allowed_cpus()) - 1)
     if not workers or "fork" not in multiprocessing.get_all_start_methods():
         for step in range(first, last):
             yield step_batch(recipe, step)

@@ -48,9 +48,11 @@ class LossModule(nn.Module):
         self.config = config
         self.images = images
         self.uniform = group.size > 1
+        self.context = group.context
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns the mean denoiser and encoder loss of `batch`, nats a token."""
+        """Returns the mean denoiser and encoder loss of `batch`, nats a token; where sequences lie over several
+        processes, this one's part of them."""
         config, device = self.config, batch.tokens_N.device.type
         with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
             loss = losses(
@@ -60,6 +62,7 @@ class LossModule(nn.Module):
                 checkpointing=config.gradient_checkpointing,
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,
+                context=self.context,
             )
         return loss.denoiser, loss.encoder
 
@@ -91,9 +94,11 @@ def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = 
         hold_experts(model, parts)
     model = _in_its_tokenizer(model, recipe)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
-    free = {name: getattr(recipe.model, name) for name in ("canvas_length", "sliding_window")}
-    if dataclasses.replace(model.config, **free) != recipe.model:
-        raise CheckpointError(f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}")
+    names = {field.name for field in dataclasses.fields(recipe.model)} - {"canvas_length", "sliding_window"}
+    if differing := [name for name in sorted(names) if getattr(model.config, name) != getattr(recipe.model, name)]:
+        raise CheckpointError(
+            f"{recipe.start} holds a model of another shape than recipe {recipe.name!r}: {', '.join(differing)}"
+        )
     model.config = recipe.model
     if recipe.adapter is None:
         refuse_quantized(model, "training all weights")
@@ -158,14 +163,15 @@ def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[t
     """Returns this process's micro-batches, each with its share of the batch's canvas and target tokens.
 
     Every process runs as many, since they meet in every layer; one that has fewer repeats its first for nothing.
+    Processes that have the parts of the same sequences have the same ones.
 
     Args:
         size: examples of a micro-batch; None takes all of the process's at once.
     """
     canvas_tokens, target_tokens = batch.canvas_tokens, max(1, batch.target_tokens)
-    parts = batch.split(group.size)
+    parts = batch.split(group.batch_parts)
     rounds = 1 if size is None else max(-(-len(part.lengths) // size) for part in parts)
-    mine = parts[group.rank] if group.rank < len(parts) else None
+    mine = parts[group.batch_part] if group.batch_part < len(parts) else None
     split = mine.split(rounds) if mine is not None else []
     shares = [(p, p.canvas_tokens / canvas_tokens, p.target_tokens / target_tokens) for p in split]
     idle = split[0] if split else parts[0]

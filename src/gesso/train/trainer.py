@@ -2,7 +2,8 @@
 
 A step is a function of (weights, optimiser state, seed, step number): examples, canvases, times, noise and dropout are
 drawn from generators seeded by the last two. So a run that was cut off and resumed from a checkpoint goes on bit by bit
-as if it had not been. Micro-batches and processes divide a step's batch and leave its loss what it was.
+as if it had not been. Micro-batches and processes divide a step's batch, or its sequences, and leave its loss what it
+was.
 """
 
 import dataclasses
@@ -37,6 +38,7 @@ from gesso.train.distributed import (
     leave_process_group,
     process_mesh,
     shard,
+    split_sequences,
 )
 from gesso.train.expert_parallel import check_expert_parallel, lay_out_experts
 from gesso.train.objective import DenoisingObjective, Objective
@@ -89,7 +91,7 @@ class _Run:
     """Runs a recipe in one process."""
 
     def __init__(self, recipe: Recipe, out: Path, group: ProcessGroup, callback: TrainingCallback) -> None:
-        self.recipe, self.out, self.group = recipe, out, group
+        self.recipe, self.out = recipe, out
         self.callback = callback if group.is_main else TrainingCallback()
         if group.size > 1 and recipe.train.sample_every:
             raise OptionError(
@@ -100,6 +102,7 @@ class _Run:
                 "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
             )
         check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
+        group = self.group = split_sequences(group, recipe.train.context_parallel)
         out.mkdir(parents=True, exist_ok=True)
         if group.is_main:
             remove_leftovers(out)

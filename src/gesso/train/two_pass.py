@@ -1,6 +1,10 @@
 """Computes the released two-pass loss: a pass that makes the self-conditioning, then the pass that is trained.
 
+Where sequences lie over several processes (`gesso.train.context_parallel`), each makes its part of the losses, whose
+sum over these processes is the mean over all tokens.
+
 B canvases   C canvas length   N encoder tokens, or rows of hidden states   D hidden
+W columns of a canvas that this process has, C where it has whole ones
 """
 
 from collections.abc import Sequence
@@ -11,6 +15,7 @@ from torch import Tensor
 
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.batch import IGNORED, Batch
+from gesso.train.context_parallel import ContextGroup
 from gesso.train.forward import Encoded, denoise, encode
 
 LOGIT_BYTES = 256 * 2**20
@@ -19,7 +24,7 @@ LOGIT_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Holds mean cross-entropies in nats a token."""
+    """Holds mean cross-entropies in nats a token, or a process's parts of them."""
 
     denoiser: Tensor
     encoder: Tensor
@@ -33,6 +38,7 @@ def losses(
     checkpointing: bool = False,
     encoder: bool = True,
     uniform: bool = False,
+    context: ContextGroup | None = None,
 ) -> Losses:
     """Computes the released two-pass loss.
 
@@ -45,18 +51,29 @@ def losses(
         images: embeddings [n, D] of the batch's images, in order; their gradient goes on to what made them.
         encoder: False leaves out the next-token loss, which is then zero.
         uniform: go through the layers equally often whatever was drawn: processes that share them must.
+        context: the processes that have the parts of each sequence; None where this one has whole ones.
     """
-    encoded = encode(model, batch, images, checkpointing=checkpointing)
+    encoded = encode(model, batch, images, checkpointing=checkpointing, context=context)
     hidden_ND = encoded.hidden_ND
     encoded = encoded.repeat(batch.canvases_per_example)
-    noisy_BC, self_conditioning_BCD = first_passes(model, batch, encoded, uniform=uniform)
+    noisy_BC, self_conditioning_BWD = first_passes(model, batch, encoded, uniform=uniform)
     hidden = denoise(
-        model, noisy_BC, batch.starts_B, encoded, self_conditioning_BCD.flatten(0, 1), checkpointing=checkpointing
+        model, noisy_BC, batch.starts_B, encoded, self_conditioning_BWD.flatten(0, 1), checkpointing=checkpointing
     )
-    denoiser = model.vocabulary.cross_entropy(hidden, batch.canvas_BC.flatten())
-    inside = batch.targets_N != IGNORED
+    canvas_BC, targets_N = batch.canvas_BC, batch.targets_N
+    if context is not None:
+        columns_W, real_W = context.own_columns(canvas_BC.shape[1], canvas_BC.device)
+        hidden = hidden.unflatten(0, (-1, len(columns_W)))[:, real_W].flatten(0, 1)
+        canvas_BC = canvas_BC[:, columns_W[real_W]]
+        own = context.own_tokens(batch.lengths, targets_N.device)
+        targets_N = targets_N[own.places_M].masked_fill(~own.real_M, IGNORED)
+    denoiser = model.vocabulary.cross_entropy(hidden, canvas_BC.flatten())
+    inside = targets_N != IGNORED
+    if context is not None:
+        denoiser = denoiser * (canvas_BC.numel() / batch.canvas_tokens)
     if encoder and inside.any():
-        return Losses(denoiser, model.vocabulary.cross_entropy(hidden_ND[inside], batch.targets_N[inside]))
+        loss = model.vocabulary.cross_entropy(hidden_ND[inside], targets_N[inside])
+        return Losses(denoiser, loss if context is None else loss * (inside.sum() / batch.target_tokens))
     if uniform:
         # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
         denoiser = denoiser + 0.0 * hidden_ND.sum()
@@ -65,10 +82,12 @@ def losses(
 
 @torch.no_grad()
 def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
-    """Returns what the trained pass reads, [B, C], and its self-conditioning, [B, C, D], zeros where it has none."""
-    noisy_BC, generated = batch.noisy_BC, batch.self_generated
-    count, width = noisy_BC.shape
-    self_conditioning_BCD = torch.zeros(count, width, model.config.hidden_size, device=model.device, dtype=model.dtype)
+    """Returns what the trained pass reads, [B, C], and its self-conditioning, [B, W, D], zeros where it has none."""
+    noisy_BC, generated, context = batch.noisy_BC, batch.self_generated, encoded.context
+    width = noisy_BC.shape[1]
+    columns = slice(None) if context is None else context.own_columns(width, noisy_BC.device)[0]
+    shape = noisy_BC[:, columns].shape
+    self_conditioning_BWD = torch.zeros(*shape, model.config.hidden_size, device=model.device, dtype=model.dtype)
     for round_ in range(1 if generated is None else generated.most):
         going = batch.self_conditioned_B
         if round_ and generated is not None:
@@ -77,22 +96,25 @@ def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, unifo
             if uniform:
                 denoise(model, noisy_BC, batch.starts_B, encoded, None)
             continue
-        self_conditioning_ND = self_conditioning_BCD[going].flatten(0, 1) if round_ else None
+        self_conditioning_ND = self_conditioning_BWD[going].flatten(0, 1) if round_ else None
         hidden = denoise(model, noisy_BC[going], batch.starts_B[going], encoded.take(going), self_conditioning_ND)
         if generated is None:
             embedding = mixed_embeddings(model, hidden)
         else:
             own = generated.rows(going)
-            seen = model.vocabulary.predict(hidden, torch.ones_like(hidden[:, 0]), own.uniform_RBC[round_].flatten())
-            sample, entropy = (part.view(-1, width) for part in (seen.sample_N, seen.entropy_N))
+            uniform_N = own.uniform_RBC[round_][:, columns].flatten()
+            seen = model.vocabulary.predict(hidden, torch.ones_like(hidden[:, 0]), uniform_N)
+            sample, entropy = (part.view(-1, shape[1]) for part in (seen.sample_N, seen.entropy_N))
+            if context is not None:
+                sample, entropy = (context.whole_canvas(part, width) for part in (sample, entropy))
             noisy_BC = noisy_BC.index_put((going,), own.canvas(round_, noisy_BC[going], sample, entropy))
             embedding = seen.embedding_ND
-        self_conditioning_BCD[going] = embedding.view(-1, width, self_conditioning_BCD.shape[2]).to(
-            self_conditioning_BCD.dtype
+        self_conditioning_BWD[going] = embedding.view(-1, *self_conditioning_BWD.shape[1:]).to(
+            self_conditioning_BWD.dtype
         )
     # Copies of weights that autocast made without a gradient must not serve the pass that has one.
     torch.clear_autocast_cache()
-    return noisy_BC, self_conditioning_BCD
+    return noisy_BC, self_conditioning_BWD
 
 
 def rows_at_a_time(model: DiffusionGemma) -> int:

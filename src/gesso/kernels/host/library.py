@@ -17,6 +17,7 @@ from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_m
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.products import write_multiply
+from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
@@ -157,7 +158,7 @@ def scans() -> Scans:
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """Holds the compiled kernels that make automata over tokens (see `compositions` and `pair_lists`)."""
+    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists` and `refinements`)."""
 
     descend: Callable[..., None]
     land: Callable[..., None]
@@ -167,6 +168,9 @@ class Compositions:
     sort: Callable[..., None]
     distinct: Callable[..., None]
     reach: Callable[..., None]
+    heights: Callable[..., None]
+    mix: Callable[..., None]
+    relabel: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -175,13 +179,14 @@ class Compositions:
 
 @functools.cache
 def compositions() -> Compositions:
-    """Compiles the kernels of `compositions` and `pair_lists`."""
+    """Compiles the kernels of `compositions`, `pair_lists` and `refinements`."""
     module = ir.Module("gesso_compositions")
     writers = {
         "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
         "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
-        "distinct": (write_distinct, 4, 1), "reach": (write_reach, 4, 2), "sums": (write_sums, 10, 1),
-        "fill": (write_fill, 10, 2),
+        "distinct": (write_distinct, 4, 1), "reach": (write_reach, 5, 2), "sums": (write_sums, 10, 1),
+        "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
+        "relabel": (write_relabel, 5, 2),
     }  # fmt: skip
     for name, (write, _, _) in writers.items():
         write(module, name)

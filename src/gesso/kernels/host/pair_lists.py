@@ -55,10 +55,11 @@ def write_distinct(module: ir.Module, name: str) -> None:
 
 
 def write_reach(module: ir.Module, name: str) -> None:
-    """Writes `name(begins, followers, steps, queue, count, far)`: breadth first, the steps from the `count` states at
-    the front of `queue` to all others; those states have 0 already, and others `far`. The queue has room for all."""
-    build = Writer(module, name, VOID, [POINTER] * 4 + [I64] * 2)
-    begins, followers, steps, queue, count, far = build.made.args
+    """Writes `name(begins, followers, steps, queue, counts, count, far)`: breadth first, the steps from the `count`
+    states at the front of `queue` to all others; those states have 0 already, and others `far`. The queue has room for
+    all, and in the end those that were come to; `counts` gets their number."""
+    build = Writer(module, name, VOID, [POINTER] * 5 + [I64] * 2)
+    begins, followers, steps, queue, counts, count, far = build.made.args
     size, never = build.alloca(I64), build.trunc(far, I32)
     build.store(count, size)
     head, body, done = (build.made.append_basic_block() for _ in range(3))
@@ -83,6 +84,7 @@ def write_reach(module: ir.Module, name: str) -> None:
     turn.add_incoming(build.add(turn, constant(1)), build.block)
     build.branch(head)
     build.position_at_end(done)
+    build.write(build.load(size, typ=I64), counts, constant(0))
     build.ret_void()
 
 

@@ -116,7 +116,7 @@ def _cut(encoded: Encoded) -> tuple[Encoded, list[tuple[Tensor, Tensor]]]:
         return pairs[-1][1]
 
     keys, values = ([[leaf(rows) for rows in layer] for layer in side] for side in (encoded.keys, encoded.values))
-    return Encoded(encoded.hidden_ND.detach(), encoded.groups, keys, values), pairs
+    return Encoded(encoded.hidden_ND.detach(), encoded.groups, keys, values, encoded.lengths), pairs
 
 
 def _read(

@@ -1,0 +1,153 @@
+"""Makes parameters of the command line from rows of the table of options, and reads their values back."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from gesso.errors import OptionError
+from gesso.generation import STRATEGIES
+from gesso.load_options import MODEL
+from gesso.options import (
+    Choice,
+    Files,
+    Integer,
+    IntegerOrWord,
+    Number,
+    OneOf,
+    Option,
+    PinnedTokens,
+    StrategyName,
+    Switch,
+    Texts,
+    TokenIds,
+    options_of,
+)
+
+LONGEST_METAVAR = 18
+STRATEGIES_GROUP = "Of one sampler, schedule or stopping rule"
+"""Heading of the options that only some strategy has, which is not the default."""
+
+
+def flag(row: Option, help: str | None = None) -> Any:  # noqa: A002
+    """Returns the `typer.Option` of a row; `help` says it in another way."""
+    assert row.flag is not None
+    text = help or row.help
+    facts = "; ".join(fact for fact in (row.unit, row.kind.bounds) if fact)
+    owner = f" ({row.owner})" if _is_choice(row) else ""
+    default = f" [default: {row.default}]" if row.group == MODEL and isinstance(row.default, str) else ""
+    metavar = None if isinstance(row.kind, Switch) else _metavar(row)
+    words = ""
+    if metavar == "NAME" and isinstance(row.kind, Choice | StrategyName):
+        words = f" One of {', '.join(row.kind.words)}."
+    return typer.Option(
+        *row.flag.split(),
+        help=f"{text}{words}{_form(row)}{owner}{f' [{facts}]' if facts else ''}{default}",
+        metavar=metavar,
+        show_default=False,
+        rich_help_panel=(STRATEGIES_GROUP if _is_of_others(row) else row.group) or None,
+    )
+
+
+def _is_choice(row: Option) -> bool:
+    """Whether it goes with some strategies only, there being others."""
+    return any(row.owner.startswith(registry.label) and len(registry.names) > 1 for registry in STRATEGIES.values())
+
+
+def _is_of_others(row: Option) -> bool:
+    """Says whether it is an option of strategies that have to be chosen, and not of a default one."""
+    of_some = [registry for registry in STRATEGIES.values() if row.owner.startswith(registry.label)]
+    return any(row.name not in options_of(registry.get(registry.default)) for registry in of_some)
+
+
+def _form(row: Option) -> str:
+    """How a value is written, where that is not plain."""
+    if row.source == "commas":
+        return " Separated by commas."
+    if isinstance(row.kind, Texts | Files):
+        return " May be repeated."
+    if isinstance(row.kind, TokenIds):
+        return " Separated by commas."
+    return " Ids separated by commas, _ where it is free." if isinstance(row.kind, PinnedTokens) else ""
+
+
+def _metavar(row: Option) -> str:
+    kind = row.kind
+    if row.source in ("file", "json file") or isinstance(kind, Files):
+        return "FILE"
+    if isinstance(kind, Choice | StrategyName):
+        words = "|".join(kind.words)
+        return words if len(words) <= LONGEST_METAVAR else "NAME"
+    if isinstance(kind, IntegerOrWord):
+        return f"N|{kind.word}"
+    names: dict[type, str] = {Integer: "N", OneOf: "N", Number: "X", TokenIds: "IDS", PinnedTokens: "IDS"}
+    return names.get(type(kind), "TEXT")
+
+
+def annotation(row: Option) -> Any:
+    """Returns the type that typer reads a row's value as; None, false or an empty list is a value that was not
+    given."""
+    kind = row.kind
+    if row.source in ("file", "json file"):
+        return Path | None
+    if isinstance(kind, Switch):
+        return bool
+    if isinstance(kind, Integer | OneOf | Number):
+        return (float if isinstance(kind, Number) else int) | None
+    if isinstance(kind, Files):
+        return list[Path] | None
+    return list[str] | None if isinstance(kind, Texts) and row.source != "commas" else str | None
+
+
+def read(row: Option, value: Any) -> Any:
+    """Returns what a given value means.
+
+    Raises:
+        OptionError: token ids that are none; a file that cannot be read, or is no JSON.
+    """
+    assert row.flag is not None
+    name = row.flag.split()[0]
+    if row.source == "file":
+        return _read_file(row, name, value)
+    if row.source == "json file":
+        return _read_json(row, name, value)
+    if row.source == "commas":
+        return tuple(value.split(","))
+    if isinstance(row.kind, Texts | Files):
+        return tuple(value)
+    if isinstance(row.kind, TokenIds):
+        return _token_ids(row, name, value)
+    if isinstance(row.kind, PinnedTokens):
+        return _token_ids(row, name, value, free="_")
+    if isinstance(row.kind, IntegerOrWord):
+        return int(value) if value.removeprefix("-").isdecimal() else value
+    return value
+
+
+def _read_file(row: Option, name: str, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{name} {path}: {error.strerror}", option=row.name) from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{name} {path}: no UTF-8 text: {error}", option=row.name) from None
+
+
+def _read_json(row: Option, name: str, path: Path) -> Any:
+    import json
+
+    text = _read_file(row, name, path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{name} {path}: no JSON: {error}", option=row.name) from None
+
+
+def _token_ids(row: Option, name: str, text: str, free: str | None = None) -> tuple[int | None, ...]:
+    """Numbers with commas between them; None for `free`."""
+    try:
+        return tuple(None if part.strip() == free else int(part) for part in text.split(","))
+    except ValueError:
+        example = "5,17,204" if free is None else f"5,{free},204"
+        message = f"{name} takes token ids separated by commas, such as {example}"
+        raise OptionError(message, option=row.name) from None

@@ -1,0 +1,102 @@
+"""Writes the kernels that tell the states of an automaton apart: by their distances to an end, and by hashes."""
+
+from llvmlite import ir
+
+from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Writer, constant
+
+
+def write_heights(module: ir.Module, name: str) -> None:
+    """Writes `name(begins, before, left, heights, queue, count)`: the most steps from states to one without followers.
+
+    `before` has the states before each one, where `begins` says; `left` how many pairs begin with each, and is
+    overwritten. The `count` states at the front of `queue` have no followers, and height 0 already.
+    """
+    build = Writer(module, name, VOID, [POINTER] * 5 + [I64])
+    begins, before, left, heights, queue, count = build.made.args
+    size = build.alloca(I64)
+    build.store(count, size)
+    head, body, done = (build.made.append_basic_block() for _ in range(3))
+    entry = build.block
+    build.branch(head)
+    build.position_at_end(head)
+    turn = build.phi(I64)
+    turn.add_incoming(constant(0), entry)
+    build.cbranch(build.icmp_signed("<", turn, build.load(size, typ=I64)), body, done)
+    build.position_at_end(body)
+    state = build.read(queue, I64, turn)
+    height = build.add(build.read(heights, I32, state), constant(1, I32))
+    end = build.read(begins, I64, build.add(state, constant(1)))
+    pair = Loop(build, build.read(begins, I64, state), end)
+    source = build.sext(build.read(before, I32, pair.index), I64)
+    rest = build.sub(build.read(left, I64, source), constant(1))
+    build.write(rest, left, source)
+    with build.if_then(build.icmp_signed("==", rest, constant(0))):
+        # States come in the order of their heights, so the last that follows is one of the highest.
+        build.write(height, heights, source)
+        last = build.load(size, typ=I64)
+        build.write(source, queue, last)
+        build.store(build.add(last, constant(1)), size)
+    pair.close()
+    turn.add_incoming(build.add(turn, constant(1)), build.block)
+    build.branch(head)
+    build.position_at_end(done)
+    build.ret_void()
+
+
+def write_mix(module: ir.Module, name: str) -> None:
+    """Writes `name(begins, targets, widths, numbers, fixed, out, states, factor)`: of each state its number times
+    `factor`, and of each of its runs that of the target times the width; of a fixed one its own number."""
+    build = Writer(module, name, VOID, [POINTER] * 6 + [I64] * 2)
+    begins, targets, widths, numbers, fixed, out, states, factor = build.made.args
+    state = Loop(build, constant(0), states)
+    own = build.read(numbers, I64, state.index)
+    end = build.read(begins, I64, build.add(state.index, constant(1)))
+    run = Loop(build, build.read(begins, I64, state.index), end, carried=[build.mul(own, factor)])
+    of_target = build.read(numbers, I64, build.read(targets, I64, run.index))
+    run.close(build.add(run.carried[0], build.mul(of_target, build.read(widths, I64, run.index))))
+    kept = build.icmp_signed("!=", build.read(fixed, I8, state.index), constant(0, I8))
+    build.write(build.select(kept, own, run.carried[0]), out, state.index)
+    state.close()
+    build.ret_void()
+
+
+def write_relabel(module: ir.Module, name: str) -> None:
+    """Writes `name(hashes, slots, firsts, labels, counts, size, shift)`: numbers the hashes in the order in which they
+    come, equal ones alike. `firsts` gets where each number comes first, `counts` how many there are. `slots` is a table
+    of -1; a hash's place in it is what is left when `shift` bits are."""
+    build = Writer(module, name, VOID, [POINTER] * 5 + [I64] * 2)
+    hashes, slots, firsts, labels, counts, size, shift = build.made.args
+    count = build.alloca(I64)
+    build.store(constant(0), count)
+    mask = build.lshr(constant(-1), shift)
+    item = Loop(build, constant(0), size)
+    own = build.read(hashes, I64, item.index)
+    head, taken, other, fresh, done = (build.made.append_basic_block() for _ in range(5))
+    entry = build.block
+    first_place = build.lshr(own, shift)
+    build.branch(head)
+    build.position_at_end(head)
+    place = build.phi(I64)
+    place.add_incoming(first_place, entry)
+    slot = build.read(slots, I64, place)
+    build.cbranch(build.icmp_signed("<", slot, constant(0)), fresh, taken)
+    build.position_at_end(taken)
+    known = build.read(hashes, I64, build.read(firsts, I64, slot))
+    build.cbranch(build.icmp_signed("==", known, own), done, other)
+    build.position_at_end(other)
+    place.add_incoming(build.and_(build.add(place, constant(1)), mask), other)
+    build.branch(head)
+    build.position_at_end(fresh)
+    number = build.load(count, typ=I64)
+    build.write(number, slots, place)
+    build.write(item.index, firsts, number)
+    build.store(build.add(number, constant(1)), count)
+    build.branch(done)
+    build.position_at_end(done)
+    label = build.phi(I64)
+    label.add_incoming(slot, taken)
+    label.add_incoming(number, fresh)
+    build.write(label, labels, item.index)
+    item.close()
+    build.write(build.load(count, typ=I64), counts, constant(0))
+    build.ret_void()
