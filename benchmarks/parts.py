@@ -29,7 +29,7 @@ from _fullsize import INT4, published_config, write
 from gesso.bench.cells import Cell
 from gesso.bench.floor import step_work
 from gesso.kernels import host
-from gesso.models import diffusion_gemma
+from gesso.models import block as layer
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import read_config
 from gesso.models.loading import load_folder, stored_quantization
@@ -102,7 +102,7 @@ def measure(model: DiffusionGemma, mode: str, repeats: int) -> dict[str, float]:
         meter.watch(model.layers[number], "forward", kind)
     for kernel in FUSED if host.available() else ():
         meter.watch(import_module("gesso.kernels.host.normed"), kernel, f"all layers {kernel}")
-    meter.watch(diffusion_gemma, "multiply_few", "all layers scores of experts")
+    meter.watch(layer, "multiply_few", "all layers scores of experts")
     meter.watch(model.vocabulary, "predict", "vocabulary")
     width = 1 if mode == "ar" else CANVAS
     cache = model.new_cache(1, PROMPT + 2 * repeats + CANVAS, CANVAS)
