@@ -59,7 +59,7 @@ class Block(nn.Module):
 
     def _fuses(self, x_ND: Tensor) -> bool:
         """Says whether kernels compute what stands between products; a norm that somebody observes is called itself."""
-        norms = (self.input_norm, self.pre_mlp_norm, self.pre_experts_norm)
+        norms = self._norms()
         if any(module._forward_hooks for module in (*norms, self.router)):
             return False
         return fuses(self.mlp.down_proj, x_ND, self.router.scale, *(norm.weight for norm in norms))
@@ -69,7 +69,8 @@ class Block(nn.Module):
         from gesso.kernels.host import normed
 
         eps, router = self.input_norm.eps, self.router
-        before, after, to_mlp, to_experts, of_mlp, of_experts, last = self._norm_weights()
+        weights_D = [cast("Tensor", norm.weight) for norm in self._norms()]
+        before, after, to_mlp, to_experts, of_mlp, of_experts, last = weights_D
         attended = self.attention(normed.norm(x_ND, before, eps), rope, attend)
         weights_of = (to_mlp, to_experts, router.scale)
         x_ND, for_mlp, for_experts, for_router = normed.add_norm(x_ND, attended, after, weights_of, eps, router.root)
@@ -78,9 +79,8 @@ class Block(nn.Module):
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
         return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
 
-    def _norm_weights(self) -> list[Tensor]:
-        norms = (
+    def _norms(self) -> tuple[RMSNorm, ...]:
+        return (
             self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.pre_experts_norm, self.post_mlp_norm,
             self.post_experts_norm, self.post_norm,
         )  # fmt: skip
-        return [cast("Tensor", norm.weight) for norm in norms]
