@@ -92,10 +92,11 @@ def compare(
     parser.add_argument("--model", default="mini")
     parser.add_argument(f"--{parts}", dest="counts", metavar=parts.upper(), default=counts)
     parser.add_argument("-n", "--requests", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="number of the first request: they may be asked in parts")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--steps", type=int, default=24)
     given = parser.parse_args()
-    asked = requests(given.requests)
+    asked = requests(given.first + given.requests)[given.first :]
     alone = load(given.model, "cpu")
     expected = answers(alone, asked, given.at_once)
     work = Work(given.at_once, given.steps, numbers(alone))
@@ -116,4 +117,4 @@ def compare(
         table.add_row(processes, *(str(row.get(column, "")) for column in columns))
     Console().print(table)
     layers = len(alone.config.layers)
-    print(json.dumps({"benchmark": name, "requests": len(asked), "layers": layers, parts: rows}))
+    print(json.dumps({"benchmark": name, "first": given.first, "requests": len(asked), "layers": layers, parts: rows}))

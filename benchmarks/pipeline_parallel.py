@@ -1,6 +1,7 @@
 """Runs one model split by its layers beside one process: equal tokens, what a stage holds, stages at work together.
 
-    python benchmarks/pipeline_parallel.py [--model mini] [--stages 2,3] [-n 200] [--at-once 8] [--steps 24]
+    python benchmarks/pipeline_parallel.py [--model mini] [--stages 2,3] [-n 200] [--first 0] [--at-once 8]
+        [--steps 24]
 
 The mixed requests of `benchmarks/tensor_parallel.py`, with the same seeds on one process and on each number of stages.
 `together` is the share of the time in which any stage worked that two of them worked, on different micro-batches, by

@@ -1,6 +1,7 @@
 """Runs one model over ranks of this machine beside one process: equal tokens, what a rank holds, what a step takes.
 
-    python benchmarks/tensor_parallel.py [--model mini] [--ranks 2,4] [-n 200] [--at-once 8] [--steps 24]
+    python benchmarks/tensor_parallel.py [--model mini] [--ranks 2,4] [-n 200] [--first 0] [--at-once 8]
+        [--steps 24]
 
 Mixed requests, with the same seeds on one process and on each number of ranks: canvases of several widths, token by
 token, verified, under a regular expression, a schema and choices, pinned, sampled in several ways, with a prefix in

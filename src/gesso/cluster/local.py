@@ -19,6 +19,7 @@ ENVIRONMENT = {
     "RAY_worker_register_timeout_seconds": "300",
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+    "RAY_worker_niceness": "0",  # Ray gives its workers, and so the models, what everybody else leaves: 15
 }
 """Of Ray, where nothing else is set."""
 ATTEMPTS = 3

@@ -13,7 +13,7 @@ from gesso.cluster.call import Call, Part, answer
 from gesso.cluster.settings import ClusterSettings
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.server.app import create_app
-from gesso.server.run import log_to_stderr
+from gesso.server.run import log_to_stderr, share_interpreter
 from gesso.server.settings import MEDIA_BODY_BYTES, Settings
 from gesso.telemetry.export import tracing
 from gesso.telemetry.traces import Traces
@@ -28,6 +28,7 @@ class Loaded:
         engine = load(settings.models[name], settings.device, dtype=settings.dtype, offline=settings.offline)
         # How many wait is Ray's affair: what it sends is taken.
         limits = Limits(max_num_seqs=settings.max_num_seqs, max_waiting=max(64, 8 * settings.max_num_seqs))
+        share_interpreter()
         self.service = AsyncEngine(engine, limits, adapters)
         self.service.start()
         self._closed = False

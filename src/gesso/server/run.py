@@ -134,7 +134,7 @@ def serve(
     from gesso.server.app import create_app
 
     log_to_stderr()
-    _share_interpreter()
+    share_interpreter()
     server = Server(create_app(service, settings, traces), service, settings)
     service.start()
     started(address(listener))
@@ -142,7 +142,7 @@ def serve(
     return 0
 
 
-def _share_interpreter() -> None:
+def share_interpreter() -> None:
     """Keeps threads from waiting long for each other: quick turns, and no sweep over all objects for every few new
     ones. A large request makes millions, and each sweep over them and the model's would hold up everybody."""
     sys.setswitchinterval(SWITCH_SECONDS)
