@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from rich.table import Table
 from _fullsize import INT4, published_config, write
 from gesso.bench.cells import Cell
 from gesso.bench.floor import step_work
+from gesso.kernels import host
+from gesso.models import block as layer
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import read_config
 from gesso.models.loading import load_folder, stored_quantization
@@ -34,10 +37,9 @@ from gesso.models.quantization.plan import replace_layers
 from gesso.nn.cpu_threads import decide
 from gesso.nn.linear import linear
 
-PARTS = (
-    "input_norm", "attention", "post_attention_norm", "pre_mlp_norm", "mlp", "post_mlp_norm", "router",
-    "pre_experts_norm", "experts", "post_experts_norm", "post_norm",
-)  # fmt: skip
+PARTS = ("attention", "mlp", "experts")
+FUSED = ("norm", "add_norm", "add_branches")
+"""Kernels of what stands between a layer's products, of all layers together; heads are turned within attention."""
 PROMPT, CANVAS, LAYERS, FULL = 32, 256, 30, 5
 
 
@@ -96,7 +98,11 @@ def measure(model: DiffusionGemma, mode: str, repeats: int) -> dict[str, float]:
     for number, kind in ((0, "sliding"), (layers - 1, "full")):
         for part in PARTS:
             meter.watch(model.layers[number].get_submodule(part), "forward", f"{kind} {part}")
+        meter.watch(model.layers[number].router, "choose", f"{kind} choice of experts")
         meter.watch(model.layers[number], "forward", kind)
+    for kernel in FUSED if host.available() else ():
+        meter.watch(import_module("gesso.kernels.host.normed"), kernel, f"all layers {kernel}")
+    meter.watch(layer, "multiply_few", "all layers scores of experts")
     meter.watch(model.vocabulary, "predict", "vocabulary")
     width = 1 if mode == "ar" else CANVAS
     cache = model.new_cache(1, PROMPT + 2 * repeats + CANVAS, CANVAS)

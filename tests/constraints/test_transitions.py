@@ -10,7 +10,7 @@ from gesso.constraints import distances, minimize, token_functions, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.distances import steps
+from gesso.constraints.distances import FAR, heights, steps
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.regex import parse
 from gesso.constraints.tokens import token_automaton
@@ -76,6 +76,11 @@ def test_pairs_and_tables_are_those_of_arrays(seed: int, without_kernels: pytest
     found, place = listed.merged(source, target, states, states)
     first, second = listed.pairs(states)
     distance = steps(second, first, states, np.array([0, 3]))
+    # Only pairs that lead on in the order of the states, some of them twice: what is left of the others has no end.
+    onward = first < second
+    doubled = np.append(first[onward], first[onward][:2]), np.append(second[onward], second[onward][:2])
+    most, endless = heights(*doubled, states), heights(first, second, states)
+    assert 0 < most.max() < FAR
     without_kernels.undo()
     np.testing.assert_array_equal(listed.merged(source, target, states, states)[0], found)
     np.testing.assert_array_equal(listed.merged(source, target, states, states)[1], place)
@@ -85,6 +90,8 @@ def test_pairs_and_tables_are_those_of_arrays(seed: int, without_kernels: pytest
     assert sorted(zip(one, other, strict=True)) == list(zip(first, second, strict=True))
     assert (np.diff(one) >= 0).all()
     np.testing.assert_array_equal(steps(second, first, states, np.array([0, 3])), distance)
+    np.testing.assert_array_equal(heights(*doubled, states), most)
+    np.testing.assert_array_equal(heights(first, second, states), endless)
 
 
 @pytest.mark.parametrize("kernels", [True, False])

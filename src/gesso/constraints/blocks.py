@@ -79,7 +79,7 @@ class Kind:
 
     @cached_property
     def runs(self) -> BlockRuns:
-        """The runs of its states."""
+        """Returns the runs of its states."""
         return runs_of(self.next_SG)
 
     @cached_property

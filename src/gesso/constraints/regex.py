@@ -48,13 +48,17 @@ _REFUSED_GROUPS = {
 }  # fmt: skip
 
 
-def parse(pattern: str) -> Expression:
+def parse(pattern: str, apart: bool = True) -> Expression:
     """Returns the language of the texts that `pattern` matches as a whole.
+
+    Args:
+        pattern: the regular expression.
+        apart: takes groups apart that hold assertions, which speak of all the text.
 
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
     """
-    found = Whole(_Parser(pattern).parse(EMPTY))
+    found = Whole(_Parser(pattern, apart=apart).parse(EMPTY))
     # Whether an empty text has a place that is no boundary, dialects do not agree on.
     return difference(found, EMPTY) if "\\B" in pattern else found
 

@@ -4,7 +4,7 @@ import re
 
 from gesso.constraints import charset, unicode_sets
 from gesso.constraints.charset import CharSet
-from gesso.constraints.regex_groups import ungrouped
+from gesso.constraints.regex_groups import Ungrouped, ungrouped
 from gesso.errors import OptionError
 
 _CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
@@ -23,16 +23,17 @@ _REFUSED_ESCAPES = {
 class Characters:
     """Holds a pattern that is read from left to right; `at` is the next character's index."""
 
-    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False) -> None:
+    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False, apart: bool = True) -> None:
         """
         Args:
             pattern: the regular expression.
             ecma: reads ECMAScript's dialect with the flag `u`.
             wide: takes the wider of two readings.
+            apart: takes groups apart that hold assertions.
         """
         self.shown, self.ecma, self.wide = pattern, ecma, wide
-        taken_apart = ungrouped(pattern, ecma)
-        self.pattern, self._places = taken_apart.text, taken_apart.places
+        found = ungrouped(pattern, ecma) if apart else Ungrouped(pattern, tuple(range(len(pattern) + 1)))
+        self.pattern, self._places = found.text, found.places
         self.at = 0
         self.depth = 0
         self.ends = False

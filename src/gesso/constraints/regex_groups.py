@@ -6,10 +6,10 @@ multiplied out, once, where it stands in an alternative of the whole pattern: `x
 often, that has flags of its own, or that would be multiplied out to too much stays as it is.
 """
 
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 MAX_TURNS = 4
 """Of a repeated group that is written out."""
@@ -126,7 +126,7 @@ def _written_out(text: str, group: _Group, end: int, ecma: bool) -> list[list[in
         return None
     if bounds is None:
         borders = [inside - 1, *group.bars, closing]
-        ways = [list(range(one + 1, other)) for one, other in itertools.pairwise(borders)]
+        ways = [list(range(one + 1, other)) for one, other in pairwise(borders)]
         return None if any(text.startswith(_QUANTIFIER, way[0]) for way in ways if way) else ways
     counted = bounds[1] is not None
     least = int(bounds[1]) if counted else 0

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from gesso.config import LoraConfig, ModelConfig
 from gesso.errors import CheckpointError, OptionError
-from gesso.models.diffusion_gemma import Block, DiffusionGemma
+from gesso.models.block import Block
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.experts import Experts
 from gesso.nn.lora import LoraExperts, LoraLinear
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear

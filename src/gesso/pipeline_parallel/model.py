@@ -16,8 +16,9 @@ from torch import Tensor
 
 from gesso.config import AttentionKind, LayerConfig, ModelConfig
 from gesso.errors import OptionError
+from gesso.models.block import Block
 from gesso.models.cache import KVCache, SequenceCache
-from gesso.models.diffusion_gemma import Block, DiffusionGemma
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.nn.image_attention import Span
 from gesso.pipeline_parallel.stages import micro_batches, stage_layers

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from gesso.config import LayerConfig, ModelConfig
+from gesso.models.block import Block
 from gesso.models.cache import KVCache
-from gesso.models.diffusion_gemma import Block, DiffusionGemma, SelfConditioning
+from gesso.models.diffusion_gemma import DiffusionGemma, SelfConditioning
 from gesso.models.flat_rows import PlacedEmbeddings
 from gesso.nn.attention import Attend
 from gesso.ranks.caches import CacheNumbers

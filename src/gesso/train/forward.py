@@ -22,7 +22,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from gesso.config import AttentionKind
-from gesso.models.diffusion_gemma import Block, DiffusionGemma
+from gesso.models.block import Block
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.train.attention import attend_masked
 from gesso.train.context_parallel import ContextGroup

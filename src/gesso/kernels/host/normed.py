@@ -49,7 +49,7 @@ def add_norm(
     x_ND: Tensor, branch_ND: Tensor, weight_D: Tensor, weights: tuple[Tensor, Tensor, Tensor], eps: float, factor: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Computes x + norm(branch), and its norms by three weights, the third times `factor`, [N, D] each."""
-    rows, width = x_ND.shape
+    branch_ND, (rows, width) = branch_ND.contiguous(), x_ND.shape
     held, kernel = torch.empty(4, rows, width), norms().add_norm
     begin_of, size = held.data_ptr(), 4 * rows * width
     total, *outputs = range(begin_of, begin_of + 4 * size, size)
@@ -68,7 +68,8 @@ def add_branches(
     """Computes (x + norm(norm(one) + norm(other))) * factor, [N, D]; weights are those of one, of other, and of the
     sum."""
     out, kernel, (rows, width) = torch.empty_like(x_ND), norms().add_branches, x_ND.shape
-    tensors = (x_ND, branches[0], weights[0], branches[1], weights[1], weights[2], out)
+    one_ND, other_ND = (branch.contiguous() for branch in branches)
+    tensors = (x_ND, one_ND, weights[0], other_ND, weights[1], weights[2], out)
     places = [tensor.data_ptr() for tensor in tensors]
     _share(lambda begin, end: kernel(*places, begin, end, width, eps, factor), rows, 3 * x_ND.numel())
     return out

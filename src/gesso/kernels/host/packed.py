@@ -9,8 +9,9 @@ weights are no whole numbers, they stay in fp32 (`float_products`).
 """
 
 import functools
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,8 +46,7 @@ def layout(name: str, parts: Sequence[Tensor]) -> str | None:
     return layout_of(name, parts[0].shape[-1], parts[1].shape[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class RoundedRows:
+class RoundedRows(NamedTuple):
     """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
     held: Tensor
@@ -70,7 +70,9 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
     """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, dot or best_dot()
-    kernel, x = kernels(found, dot).round_rows, x_MD.float().contiguous()
+    kernel, x = kernels(found, dot).round_rows, x_MD
+    if x.dtype != torch.float32 or not x.is_contiguous():
+        x = x.float().contiguous()
     if LAYOUTS[found].floats is not None:
         return RoundedRows(x, rows, width, found, dot)
     rounded = RoundedRows(torch.empty(rows * (width + 8 * blocks), dtype=torch.int8), rows, width, found, dot)
@@ -80,6 +82,20 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
     else:
         share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
     return rounded
+
+
+class _Kept(threading.local):
+    scratch = torch.empty(0)
+
+
+_kept = _Kept()
+
+
+def _scratch(numbers: int) -> int:
+    """Returns the address of memory for so many floats, which this thread's next product overwrites."""
+    if _kept.scratch.numel() < numbers:
+        _kept.scratch = torch.empty(numbers)
+    return _kept.scratch.data_ptr()
 
 
 def multiply(
@@ -98,25 +114,25 @@ def multiply(
     products = rows * sum(made.shape[1] for made in out) * rounded.width
     threads = torch.get_num_threads() if products > MULTIPLIED_ALONE else 1
     room = scratch_size(dot, blocks)
-    scratch = torch.empty(threads * room)
+    near = _scratch(threads * room)
     calls = []
     for parts, made in zip(matrices, out, strict=True):
         third = parts[2] if len(parts) > 2 else parts[1]
-        own = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
-        calls.append(((*rounded.places, *own), made.shape[1]))
+        addresses = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
+        calls.append(((*rounded.places, *addresses), made.shape[1]))
 
     count = pieces.shape[0]
     if threads == 1:
-        near, listed = scratch.data_ptr(), pieces.data_ptr()
+        listed = pieces.data_ptr()
         for places, columns in calls:
             kernel(*places, near, listed, count, columns, blocks, 0, columns)
         return out
 
     def work(thread: int, first: int, last: int) -> None:
-        near, listed = scratch.data_ptr() + 4 * thread * room, pieces.data_ptr()
+        own, listed = near + 4 * thread * room, pieces.data_ptr()
         for places, columns in calls:
             edges = columns * first // threads, columns * last // threads
-            kernel(*places, near, listed, count, columns, blocks, *edges)
+            kernel(*places, own, listed, count, columns, blocks, *edges)
 
     share_out(work, threads, threads)
     return out

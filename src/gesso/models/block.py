@@ -1,0 +1,86 @@
+"""Defines a layer of DiffusionGemma: attention, then the dense MLP and the experts side by side, each between norms.
+
+N = all rows laid flat   D hidden
+"""
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from gesso.config import LayerConfig, ModelConfig
+from gesso.nn.attention import Attend, Attention
+from gesso.nn.experts import Experts, Router
+from gesso.nn.fused_norms import fuses
+from gesso.nn.mlp import MLP
+from gesso.nn.norm import RMSNorm
+from gesso.nn.separate_lora import PassSide
+from gesso.nn.small_products import multiply_few
+
+
+class Block(nn.Module):
+    """Applies attention, then the dense MLP and the experts side by side, each between norms of its own."""
+
+    encoder_scalar: Tensor
+    decoder_scalar: Tensor
+
+    def __init__(self, config: ModelConfig, layer: LayerConfig) -> None:
+        super().__init__()
+        size, eps = config.hidden_size, config.rms_norm_eps
+        self.attention = Attention(size, config.num_attention_heads, layer, config.attention_bias, eps)
+        self.mlp = MLP(size, config.intermediate_size)
+        self.router = Router(size, config.num_experts, config.top_k_experts, eps)
+        self.experts = Experts(size, config.moe_intermediate_size, config.num_experts)
+        self.input_norm = RMSNorm(size, eps)
+        self.post_attention_norm = RMSNorm(size, eps)
+        self.pre_mlp_norm = RMSNorm(size, eps)
+        self.post_mlp_norm = RMSNorm(size, eps)
+        self.pre_experts_norm = RMSNorm(size, eps)
+        self.post_experts_norm = RMSNorm(size, eps)
+        self.post_norm = RMSNorm(size, eps)
+        self.mix: Callable[[Tensor, Tensor, Tensor], Tensor] | None = None
+        """Computes the mixture in the place of `experts`, where these lie over several processes."""
+        self.side = PassSide()
+        """Whose pass is under way; for adapters with a delta for each."""
+        self.register_buffer("encoder_scalar", torch.ones(1))
+        self.register_buffer("decoder_scalar", torch.ones(1))
+
+    def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
+        if self._fuses(x_ND):
+            return self._forward_fused(x_ND, rope, attend, scalar)
+        x_ND = x_ND + self.post_attention_norm(self.attention(self.input_norm(x_ND), rope, attend))
+        dense = self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_ND)))
+        weights, experts = self.router(x_ND)
+        mix = self.experts if self.mix is None else self.mix
+        routed = self.post_experts_norm(mix(self.pre_experts_norm(x_ND), weights, experts))
+        out: Tensor = (x_ND + self.post_norm(dense + routed)) * scalar
+        return out
+
+    def _fuses(self, x_ND: Tensor) -> bool:
+        """Says whether kernels compute what stands between products; a norm that somebody observes is called itself."""
+        norms = self._norms()
+        if any(module._forward_hooks for module in (*norms, self.router)):
+            return False
+        return fuses(self.mlp.down_proj, x_ND, self.router.scale, *(norm.weight for norm in norms))
+
+    def _forward_fused(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
+        """Computes `forward` to the same bits, with the norms of a row in one kernel."""
+        from gesso.kernels.host import normed
+
+        eps, router = self.input_norm.eps, self.router
+        weights_D = [cast("Tensor", norm.weight) for norm in self._norms()]
+        before, after, to_mlp, to_experts, of_mlp, of_experts, last = weights_D
+        attended = self.attention(normed.norm(x_ND, before, eps), rope, attend)
+        weights_of = (to_mlp, to_experts, router.scale)
+        x_ND, for_mlp, for_experts, for_router = normed.add_norm(x_ND, attended, after, weights_of, eps, router.root)
+        dense = self.mlp(for_mlp)
+        weights, experts = router.choose(multiply_few(router.proj, for_router))
+        routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
+        return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
+
+    def _norms(self) -> tuple[RMSNorm, ...]:
+        return (
+            self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.pre_experts_norm, self.post_mlp_norm,
+            self.post_experts_norm, self.post_norm,
+        )  # fmt: skip
