@@ -76,6 +76,9 @@ def test_what_a_grammar_contains(grammar: str, inside: list[str], outside: list[
         (r'start: "\ud800"', "escapes are those of JSON"),
         ("start: 'a'", '"\'" is not understood'),
         ("start: /(a(?=b))/", "line 1: .*look-ahead is not supported"),
+        ('start: /a(?=b)/ "b"', "line 1: .*a look-ahead at the end of what a terminal matches .* character 1"),
+        (r'start: /a\b|c/ "b"', "line 1: .*a word boundary at an edge of what a terminal matches .* character 1"),
+        (r'start: "b" /\ba/', "line 1: .*a word boundary at an edge of what a terminal matches .* character 0"),
         ("start: {a}", r"'\{' is not expected here"),
     ],
 )

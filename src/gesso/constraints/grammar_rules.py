@@ -243,7 +243,7 @@ class _Body:
         if unknown := set(flags) - {"i", "s"}:
             raise token.refusal(f"the flag {min(unknown)!r} after {token.text[: -len(flags)]} is not supported")
         try:
-            return parse(f"(?{flags}){pattern}" if flags else pattern, apart=False)
+            return parse(f"(?{flags}){pattern}" if flags else pattern, part=True)
         except OptionError as error:
             raise token.refusal(str(error)) from None
 

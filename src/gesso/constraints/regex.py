@@ -48,17 +48,18 @@ _REFUSED_GROUPS = {
 }  # fmt: skip
 
 
-def parse(pattern: str, apart: bool = True) -> Expression:
+def parse(pattern: str, part: bool = False) -> Expression:
     """Returns the language of the texts that `pattern` matches as a whole.
 
     Args:
         pattern: the regular expression.
-        apart: takes groups apart that hold assertions, which speak of all the text.
+        part: it is of a part of a text, a terminal of a grammar: what stands around that, an assertion at an edge or in
+            a group would speak of, and is refused.
 
     Raises:
         OptionError: the pattern is malformed, or has a feature that is not supported; it says which, and where.
     """
-    found = Whole(_Parser(pattern, apart=apart).parse(EMPTY))
+    found = Whole(_Parser(pattern, part=part).parse(EMPTY))
     # Whether an empty text has a place that is no boundary, dialects do not agree on.
     return difference(found, EMPTY) if "\\B" in pattern else found
 
@@ -137,6 +138,8 @@ class _Parser(Repeats):
             raise self.refuse("a repeated anchor", begin)
         if holds_anchor(before, at_end=True):
             raise self.refuse("a word boundary behind $ is not supported", begin)
+        if self.part and (before == EMPTY or self.at_edge()):
+            raise self.refuse("a word boundary at an edge of what a terminal matches is not supported", begin)
         word, other = self.words()
         rest_begin, options = self.at, []
         self.bounded += 1
@@ -154,6 +157,10 @@ class _Parser(Repeats):
         self.bounded -= 1
         return union(options)
 
+    def at_edge(self) -> bool:
+        """Whether nothing follows in this alternative of the whole pattern."""
+        return self.at == len(self.pattern) or self.sees("|") or self.sees("$")
+
     def look_ahead(self, tail: Expression, at_begin: bool) -> Expression:
         begin = self.at
         negative = self.pattern[self.at + 2] == "!"
@@ -168,6 +175,8 @@ class _Parser(Repeats):
             raise self.refuse("an unmatched (", begin)
         if self.quantifier() is not None:
             raise self.refuse("a repeated look-ahead", begin)
+        if self.part and self.at_edge():
+            raise self.refuse("a look-ahead at the end of what a terminal matches is not supported", begin)
         inside = self.pattern[begin : self.at]
         begins = "^" in inside.replace("[^", "").replace("\\^", "")
         if begins and not at_begin:

@@ -23,16 +23,16 @@ _REFUSED_ESCAPES = {
 class Characters:
     """Holds a pattern that is read from left to right; `at` is the next character's index."""
 
-    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False, apart: bool = True) -> None:
+    def __init__(self, pattern: str, ecma: bool = False, wide: bool = False, part: bool = False) -> None:
         """
         Args:
             pattern: the regular expression.
             ecma: reads ECMAScript's dialect with the flag `u`.
             wide: takes the wider of two readings.
-            apart: takes groups apart that hold assertions.
+            part: it is of a part of a text, and does not see what stands around that.
         """
-        self.shown, self.ecma, self.wide = pattern, ecma, wide
-        found = ungrouped(pattern, ecma) if apart else Ungrouped(pattern, tuple(range(len(pattern) + 1)))
+        self.shown, self.ecma, self.wide, self.part = pattern, ecma, wide, part
+        found = Ungrouped(pattern, tuple(range(len(pattern) + 1))) if part else ungrouped(pattern, ecma)
         self.pattern, self._places = found.text, found.places
         self.at = 0
         self.depth = 0
