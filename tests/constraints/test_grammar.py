@@ -79,6 +79,8 @@ def test_what_a_grammar_contains(grammar: str, inside: list[str], outside: list[
         ('start: /a(?=b)/ "b"', "line 1: .*a look-ahead at the end of what a terminal matches .* character 1"),
         (r'start: /a\b|c/ "b"', "line 1: .*a word boundary at an edge of what a terminal matches .* character 1"),
         (r'start: "b" /\ba/', "line 1: .*a word boundary at an edge of what a terminal matches .* character 0"),
+        (r'start: /a\b-?/ "b"', "line 1: .*a word boundary at an edge of what a terminal matches .* character 1"),
+        (r'start: /a(?=b)c*/ "b"', "line 1: .*a look-ahead at the end of what a terminal matches .* character 1"),
         ("start: {a}", r"'\{' is not expected here"),
     ],
 )

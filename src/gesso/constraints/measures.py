@@ -94,6 +94,25 @@ def holds_anchor(expression: Expression, at_end: bool) -> bool:
     return any(holds_anchor(part, at_end) for part in parts_of(expression))
 
 
+def may_be_empty(expression: Expression) -> bool:
+    """Tells whether the empty text may be among what a part of a regular expression stands for; an anchor counts as
+    that, and a difference as its body."""
+    match expression:
+        case Text(text):
+            return not text
+        case Chars():
+            return False
+        case Sequence(parts) | Intersection(parts):
+            return all(map(may_be_empty, parts))
+        case Union(options):
+            return any(map(may_be_empty, options))
+        case Repeat(body, least):
+            return least == 0 or may_be_empty(body)
+        case Whole(body) | Difference(body):
+            return may_be_empty(body)
+    return True
+
+
 def spelled_size(expression: Expression) -> int:
     """Says how many states an expression has before it is made deterministic, roughly; each part counted where it
     stands."""

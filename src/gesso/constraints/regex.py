@@ -31,7 +31,7 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.measures import holds_anchor
+from gesso.constraints.measures import holds_anchor, may_be_empty
 from gesso.constraints.regex_repeats import Repeats
 from gesso.errors import OptionError
 
@@ -138,8 +138,6 @@ class _Parser(Repeats):
             raise self.refuse("a repeated anchor", begin)
         if holds_anchor(before, at_end=True):
             raise self.refuse("a word boundary behind $ is not supported", begin)
-        if self.part and (before == EMPTY or self.at_edge()):
-            raise self.refuse("a word boundary at an edge of what a terminal matches is not supported", begin)
         word, other = self.words()
         rest_begin, options = self.at, []
         self.bounded += 1
@@ -150,16 +148,14 @@ class _Parser(Repeats):
             rest = self.concatenation(tail, behind_word=after_word)
             if holds_anchor(rest, at_end=False):
                 raise self.refuse("a word boundary before ^ is not supported", begin)
+            if self.part and (may_be_empty(before) or may_be_empty(rest)):
+                raise self.refuse("a word boundary at an edge of what a terminal matches is not supported", begin)
             right = sequence(Chars(word), _ANYTHING)
             if after_word != negative:
                 right = union([sequence(Chars(other), _ANYTHING), EMPTY])
             options.append(sequence(intersection(Whole(before), left), intersection(Whole(rest), right)))
         self.bounded -= 1
         return union(options)
-
-    def at_edge(self) -> bool:
-        """Whether nothing follows in this alternative of the whole pattern."""
-        return self.at == len(self.pattern) or self.sees("|") or self.sees("$")
 
     def look_ahead(self, tail: Expression, at_begin: bool) -> Expression:
         begin = self.at
@@ -175,8 +171,6 @@ class _Parser(Repeats):
             raise self.refuse("an unmatched (", begin)
         if self.quantifier() is not None:
             raise self.refuse("a repeated look-ahead", begin)
-        if self.part and self.at_edge():
-            raise self.refuse("a look-ahead at the end of what a terminal matches is not supported", begin)
         inside = self.pattern[begin : self.at]
         begins = "^" in inside.replace("[^", "").replace("\\^", "")
         if begins and not at_begin:
@@ -189,6 +183,8 @@ class _Parser(Repeats):
         self.looked_ahead = False
         if "^" in self.pattern[rest_begin : self.at].replace("[^", "").replace("\\^", ""):
             raise self.refuse("a look-ahead before ^ is not supported", begin)
+        if self.part and may_be_empty(rest):
+            raise self.refuse("a look-ahead at the end of what a terminal matches is not supported", begin)
         return difference(Whole(rest), ahead) if negative else intersection(Whole(rest), ahead)
 
     def anchored(self, inside: str, negative: bool) -> Expression:
