@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from gesso.constraints import budget
 from gesso.constraints.budget import Budget, CancelledError
+from gesso.constraints.quick_turns import quick_turns
 from gesso.errors import OptionError
 
 Made = TypeVar("Made")
@@ -118,7 +119,8 @@ class Compilation(Generic[Made]):
         try:
             lane.enter()
             limits = self._limits
-            with budget.within(Budget(limits.max_states, limits.max_bytes, limits.max_seconds, lane.asked)):
+            own = Budget(limits.max_states, limits.max_bytes, limits.max_seconds, lane.asked)
+            with quick_turns(), budget.within(own):
                 compiled = self._make()
         except RecursionError:
             error = OptionError("the constraint is too large: its parts are nested too deeply")

@@ -13,6 +13,7 @@ from starlette.types import Receive
 
 from gesso.constraints.compilation import Compilation
 from gesso.constraints.constraint import Constraint
+from gesso.constraints.quick_turns import quick_turns
 from gesso.constraints.verdict import submit_texts
 from gesso.errors import QueueFullError, UserError
 from gesso.server.body import JsonRoute
@@ -100,7 +101,7 @@ def explain_routes(context: Context) -> APIRouter:
             constraint = compilation.result(0)
         except UserError as error:
             return _verdict(usable=False, explanation=said(error))
-        refusal = None if body.text is None else await to_thread.run_sync(constraint.explain, body.text)
+        refusal = None if body.text is None else await to_thread.run_sync(_refusal, constraint, body.text)
         return _verdict(
             usable=True,
             accepts=None if body.text is None else refusal is None,
@@ -110,6 +111,11 @@ def explain_routes(context: Context) -> APIRouter:
         )
 
     return router
+
+
+def _refusal(constraint: Constraint, text: str) -> str | None:
+    with quick_turns():
+        return constraint.explain(text)
 
 
 def _verdict(**fields: Any) -> Explanation:

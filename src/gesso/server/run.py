@@ -29,7 +29,8 @@ FORCED = 130
 """Exit code after a second signal."""
 SWITCH_SECONDS = 0.0001
 """After which a thread that holds the interpreter gives it to one that waits, a fiftieth of Python's own. The engine's
-thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes."""
+thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes.
+While a constraint is compiled it is less still; see `gesso.constraints.quick_turns`."""
 SWEEPS = (10_000, 10, 1000)
 """New objects before the youngest are swept, and sweeps of each generation before one of the next."""
 LAST_WORDS = 5
