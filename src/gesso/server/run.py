@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 FORCED = 130
 """Exit code after a second signal."""
-SWITCH_SECONDS = 0.0001
-"""After which a thread that holds the interpreter gives it to one that waits, a fiftieth of Python's own. The engine's
+SWITCH_SECONDS = 0.0005
+"""After which a thread that holds the interpreter gives it to one that waits, a tenth of Python's own. The engine's
 thread gives it away in every operation of a pass, and waits so long to have it back beside a thread that computes.
 While a constraint is compiled it is less still; see `gesso.constraints.quick_turns`."""
 SWEEPS = (10_000, 10, 1000)
