@@ -129,3 +129,41 @@ class Loop:
             phi.add_incoming(value, last)
         build.branch(self._head)
         build.position_at_end(self._done)
+
+
+class Queue:
+    """Takes the numbers of a queue, one after the other; the body between making it and `close` may add to its end.
+
+    `count` stand at the front at first.
+    """
+
+    def __init__(self, build: Writer, places: Value, count: Value) -> None:
+        self.build, self._places = build, places
+        self._size = build.alloca(I64)
+        build.store(count, self._size)
+        before = build.block
+        self._head, body, self._done = (build.made.append_basic_block() for _ in range(3))
+        build.branch(self._head)
+        build.position_at_end(self._head)
+        self._turn = build.phi(I64)
+        self._turn.add_incoming(constant(0), before)
+        build.cbranch(build.icmp_signed("<", self._turn, self.size), body, self._done)
+        build.position_at_end(body)
+        self.taken = build.read(places, I64, self._turn)
+
+    @property
+    def size(self) -> Value:
+        """Builds the reading of how many there are by now."""
+        return self.build.load(self._size, typ=I64)
+
+    def append(self, number: Value) -> None:
+        """Adds a number to the end."""
+        last = self.size
+        self.build.write(number, self._places, last)
+        self.build.store(self.build.add(last, constant(1)), self._size)
+
+    def close(self) -> None:
+        """Ends the body."""
+        self._turn.add_incoming(self.build.add(self._turn, constant(1)), self.build.block)
+        self.build.branch(self._head)
+        self.build.position_at_end(self._done)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant
+from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Queue, Value, Writer, constant
 
 
 def write_count(module: ir.Module, name: str) -> None:
@@ -60,31 +60,18 @@ def write_reach(module: ir.Module, name: str) -> None:
     all, and in the end those that were come to; `counts` gets their number."""
     build = Writer(module, name, VOID, [POINTER] * 5 + [I64] * 2)
     begins, followers, steps, queue, counts, count, far = build.made.args
-    size, never = build.alloca(I64), build.trunc(far, I32)
-    build.store(count, size)
-    head, body, done = (build.made.append_basic_block() for _ in range(3))
-    entry = build.block
-    build.branch(head)
-    build.position_at_end(head)
-    turn = build.phi(I64)
-    turn.add_incoming(constant(0), entry)
-    build.cbranch(build.icmp_signed("<", turn, build.load(size, typ=I64)), body, done)
-    build.position_at_end(body)
-    state = build.read(queue, I64, turn)
+    never, taken = build.trunc(far, I32), Queue(build, queue, count)
+    state = taken.taken
     step = build.add(build.read(steps, I32, state), constant(1, I32))
     end = build.read(begins, I64, build.add(state, constant(1)))
     pair = Loop(build, build.read(begins, I64, state), end)
     follower = _number(build, followers, pair.index)
     with build.if_then(build.icmp_signed("==", build.read(steps, I32, follower), never)):
         build.write(step, steps, follower)
-        last = build.load(size, typ=I64)
-        build.write(follower, queue, last)
-        build.store(build.add(last, constant(1)), size)
+        taken.append(follower)
     pair.close()
-    turn.add_incoming(build.add(turn, constant(1)), build.block)
-    build.branch(head)
-    build.position_at_end(done)
-    build.write(build.load(size, typ=I64), counts, constant(0))
+    taken.close()
+    build.write(taken.size, counts, constant(0))
     build.ret_void()
 
 

@@ -2,7 +2,7 @@
 
 from llvmlite import ir
 
-from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Writer, constant
+from gesso.kernels.host.llvm_ir import I8, I32, I64, POINTER, VOID, Loop, Queue, Writer, constant
 
 
 def write_heights(module: ir.Module, name: str) -> None:
@@ -13,17 +13,8 @@ def write_heights(module: ir.Module, name: str) -> None:
     """
     build = Writer(module, name, VOID, [POINTER] * 5 + [I64])
     begins, before, left, heights, queue, count = build.made.args
-    size = build.alloca(I64)
-    build.store(count, size)
-    head, body, done = (build.made.append_basic_block() for _ in range(3))
-    entry = build.block
-    build.branch(head)
-    build.position_at_end(head)
-    turn = build.phi(I64)
-    turn.add_incoming(constant(0), entry)
-    build.cbranch(build.icmp_signed("<", turn, build.load(size, typ=I64)), body, done)
-    build.position_at_end(body)
-    state = build.read(queue, I64, turn)
+    taken = Queue(build, queue, count)
+    state = taken.taken
     height = build.add(build.read(heights, I32, state), constant(1, I32))
     end = build.read(begins, I64, build.add(state, constant(1)))
     pair = Loop(build, build.read(begins, I64, state), end)
@@ -33,13 +24,9 @@ def write_heights(module: ir.Module, name: str) -> None:
     with build.if_then(build.icmp_signed("==", rest, constant(0))):
         # States come in the order of their heights, so the last that follows is one of the highest.
         build.write(height, heights, source)
-        last = build.load(size, typ=I64)
-        build.write(source, queue, last)
-        build.store(build.add(last, constant(1)), size)
+        taken.append(source)
     pair.close()
-    turn.add_incoming(build.add(turn, constant(1)), build.block)
-    build.branch(head)
-    build.position_at_end(done)
+    taken.close()
     build.ret_void()
 
 
