@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.elementwise import gelu
+from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
@@ -161,7 +161,7 @@ def mix_sorted(
     slots = torch.empty_like(order)
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
-    out = down(gelu(gate) * up, ends_E)
+    out = down(gated_gelu(gate, up), ends_E)
     return weighted(out, slots.view(tokens, top_k), weights_Nk)
 
 
@@ -189,8 +189,7 @@ def apply_experts(
     outputs = []
     for tile, (gate_up, down) in zip(x_ND.index_select(0, source).split(tiles), projections, strict=True):
         if tile.shape[0]:
-            gate, up = gate_up(tile).chunk(2, dim=-1)
-            outputs.append(down(gelu(gate) * up))
+            outputs.append(down(gated_gelu_of_halves(gate_up(tile))))
     return torch.cat(outputs), slots.view(experts_Nk.shape)
 
 

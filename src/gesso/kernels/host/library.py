@@ -9,10 +9,24 @@ from typing import Any
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host.block_gradients import (
+    write_attended_backward,
+    write_attended_forward,
+    write_mixed_backward,
+    write_mixed_forward,
+)
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
+from gesso.kernels.host.gated import write_gated_backward, write_gated_forward
 from gesso.kernels.host.layouts import LAYOUTS
+from gesso.kernels.host.mixtures import write_mix_backward, write_mix_forward
+from gesso.kernels.host.norm_gradients import (
+    write_heads_backward,
+    write_heads_forward,
+    write_norm_backward,
+    write_norm_forward,
+)
 from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
@@ -94,7 +108,6 @@ def norms() -> Norms:
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows")
     write_small_product(module, "small_product")
-    engine = _compile(module)
     sizes = {
         "small_product": (3, 4, 0),
         "mix_rows": (3, 4, 0),
@@ -103,13 +116,54 @@ def norms() -> Norms:
         "add_branches": (7, 3, 2),
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
-    made = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * wholes, *[_FLOAT] * floats)(
-            engine.get_function_address(name)
-        )
-        for name, (pointers, wholes, floats) in sizes.items()
-    }
+    made, engine = _of_arrays(module, sizes)
     return Norms(**made, engine=engine)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """Holds the compiled kernels of training (see `norm_gradients`, `block_gradients`, `gated` and `mixtures`)."""
+
+    norm: Callable[..., None]
+    norm_back: Callable[..., None]
+    plain_norm: Callable[..., None]
+    plain_norm_back: Callable[..., None]
+    heads: Callable[..., None]
+    heads_back: Callable[..., None]
+    attended: Callable[..., None]
+    attended_back: Callable[..., None]
+    mixed: Callable[..., None]
+    mixed_back: Callable[..., None]
+    gated: Callable[..., None]
+    gated_back: Callable[..., None]
+    mix: Callable[..., None]
+    mix_back: Callable[..., None]
+    sum_rows: Callable[..., None]
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def gradients() -> Gradients:
+    """Compiles the kernels of training."""
+    module = ir.Module("gesso_gradients")
+    writers: dict[str, tuple[Callable[..., None], tuple[int, int, int]]] = {
+        "norm": (functools.partial(write_norm_forward, weighted=True), (4, 3, 1)),
+        "norm_back": (functools.partial(write_norm_backward, weighted=True), (6, 4, 0)),
+        "plain_norm": (functools.partial(write_norm_forward, weighted=False), (4, 3, 1)),
+        "plain_norm_back": (functools.partial(write_norm_backward, weighted=False), (6, 4, 0)),
+        "heads": (write_heads_forward, (6, 4, 1)), "heads_back": (write_heads_backward, (8, 5, 0)),
+        "attended": (write_attended_forward, (11, 4, 2)), "attended_back": (write_attended_backward, (14, 4, 1)),
+        "mixed": (write_mixed_forward, (8, 4, 2)), "mixed_back": (write_mixed_backward, (11, 4, 1)),
+        "gated": (write_gated_forward, (3, 4, 0)), "gated_back": (write_gated_backward, (5, 4, 0)),
+        "mix": (functools.partial(write_mix_forward, weighted=True), (4, 4, 0)),
+        "mix_back": (write_mix_backward, (6, 4, 0)),
+        "sum_rows": (functools.partial(write_mix_forward, weighted=False), (4, 4, 0)),
+    }  # fmt: skip
+    for name, (write, _) in writers.items():
+        write(module, name)
+    made, engine = _of_arrays(module, {name: sizes for name, (_, sizes) in writers.items()})
+    return Gradients(**made, engine=engine)
 
 
 @functools.cache
@@ -152,7 +206,7 @@ def scans() -> Scans:
     writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
+    made, engine = _of_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
     return Scans(made["best"], made["behind"], made["shares"], engine)
 
 
@@ -190,16 +244,21 @@ def compositions() -> Compositions:
     }  # fmt: skip
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
+    made, engine = _of_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
     return Compositions(**made, engine=engine)
 
 
-def _of_arrays(module: ir.Module, arguments: dict[str, tuple[int, int]]) -> tuple[dict[str, Callable[..., None]], Any]:
-    """Compiles kernels that take so many arrays and then so many numbers; returns them and the owner of their code."""
+def _of_arrays(
+    module: ir.Module, arguments: dict[str, tuple[int, int, int]]
+) -> tuple[dict[str, Callable[..., None]], Any]:
+    """Compiles kernels that take so many arrays, then so many whole numbers, then so many floats; returns them and the
+    owner of their code."""
     engine = _compile(module)
     made: dict[str, Callable[..., None]] = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
-        for name, (pointers, sizes) in arguments.items()
+        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * wholes, *[_FLOAT] * floats)(
+            engine.get_function_address(name)
+        )
+        for name, (pointers, wholes, floats) in arguments.items()
     }
     return made, engine
 

@@ -1,0 +1,57 @@
+"""Decides where compiled kernels (`kernels.host.trained`) compute what stands between a training step's products.
+
+They serve fp32 on a CPU, where elementwise work by array operations is bound by memory and nearly half of a step.
+Everywhere else, and where a pass is traced or watched rather than computed, array operations stay.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from gesso.kernels import host
+
+LEAST = 1 << 14
+"""Numbers of a tensor from which on kernels serve: below, nothing is gained, and nothing need be compiled."""
+_PLAIN = (Tensor, nn.Parameter)
+"""Not a subclass: what is shared out over processes, or has no numbers, is no memory to read."""
+
+
+def serves(x: Tensor, *others: Tensor | None) -> bool:
+    """Says whether kernels take these tensors in a pass with gradients: those named first are the rows."""
+    if not torch.is_grad_enabled() or x.numel() < LEAST or not _computes() or not host.available():
+        return False
+    tensors = [tensor for tensor in (x, *others) if tensor is not None]
+    if any(type(tensor) not in _PLAIN or not tensor.is_cpu for tensor in tensors):
+        return False
+    from gesso.kernels.host import trained
+
+    return trained.serves(*tensors)
+
+
+def _computes() -> bool:
+    """Says whether this pass computes numbers in fp32: it is not traced, and not under autocast."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or is_in_torch_dispatch_mode()
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._functorch.maybe_current_level() is not None
+    )
+
+
+def differentiate_plainly(
+    function: Callable[..., Any], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Returns gradients that can be differentiated once more, by array operations: kernels' own cannot.
+
+    Args:
+        function: computes what a kernel did, of `inputs`, by array operations.
+        grads: of its results.
+    """
+    outputs = function(*inputs)
+    wanted = [tensor for tensor in inputs if tensor is not None and tensor.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
+    return [next(found) if tensor is not None and tensor.requires_grad else None for tensor in inputs]
