@@ -35,7 +35,6 @@ def _computes() -> bool:
     """Says whether this pass computes numbers in fp32: it is not traced, and not under autocast."""
     return not (
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
         or is_in_torch_dispatch_mode()
         or torch.is_autocast_enabled("cpu")
         or torch._C._functorch.maybe_current_level() is not None
