@@ -60,6 +60,7 @@ class LossModule(nn.Module):
                 batch,
                 () if self.images is None or not batch.images else self.images.embeddings(batch),
                 checkpointing=config.gradient_checkpointing,
+                denoiser=config.denoiser_loss_weight > 0 or not self.training,
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,
                 context=self.context,
