@@ -20,15 +20,22 @@ _PLAIN = (Tensor, nn.Parameter)
 
 
 def serves(x: Tensor, *others: Tensor | None) -> bool:
-    """Says whether kernels take these tensors in a pass with gradients: those named first are the rows."""
-    if not torch.is_grad_enabled() or x.numel() < LEAST or not _computes() or not host.available():
-        return False
-    tensors = [tensor for tensor in (x, *others) if tensor is not None]
-    if any(type(tensor) not in _PLAIN or not tensor.is_cpu for tensor in tensors):
+    """Says whether kernels take these tensors in a pass with gradients; `x` is the rows that there is work for."""
+    if not torch.is_grad_enabled() or not takes(x, *others):
         return False
     from gesso.kernels.host import trained
 
-    return trained.serves(*tensors)
+    return trained.serves(x, *others)
+
+
+def takes(x: Tensor, *others: Tensor | None) -> bool:
+    """Says whether kernels may read these tensors, with gradients or without: enough numbers in fp32 on a CPU."""
+    if x.numel() < LEAST or not _computes() or not host.available():
+        return False
+    return all(
+        tensor is None or (type(tensor) in _PLAIN and tensor.is_cpu and tensor.dtype == torch.float32)
+        for tensor in (x, *others)
+    )
 
 
 def _computes() -> bool:

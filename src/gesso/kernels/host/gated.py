@@ -1,56 +1,30 @@
 """Writes the kernels of a gated feed-forward for training: gelu(gate) * up by the tanh approximation, and its way back.
 
 With u = sqrt(2 / pi) (x + 0.044715 x³), gelu(x) = x / (1 + exp(-2u)): the same function as 0.5 x (1 + tanh(u)), without
-the cancellation of 1 + tanh where x is negative. exp takes a polynomial of degree 7 on half a doubling each way. The
+the cancellation of 1 + tanh where x is negative. The
 error of gelu is 3e-7 of its value or of 1, whichever is larger; below -12 or so, where that is under the least float,
 it is no zero but about -1e-37.
 """
 
 from llvmlite import ir
 
-from gesso.kernels.host.llvm_ir import F32, I32, Loop, Value, constants, vector
-from gesso.kernels.host.row_writer import LANES, PART, RowWriter
+from gesso.kernels.host.exponential import MOST, all_lanes, exp
+from gesso.kernels.host.llvm_ir import Loop, Value
+from gesso.kernels.host.row_writer import PART, RowWriter
 
 ROOT = 0.7978845608028654
 """The root of 2 / pi."""
 CUBIC = 0.044715
-MOST = 87.0
-"""exp of more than that, or of less than its negative, is past what a float holds in full."""
-LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.693359375, -2.12194440054690583e-4
-"""ln 2 in two parts: the first has few enough bits that its multiples are exact."""
-POLYNOMIAL = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
-"""The series of exp; half a ln 2 away from zero, its next term is 5e-9."""
-ONES, ONES_BITS = 1.5 * 2**23, 0x4B400000
-"""A float between 2**23 and 2**24, where neighbours are one apart, and its bits."""
-
-
-def _all(value: float) -> Value:
-    return constants([value] * LANES, F32)
-
-
-def _exp(build: RowWriter, x: Value) -> Value:
-    """Computes exp of numbers between -`MOST` and `MOST`."""
-    wholes = vector(I32, LANES)
-    shifted = build.fma(x, _all(LOG2_E), _all(ONES))
-    doublings = build.fsub(shifted, _all(ONES))
-    rest = build.fma(doublings, _all(-LN2_HIGH), x)
-    rest = build.fma(doublings, _all(-LN2_LOW), rest)
-    found = _all(POLYNOMIAL[0])
-    for term in POLYNOMIAL[1:]:
-        found = build.fma(found, rest, _all(term))
-    count = build.sub(build.bitcast(shifted, wholes), constants([ONES_BITS - 127] * LANES, I32))
-    power = build.shl(count, constants([23] * LANES, I32))
-    return build.fmul(found, build.bitcast(power, PART))
 
 
 def _sigmoid(build: RowWriter, x: Value) -> tuple[Value, Value, Value]:
     """Returns s = 1 / (1 + exp(-2u)), 1 - s, and x²."""
     square = build.fmul(x, x)
-    inner = build.fmul(x, build.fma(square, _all(-2 * ROOT * CUBIC), _all(-2 * ROOT)))
-    inner = build.own("llvm.maxnum.v16f32", PART, inner, _all(-MOST))
-    inner = build.own("llvm.minnum.v16f32", PART, inner, _all(MOST))
-    power = _exp(build, inner)
-    share = build.fdiv(_all(1.0), build.fadd(power, _all(1.0)))
+    inner = build.fmul(x, build.fma(square, all_lanes(-2 * ROOT * CUBIC), all_lanes(-2 * ROOT)))
+    inner = build.own("llvm.maxnum.v16f32", PART, inner, all_lanes(-MOST))
+    inner = build.own("llvm.minnum.v16f32", PART, inner, all_lanes(MOST))
+    power = exp(build, inner)
+    share = build.fdiv(all_lanes(1.0), build.fadd(power, all_lanes(1.0)))
     return share, build.fmul(power, share), square
 
 
@@ -85,7 +59,7 @@ def write_gated_backward(module: ir.Module, name: str) -> None:
     value = build.fmul(x, share)
     build.write(build.fmul(change, value), to_other, loop.index)
     # d gelu / dx = s + x s (1 - s) 2u', and u' = sqrt(2 / pi) (1 + 3 * 0.044715 x²).
-    slope = build.fma(square, _all(6 * ROOT * CUBIC), _all(2 * ROOT))
+    slope = build.fma(square, all_lanes(6 * ROOT * CUBIC), all_lanes(2 * ROOT))
     rising = build.fmul(build.fmul(value, rest), slope)
     change = build.fmul(change, build.part(other, loop.index))
     build.write(build.fmul(change, build.fadd(share, rising)), to_one, loop.index)

@@ -35,6 +35,7 @@ from gesso.kernels.host.refinements import write_heights, write_mix, write_relab
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
+from gesso.kernels.host.softmax import write_softmax, write_softmax_back
 
 _POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -122,7 +123,8 @@ def norms() -> Norms:
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """Holds the compiled kernels of training (see `norm_gradients`, `block_gradients`, `gated` and `mixtures`)."""
+    """Holds the compiled kernels of training (see `norm_gradients`, `block_gradients`, `gated`, `mixtures` and
+    `softmax`)."""
 
     norm: Callable[..., None]
     norm_back: Callable[..., None]
@@ -139,6 +141,9 @@ class Gradients:
     mix: Callable[..., None]
     mix_back: Callable[..., None]
     sum_rows: Callable[..., None]
+    softmax: Callable[..., None]
+    biased_softmax: Callable[..., None]
+    softmax_back: Callable[..., None]
     engine: Any
     """Owns the code."""
 
@@ -159,6 +164,9 @@ def gradients() -> Gradients:
         "mix": (functools.partial(write_mix_forward, weighted=True), (4, 4, 0)),
         "mix_back": (write_mix_backward, (6, 4, 0)),
         "sum_rows": (functools.partial(write_mix_forward, weighted=False), (4, 4, 0)),
+        "softmax": (functools.partial(write_softmax, biased=False), (2, 7, 0)),
+        "biased_softmax": (functools.partial(write_softmax, biased=True), (2, 7, 0)),
+        "softmax_back": (write_softmax_back, (2, 3, 0)),
     }  # fmt: skip
     for name, (write, _) in writers.items():
         write(module, name)

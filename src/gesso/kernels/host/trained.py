@@ -194,3 +194,29 @@ def mix_back(grad_ND: Tensor, x_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor
     kernel, places = gradients().mix_back, _places(grad_ND, x_MD, slots_Nk, weights_Nk, to_x, to_weights)
     _share(lambda begin, end: kernel(*places, begin, end, each, width), rows, 3 * each * grad_ND.numel())
     return to_x, to_weights
+
+
+def softmax_(scores: Tensor, bias: Tensor | None) -> Tensor:
+    """Computes the softmax of scores [B, G, M, S] in their place, S 16 or more.
+
+    Args:
+        bias: [B or 1, 1, T or 1, S], added to the scores; the M queries are T, once and again.
+    """
+    batch, groups, queries, keys = scores.shape
+    kernel, strides = gradients().softmax, (0, 0, 1)
+    if bias is not None:
+        kernel = gradients().biased_softmax
+        strides = (bias.stride(0) if len(bias) > 1 else 0, keys if bias.shape[2] > 1 else 0, bias.shape[2])
+    places = _places(scores, scores if bias is None else bias)
+    beside = keys, groups * queries, strides[2], strides[0], strides[1]
+    rows = batch * groups * queries
+    _share(lambda begin, end: kernel(*places, begin, end, *beside), rows, 8 * scores.numel())
+    return scores
+
+
+def softmax_back_(grad: Tensor, probs: Tensor) -> Tensor:
+    """Computes the gradient of scores from that of their softmax, in its place, [..., S] with S 16 or more."""
+    rows, keys = _size(probs)
+    kernel, places = gradients().softmax_back, _places(probs, grad)
+    _share(lambda begin, end: kernel(*places, begin, end, keys), rows, 2 * probs.numel())
+    return grad
