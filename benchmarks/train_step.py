@@ -75,7 +75,7 @@ def make_step(examples: int, canvases: int, width: int) -> Callable[[], float]:
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.train.gradient_clip)
         optimizer.step()
         optimizer.zero_grad()
-        return float(loss)
+        return float(loss.detach())
 
     return step
 
