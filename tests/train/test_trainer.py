@@ -59,10 +59,14 @@ def test_a_run_can_start_from_a_checkpoint(tmp_path: Path) -> None:
     assert not torch.equal(load_folder(moved, "cpu").vocabulary.weight, start.vocabulary.weight)
 
 
-def test_the_causal_pass_can_learn_alone(tmp_path: Path) -> None:
-    train(recipe(steps=2, denoiser_loss_weight=0.0), tmp_path, device="cpu")
-    for step in metrics(tmp_path).values():
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_causal_pass_can_learn_alone(tmp_path: Path, optimizer: str) -> None:
+    alone = recipe(steps=4, denoiser_loss_weight=0.0, optimizer=optimizer)
+    whole = train(alone, tmp_path / "whole", device="cpu")
+    for step in metrics(tmp_path / "whole").values():
         assert step["denoiser_loss"] == 0 < step["encoder_loss"]
+    train(alone, tmp_path / "parts", device="cpu", stop_at=2)
+    assert same_files(whole, train(alone, tmp_path / "parts", device="cpu"))
     with pytest.raises(ConfigError, match="both 0: nothing would be learned"):
         TrainConfig(steps=1, denoiser_loss_weight=0.0, encoder_loss_weight=0.0)
 
