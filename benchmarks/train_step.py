@@ -94,7 +94,7 @@ def ceiling(step: Callable[[], float]) -> float:
     rows, inner, columns = PRODUCT
     x, weight = torch.randn(rows, inner), torch.randn(columns, inner)
     took = min(seconds(lambda: x @ weight.T) for _ in range(30))
-    return counter.get_total_flops() * took / (2 * rows * inner * columns)
+    return float(counter.get_total_flops() * took / (2 * rows * inner * columns))
 
 
 def main() -> None:

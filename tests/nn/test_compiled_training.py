@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from gesso.nn import compiled_training
-from gesso.nn.compiled_training import serves
+from gesso.nn.compiled_training import also_without_gradient, serves
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
@@ -228,6 +228,20 @@ def test_where_kernels_cannot_serve_array_operations_stay(monkeypatch: pytest.Mo
     torch.func.vmap(lambda row: (inside.append(serves(row)), row)[1])(x[None])
     assert inside == [False]
     monkeypatch.setattr(compiled_training, "LEAST", 129)
+    assert not serves(x)
+
+
+@torch.no_grad()
+def test_passes_of_training_without_gradients_take_them_where_they_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = torch.randn(70, 32), torch.randn(32)
+    taken, own = [], trained.norm
+    monkeypatch.setattr(trained, "norm", lambda *args: (taken.append(len(args[0])), own(*args))[1])
+    expected = rms_norm(x, weight, EPS)
+    assert not taken
+    with also_without_gradient():
+        found = rms_norm(x, weight, EPS)
+    assert taken == [70]
+    torch.testing.assert_close(found, expected)
     assert not serves(x)
 
 

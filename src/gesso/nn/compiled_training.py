@@ -4,7 +4,9 @@ They serve fp32 on a CPU, where elementwise work by array operations is bound by
 Everywhere else, and where a pass is traced or watched rather than computed, array operations stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -19,9 +21,22 @@ _PLAIN = (Tensor, nn.Parameter)
 """Not a subclass: what is shared out over processes, or has no numbers, is no memory to read."""
 
 
+_ALSO_WITHOUT_GRADIENT = ContextVar("also_without_gradient", default=False)
+
+
+@contextmanager
+def also_without_gradient() -> Iterator[None]:
+    """Lets kernels serve passes without gradients, too: those of training, whose bits need not be inference's."""
+    before = _ALSO_WITHOUT_GRADIENT.set(True)
+    try:
+        yield
+    finally:
+        _ALSO_WITHOUT_GRADIENT.reset(before)
+
+
 def serves(x: Tensor, *others: Tensor | None) -> bool:
-    """Says whether kernels take these tensors in a pass with gradients; `x` is the rows that there is work for."""
-    if not torch.is_grad_enabled() or not takes(x, *others):
+    """Says whether kernels take these tensors in a pass of training; `x` is the rows that there is work for."""
+    if not (torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get()) or not takes(x, *others):
         return False
     from gesso.kernels.host import trained
 

@@ -55,10 +55,11 @@ def _definition(x: Tensor, weight: Tensor | None, *, eps: float) -> Tensor:
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Normalises the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
     wide, scale = x.float(), None if weight is None else weight.float()
+    compiled = wide is x and serves(wide, scale)
     if x.device.type not in ("cpu", "meta"):
         out: Tensor = F.rms_norm(wide, x.shape[-1:], scale, eps)
-    elif torch.is_grad_enabled():
-        out = _RMSNorm.apply(wide, scale, eps, x is wide and serves(wide, scale))  # type: ignore[no-untyped-call]
+    elif compiled or torch.is_grad_enabled():
+        out = _RMSNorm.apply(wide, scale, eps, compiled)  # type: ignore[no-untyped-call]
     else:
         # A copy of its own may be overwritten.
         out = _scaled(wide, _inverse(wide, eps), scale, out=None if wide is x else wide)
