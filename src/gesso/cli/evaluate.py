@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 
 _DENOISING = (
+    "temperature",
+    "top_k",
+    "top_p",
     "max_denoising_steps",
     "mode",
     "canvas_width",
