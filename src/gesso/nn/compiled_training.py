@@ -15,8 +15,9 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.kernels import host
 
-LEAST = 1 << 14
-"""Numbers of a tensor from which on kernels serve: below, nothing is gained, and nothing need be compiled."""
+LEAST = 1 << 16
+"""Numbers of a tensor from which on kernels serve: fewer stay in a near cache between array operations, and nothing
+need be compiled for them."""
 _PLAIN = (Tensor, nn.Parameter)
 """Not a subclass: what is shared out over processes, or has no numbers, is no memory to read."""
 
