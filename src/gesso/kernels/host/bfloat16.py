@@ -1,0 +1,68 @@
+"""Multiplies by bfloat16 matrices on a CPU without instructions for bfloat16: each number is widened, sums are fp32.
+
+A row's bits do not depend on the rows beside it, nor on the number of threads (`bfloat16_products`).
+
+    M rows   E matrices   N columns of what comes out   K features
+"""
+
+import ctypes
+import functools
+import platform
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gesso.kernels.host import available
+from gesso.kernels.host.activations import LANES
+from gesso.kernels.host.bfloat16_products import FIELDS, SLAB
+from gesso.kernels.host.library import bfloat16_kernel, features
+from gesso.kernels.host.threads import run_on_all
+
+ALONE = 1 << 21
+"""Products that one thread is done with sooner than others could be asked to help."""
+_Fields = ctypes.c_int64 * len(FIELDS)
+
+
+@functools.cache
+def serves_processor() -> bool:
+    """Says whether this processor computes a product and a sum in one instruction, as the kernels do."""
+    if not available():
+        return False
+    known = features()
+    return bool(known.get("fma") and known.get("avx2")) or platform.machine().lower() in ("aarch64", "arm64")
+
+
+def reads(weight: Tensor) -> bool:
+    """Says whether there is a kernel for a matrix [N, K], or several [E, N, K], which lie in memory row by row, or, one
+    alone, column by column; asked where the kernels serve the processor."""
+    if weight.is_contiguous():
+        return weight.shape[-1] % LANES == 0
+    return weight.dim() == 2 and weight.T.is_contiguous() and weight.shape[0] % LANES == 0
+
+
+def matmul(x_MK: Tensor, weight: Tensor, ends_E: Sequence[int] | None = None) -> Tensor:
+    """Multiplies fp32 rows by the transposed matrix [N, K], or every group's by its own of [E, N, K]; [M, N], fp32.
+
+    Args:
+        ends_E: where each group's rows end; None for one matrix.
+    """
+    rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
+    out = torch.empty(rows, columns)
+    if not out.numel():
+        return out
+    x_MK, pieces = x_MK.contiguous(), _pieces((rows,) if ends_E is None else tuple(ends_E))
+    threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
+    slabs = torch.empty(threads * SLAB)
+    places = (tensor.data_ptr() for tensor in (x_MK, weight, out, slabs, pieces))
+    fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
+    kernel, _ = bfloat16_kernel(not weight.is_contiguous())
+    run_on_all(kernel, ctypes.addressof(fields), threads)
+    return out
+
+
+@functools.lru_cache(64)
+def _pieces(ends: tuple[int, ...]) -> Tensor:
+    """Lists the rows of each matrix that has any: (first row, rows, matrix, first row of what comes out)."""
+    begins = (0, *ends)
+    return torch.tensor([(b, e - b, i, b) for i, (b, e) in enumerate(zip(begins, ends, strict=False)) if e > b])
