@@ -36,10 +36,7 @@ def multiply_widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     """Computes x @ weight.T + bias, [..., K] -> [..., N]; a row's bits do not depend on other rows."""
     from gesso.kernels.host.bfloat16 import matmul
 
-    out_MN = matmul(x.reshape(-1, x.shape[-1]).float(), weight)
-    if bias is not None:
-        out_MN += bias
-    return out_MN.to(x.dtype).view(*x.shape[:-1], -1)
+    return matmul(x.reshape(-1, x.shape[-1]), weight, bias).view(*x.shape[:-1], weight.shape[0])
 
 
 def multiply_widened_groups(x_MK: Tensor, ends_E: Tensor, weight_ENK: Tensor) -> Tensor:
@@ -50,4 +47,4 @@ def multiply_widened_groups(x_MK: Tensor, ends_E: Tensor, weight_ENK: Tensor) ->
     """
     from gesso.kernels.host.bfloat16 import matmul
 
-    return matmul(x_MK.float(), weight_ENK, ends_E.tolist()).to(x_MK.dtype)
+    return matmul(x_MK, weight_ENK, ends_E=ends_E.tolist())

@@ -1,4 +1,4 @@
-"""Multiplies by bfloat16 matrices on a CPU without instructions for bfloat16: each number is widened, sums are fp32.
+"""Multiplies by bfloat16 matrices on a CPU without instructions for that: in fp32, rounded once at the end.
 
 A row's bits do not depend on the rows beside it, nor on the number of threads (`bfloat16_products`).
 
@@ -8,6 +8,7 @@ A row's bits do not depend on the rows beside it, nor on the number of threads (
 import ctypes
 import functools
 import platform
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -15,13 +16,20 @@ from torch import Tensor
 
 from gesso.kernels.host import available
 from gesso.kernels.host.activations import LANES
-from gesso.kernels.host.bfloat16_products import FIELDS, SLAB
+from gesso.kernels.host.bfloat16_products import FIELDS, ROWS, SCRATCH
 from gesso.kernels.host.library import bfloat16_kernel, features
 from gesso.kernels.host.threads import run_on_all
 
 ALONE = 1 << 21
 """Products that one thread is done with sooner than others could be asked to help."""
 _Fields = ctypes.c_int64 * len(FIELDS)
+
+
+class _Kept(threading.local):
+    scratch = torch.empty(0)
+
+
+_kept = _Kept()
 
 
 @functools.cache
@@ -36,25 +44,27 @@ def serves_processor() -> bool:
 def reads(weight: Tensor) -> bool:
     """Says whether there is a kernel for a matrix [N, K], or several [E, N, K], which lie in memory row by row, or, one
     alone, column by column; asked where the kernels serve the processor."""
-    if weight.is_contiguous():
-        return weight.shape[-1] % LANES == 0
-    return weight.dim() == 2 and weight.T.is_contiguous() and weight.shape[0] % LANES == 0
+    if weight.shape[-1] % LANES or not weight.numel():
+        return False
+    return weight.is_contiguous() or (weight.dim() == 2 and weight.T.is_contiguous() and not weight.shape[0] % LANES)
 
 
-def matmul(x_MK: Tensor, weight: Tensor, ends_E: Sequence[int] | None = None) -> Tensor:
-    """Multiplies fp32 rows by the transposed matrix [N, K], or every group's by its own of [E, N, K]; [M, N], fp32.
+def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: Sequence[int] | None = None) -> Tensor:
+    """Multiplies rows by the transposed matrix [N, K], or every group's by its own of [E, N, K]; [M, N].
 
     Args:
         ends_E: where each group's rows end; None for one matrix.
     """
     rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
-    out = torch.empty(rows, columns)
-    if not out.numel():
+    out = torch.empty(rows, columns, dtype=torch.bfloat16)
+    if not rows:
         return out
     x_MK, pieces = x_MK.contiguous(), _pieces((rows,) if ends_E is None else tuple(ends_E))
     threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
-    slabs = torch.empty(threads * SLAB)
-    places = (tensor.data_ptr() for tensor in (x_MK, weight, out, slabs, pieces))
+    if _kept.scratch.numel() < threads * SCRATCH:
+        _kept.scratch = torch.empty(threads * SCRATCH)
+    bias = 0 if bias_N is None else bias_N.contiguous().data_ptr()
+    places = (x_MK.data_ptr(), weight.data_ptr(), bias, out.data_ptr(), _kept.scratch.data_ptr(), pieces.data_ptr())
     fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
     kernel, _ = bfloat16_kernel(not weight.is_contiguous())
     run_on_all(kernel, ctypes.addressof(fields), threads)
@@ -63,6 +73,9 @@ def matmul(x_MK: Tensor, weight: Tensor, ends_E: Sequence[int] | None = None) ->
 
 @functools.lru_cache(64)
 def _pieces(ends: tuple[int, ...]) -> Tensor:
-    """Lists the rows of each matrix that has any: (first row, rows, matrix, first row of what comes out)."""
-    begins = (0, *ends)
-    return torch.tensor([(b, e - b, i, b) for i, (b, e) in enumerate(zip(begins, ends, strict=False)) if e > b])
+    """Cuts the rows of each matrix into pieces: (first row, rows, matrix, first row of what comes out)."""
+    begin, pieces = 0, []
+    for matrix, end in enumerate(ends):
+        pieces += [(row, min(ROWS, end - row), matrix, row) for row in range(begin, end, ROWS)]
+        begin = end
+    return torch.tensor(pieces)
