@@ -59,7 +59,7 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     out = torch.empty(rows, columns, dtype=torch.bfloat16)
     if not rows:
         return out
-    x_MK, pieces = x_MK.contiguous(), _pieces((rows,) if ends_E is None else tuple(ends_E))
+    x_MK, pieces = x_MK.contiguous(), _pieces_of_one(rows) if ends_E is None else _pieces(ends_E)
     threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
     if _kept.scratch.numel() < threads * SCRATCH:
         _kept.scratch = torch.empty(threads * SCRATCH)
@@ -72,7 +72,11 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
 
 
 @functools.lru_cache(64)
-def _pieces(ends: tuple[int, ...]) -> Tensor:
+def _pieces_of_one(rows: int) -> Tensor:
+    return _pieces((rows,))
+
+
+def _pieces(ends: Sequence[int]) -> Tensor:
     """Cuts the rows of each matrix into pieces: (first row, rows, matrix, first row of what comes out)."""
     begin, pieces = 0, []
     for matrix, end in enumerate(ends):
