@@ -27,9 +27,22 @@ def widens(x: Tensor, weight: Tensor) -> bool:
         and type(weight) in (Tensor, nn.Parameter)  # and no other kind, whose numbers may lie elsewhere
     ):
         return False
-    from gesso.kernels.host.bfloat16 import reads, serves_processor
+    if not multiplies_in_float32():
+        return False
+    from gesso.kernels.host.bfloat16 import reads
 
-    return serves_processor() and reads(weight) and bfloat16_speed() < 1
+    return reads(weight)
+
+
+def multiplies_in_float32() -> bool:
+    """Says whether this CPU's matmuls in bfloat16 are measured to be slower than in fp32, and kernels serve it."""
+    from gesso.kernels import host
+
+    if not host.available():
+        return False
+    from gesso.kernels.host.bfloat16 import serves_processor
+
+    return serves_processor() and bfloat16_speed() < 1
 
 
 def multiply_widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gesso.kernels.host import available
 from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.bfloat16_products import FIELDS, ROWS, SCRATCH
 from gesso.kernels.host.library import bfloat16_kernel, features
@@ -34,9 +33,8 @@ _kept = _Kept()
 
 @functools.cache
 def serves_processor() -> bool:
-    """Says whether this processor computes a product and a sum in one instruction, as the kernels do."""
-    if not available():
-        return False
+    """Says whether this processor computes a product and a sum in one instruction, as the kernels do; asked where
+    kernels are `available`."""
     known = features()
     return bool(known.get("fma") and known.get("avx2")) or platform.machine().lower() in ("aarch64", "arm64")
 

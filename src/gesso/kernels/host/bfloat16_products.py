@@ -21,7 +21,19 @@ from llvmlite import ir
 from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.dots import FLOATS, sum_lanes
 from gesso.kernels.host.llvm_ir import (
-    F32, I16, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, constants, vector, zeros,
+    F32,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Loop,
+    Value,
+    Writer,
+    constant,
+    constants,
+    vector,
+    zeros,
 )  # fmt: skip
 
 DEPTH, TURNED_DEPTH = 1024, 256
