@@ -13,9 +13,7 @@ from gesso.kernels.host.bfloat16 import matmul, reads, serves_processor
 
 pytestmark = [
     pytest.mark.numbers,
-    pytest.mark.skipif(
-        not (host.available() and serves_processor()), reason="a processor without fused products and sums"
-    ),
+    pytest.mark.skipif(not (host.available() and serves_processor()), reason="no fused products and sums"),
 ]
 
 SHAPES = [(64, 1024), (70, 1040), (5, 16), (1, 48), (192, 2816), (129, 272)]
