@@ -19,7 +19,6 @@ several tokens (speculative decoding, Leviathan et al. 2023, arXiv 2211.17192, w
 The verifier says what is to be done; passes, rollbacks and restores are done by whoever asks it.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -206,13 +205,11 @@ class Verifier:
             if held_C[place] or block[place] != canvas.argmax_C[place]:  # a pin, or what closes reasoning in time
                 continue
             said = self.candidate.logprobs[place]
-            better = [
-                (logprob, token)
-                for token, _, logprob in said.top
-                if not (never_C[place] and token in banned) and (fits is None or fits((*block[:place], token)))
-            ]
-            logprob, token = max(better, default=(-math.inf, 0))
-            if logprob - said.logprob > self._threshold:
+            for token, _, logprob in said.top:
+                if logprob - said.logprob <= self._threshold:
+                    break
+                if (never_C[place] and token in banned) or (fits is not None and not fits((*block[:place], token))):
+                    continue
                 self.rejected_tokens += 1
                 held_C = held_C | (torch.arange(canvas.width) <= place)
                 tokens_C = canvas.argmax_C.clone()
