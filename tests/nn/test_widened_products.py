@@ -102,3 +102,14 @@ def test_the_table_scores_and_mixes_by_kernels(monkeypatch: pytest.MonkeyPatch) 
         wanted = shares[:, :192].bfloat16() @ table.weight[:192]
         torch.testing.assert_close(part.mix(shares[:, :192]), wanted, atol=2e-2, rtol=2e-2)
     assert [tuple(shape) for shape in asked] == [(192, 32), (32, 192)]
+
+
+def test_what_does_not_fit_is_refused_by_pytorch() -> None:
+    x, weight = numbers(3, 32), numbers(8, 32)
+    with torch.inference_mode():
+        with pytest.raises(RuntimeError):
+            linear.linear(x[:, :16], weight)
+        with pytest.raises(RuntimeError):
+            linear.linear(x, weight, torch.zeros(8))
+        with pytest.raises(AssertionError):
+            multiply_widened(x[:, :16], weight)

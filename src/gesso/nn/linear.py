@@ -23,7 +23,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
-    if widens(x, weight):
+    if widens(x, weight) and (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
         return multiply_widened(x, weight, bias)
     if (
         not x.is_cpu

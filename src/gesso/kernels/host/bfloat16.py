@@ -54,6 +54,9 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
         ends_E: where each group's rows end; None for one matrix.
     """
     rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
+    assert x_MK.shape[1] == width, "kernels would read past the rows"
+    assert x_MK.dtype == weight.dtype == torch.bfloat16
+    assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
     out = torch.empty(rows, columns, dtype=torch.bfloat16)
     if not rows:
         return out
