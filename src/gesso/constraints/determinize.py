@@ -27,6 +27,7 @@ Together = frozenset[Block]
 """Blocks of the same automaton that are gone through at once, as those of two branches of `anyOf`."""
 _Run = tuple[int, int, int, int]
 """First group, the group behind the last, the state that follows, how the count goes on."""
+_Entry = tuple[frozenset[int], tuple[int, ...], int, int]
 MAX_TOGETHER = 64
 ABSOLUTE, SAME, NEXT = range(3)
 """How a count goes on: in the first count of the state that follows, in its own, in the one behind its own."""
@@ -89,8 +90,12 @@ class _Subsets:
         """Of blocks that were come to."""
         self.pending: list[tuple[Together, NDArray[np.int64]]] = []
         """With those of their states that have a number and no row yet."""
-        self.order: list[tuple[frozenset[int], tuple[int, ...], int, int] | None] = []
-        """Of each state: the graph's states, their regions, first and last count; None of a block's."""
+        self.order: list[_Entry | None] = []
+        """Of each state: the graph's states, their regions, first and last count; None of a block's or a chain's."""
+        self.links: list[tuple[int, int, int]] = []
+        """Of each state of a chain: its number, the one group of bytes that leads on, and where it leads."""
+        self.open_links: list[tuple[int, int, int]] = []
+        """The same of those whose last is a state of the graph that has no number yet."""
         self.number: dict[tuple[frozenset[int], int], int] = {}
         self.after: dict[tuple[frozenset[int], int], tuple[Closed, int]] = {}
         self.after_one: dict[int, tuple[int, int]] = {}
@@ -114,12 +119,40 @@ class _Subsets:
         low, high = self.graph.interval(closed.regions, closed.count) if closed.regions else (NO_COUNT, NO_COUNT)
         key = (closed.states, low)
         if (found := self.number.get(key)) is None:
-            found = self.number[key] = len(self.order)
-            self.order.append((closed.states, closed.regions, low, high))
-            if not found % 128:
-                budget.current().check()
-                budget.current().states(found)
+            if low == NO_COUNT and len(closed.states) == 1 and self.order:
+                return self.chain(key)
+            found = self.number[key] = self.add((closed.states, closed.regions, low, high))
         return found
+
+    def add(self, entry: _Entry | None) -> int:
+        """The number of a new state."""
+        found = len(self.order)
+        self.order.append(entry)
+        if not found % 128:
+            budget.current().check()
+            budget.current().states(found)
+        return found
+
+    def chain(self, key: tuple[frozenset[int], int]) -> int:
+        """The number of a set of one of the graph's states; with what follows as long as one byte leads on from each,
+        as in a text."""
+        graph, begin = self.graph, len(self.order)
+        while True:
+            (state,) = key[0]
+            edges = graph.edges[state]
+            if not edges or len(edges) > 1 or edges[0][0] < edges[0][1] or state == self.end or state in graph.free_at[True]:
+                self.number[key] = self.add((key[0], (), NO_COUNT, NO_COUNT))
+                return begin
+            own = self.number[key] = self.add(None)
+            byte, _, target = edges[0]
+            if graph.edges[target] is None or not graph.ends_in(target):
+                self.open_links.append((own, self.place[byte], target))
+                return begin
+            key = (frozenset((target,)), NO_COUNT)
+            known = self.number.get(key)
+            self.links.append((own, self.place[byte], own + 1 if known is None else known))
+            if known is not None:
+                return begin
 
     def in_blocks(self, states: frozenset[int]) -> int | None:
         """The number of a state of blocks of the same automaton, that are in the same of its states; None where they
@@ -236,9 +269,13 @@ class _Subsets:
         counted: list[tuple[int, list[_Run], list[_Run]]] = []
         of_blocks: list[tuple[list[int], IntArray]] = []
         place = 0
-        while self.pending or place < len(self.order):
+        while self.pending or self.open_links or place < len(self.order):
             if self.pending:
                 of_blocks.append(self.block_rows(*self.pending.pop()))
+                continue
+            if self.open_links:
+                number, group, target = self.open_links.pop()
+                self.links.append((number, group, self.target_of_one(target, NO_COUNT, NO_COUNT)[0]))
                 continue
             entry = self.order[place]
             place += 1
@@ -254,6 +291,9 @@ class _Subsets:
         next_SG, _ = self.spread(rows, len(self.order))
         for numbers, block_rows in of_blocks:
             next_SG[numbers] = block_rows
+        if self.links:
+            number_N, group_N, target_N = np.array(self.links, dtype=np.int32).T
+            next_SG[number_N, group_N] = target_N
         accepting_S = np.zeros(len(self.order), dtype=np.bool_)
         places = [place for place, _ in rows]
         accepting_S[places] = [self.accepts(place) for place in places]
