@@ -16,8 +16,9 @@ from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
+from gesso.kernels.host.pairings import write_pair
 from gesso.kernels.host.products import write_multiply
-from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
+from gesso.kernels.host.refinements import write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
@@ -158,7 +159,8 @@ def scans() -> Scans:
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists` and `refinements`)."""
+    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists`, `pairings` and
+    `refinements`)."""
 
     descend: Callable[..., None]
     land: Callable[..., None]
@@ -171,6 +173,8 @@ class Compositions:
     heights: Callable[..., None]
     mix: Callable[..., None]
     relabel: Callable[..., None]
+    refine: Callable[..., None]
+    pair: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -179,14 +183,15 @@ class Compositions:
 
 @functools.cache
 def compositions() -> Compositions:
-    """Compiles the kernels of `compositions`, `pair_lists` and `refinements`."""
+    """Compiles the kernels of `compositions`, `pair_lists`, `pairings` and `refinements`."""
     module = ir.Module("gesso_compositions")
     writers = {
         "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
         "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
         "distinct": (write_distinct, 4, 1), "reach": (write_reach, 5, 2), "sums": (write_sums, 10, 1),
         "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
-        "relabel": (write_relabel, 5, 2),
+        "relabel": (write_relabel, 5, 2), "refine": (write_refine, 11, 5),
+        "pair": (write_pair, 5, 3),
     }  # fmt: skip
     for name, (write, _, _) in writers.items():
         write(module, name)
