@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.determinize import ABSOLUTE, NEXT, Counts, IntArray, Table
+from gesso.constraints.deterministic import ABSOLUTE, NEXT, Counts, IntArray, Table
 from gesso.constraints.minimize import merged
 from gesso.constraints.pairings import paired
 from gesso.constraints.placeholders import encode

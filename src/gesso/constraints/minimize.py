@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.determinize import Table
+from gesso.constraints.deterministic import Table
 from gesso.constraints.distances import FAR, heights, steps
 from gesso.constraints.transitions import addresses, host_kernels
 

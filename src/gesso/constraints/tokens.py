@@ -27,7 +27,7 @@ from gesso.constraints.automaton import (
     TokenAutomaton,
 )
 from gesso.constraints.byte_table import ByteAutomaton
-from gesso.constraints.determinize import ABSOLUTE, Counts
+from gesso.constraints.deterministic import ABSOLUTE, Counts
 from gesso.constraints.distances import FAR, distinct_pairs, steps
 from gesso.constraints.token_functions import CollisionError, Functions
 from gesso.constraints.transitions import REFUSED, IntArray, Transitions

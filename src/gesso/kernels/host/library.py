@@ -22,6 +22,7 @@ from gesso.kernels.host.refinements import write_heights, write_mix, write_refin
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
+from gesso.kernels.host.subsets import write_settle, write_subsets
 
 _POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -159,8 +160,8 @@ def scans() -> Scans:
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists`, `pairings` and
-    `refinements`)."""
+    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists`, `pairings`, `refinements`
+    and `subsets`)."""
 
     descend: Callable[..., None]
     land: Callable[..., None]
@@ -175,6 +176,7 @@ class Compositions:
     relabel: Callable[..., None]
     refine: Callable[..., None]
     pair: Callable[..., None]
+    subsets: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -183,7 +185,7 @@ class Compositions:
 
 @functools.cache
 def compositions() -> Compositions:
-    """Compiles the kernels of `compositions`, `pair_lists`, `pairings` and `refinements`."""
+    """Compiles the kernels of `compositions`, `pair_lists`, `pairings`, `refinements` and `subsets`."""
     module = ir.Module("gesso_compositions")
     writers = {
         "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
@@ -191,8 +193,9 @@ def compositions() -> Compositions:
         "distinct": (write_distinct, 4, 1), "reach": (write_reach, 5, 2), "sums": (write_sums, 10, 1),
         "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
         "relabel": (write_relabel, 5, 2), "refine": (write_refine, 11, 5),
-        "pair": (write_pair, 5, 3),
+        "pair": (write_pair, 5, 3), "subsets": (write_subsets, 19, 7),
     }  # fmt: skip
+    write_settle(module, "settle")
     for name, (write, _, _) in writers.items():
         write(module, name)
     made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
