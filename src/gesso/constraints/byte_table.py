@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.deterministic import ABSOLUTE, NEXT, Counts, IntArray, Table
+from gesso.constraints.deterministic import ABSOLUTE, NEXT, Counts, IntArray, Table, breadth_first
 from gesso.constraints.minimize import merged
 from gesso.constraints.pairings import paired
 from gesso.constraints.placeholders import encode
@@ -193,7 +193,8 @@ def intersect(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
             numbered(np.concatenate(lasts)),
             counts.last_shift_LG[place_L][:, of_one],
         )
-    return minimal(Table(numbered(np.concatenate(rows)), group_B, accepting, product))
+    table = Table(numbered(np.concatenate(rows)), group_B, accepting, product)
+    return minimal(table if counts is not None else breadth_first(table))
 
 
 def difference(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:

@@ -39,3 +39,18 @@ class Table:
     """Of each byte."""
     accepting_S: NDArray[np.bool_]
     counts: Counts | None
+
+
+def breadth_first(table: Table) -> Table:
+    """Numbers the states of a table without counters as the compiled kernels do: in the order of the first of the
+    shortest texts that lead to each."""
+    assert table.counts is None
+    number_S = np.full(len(table.next_SG) + 1, -1, dtype=np.int32)
+    number_S[0] = 0
+    order = [0]
+    for state in order:
+        for target in dict.fromkeys(table.next_SG[state].tolist()):
+            if target >= 0 and number_S[target] < 0:
+                number_S[target] = len(order)
+                order.append(target)
+    return Table(number_S[table.next_SG[order]], table.group_B, table.accepting_S[order], None)

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from gesso.constraints.byte_groups import Groups
 from gesso.constraints.counted_subsets import CountedSubsets
-from gesso.constraints.deterministic import Table
+from gesso.constraints.deterministic import Table, breadth_first
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.plain_subsets import plain_table
 from gesso.constraints.regions import SharedCountError
@@ -23,4 +23,5 @@ def determinize(graph: Graph, begin: int, end: int) -> Table:
         return plain_table(kernels, graph, groups, begin, end)
     while True:
         with suppress(SharedCountError):
-            return CountedSubsets(graph, groups, begin, end).table()
+            table = CountedSubsets(graph, groups, begin, end).table()
+            return table if graph.steps else breadth_first(table)

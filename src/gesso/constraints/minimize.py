@@ -36,7 +36,6 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     small = states <= _SMALL and table.counts is None
     # What is dead or refused is one state, the last.
     number = np.append(np.where(alive[:-1] | small, np.arange(states), states), states)
-    rows = np.vstack([number[table.next_SG], np.full((1, table.next_SG.shape[1]), states)])
     runs = replace(runs, target_E=number[runs.target_E])
     labels = np.append(table.accepting_S, False).astype(np.int64)
     if not small:
@@ -53,13 +52,12 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     if not small:
         dead = np.flatnonzero(~alive)
         labels[dead] = labels[states]
-        rows[dead] = states
         runs.target_E[~alive[runs.source_E]] = states
     # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
     for seed in range(10):
         found, firsts = _refined(runs, labels, fixed, seed)
         doubles = np.flatnonzero((firsts[found] != np.arange(states + 1)) & ~fixed)
-        if (found[rows[doubles]] == found[rows[firsts[found[doubles]]]]).all():
+        if _alike(table.next_SG, found, doubles, firsts[found[doubles]]):
             break
     else:
         raise AssertionError("states fell together")
@@ -67,6 +65,20 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     numbers = np.full(len(firsts), -1, dtype=np.int32)
     numbers[found[kept]] = np.arange(len(kept))
     return numbers[found[:states]], kept
+
+
+def _alike(
+    next_SG: IntArray, labels: NDArray[np.int64], first_N: NDArray[np.int64], second_N: NDArray[np.int64]
+) -> bool:
+    """Whether the same labels follow the states of each of some pairs; behind the states there is one that leads
+    nowhere, and that is the last label."""
+    states, groups = next_SG.shape
+    if (kernels := host_kernels()) is not None:
+        differs = np.zeros(1, dtype=np.int64)
+        kernels.alike(*addresses(next_SG, labels, first_N, second_N, differs), len(first_N), states, groups)
+        return not differs[0]
+    padded = np.vstack([next_SG, np.full((1, groups), -1, dtype=next_SG.dtype)])
+    return bool((labels[padded[first_N]] == labels[padded[second_N]]).all())
 
 
 @dataclass(frozen=True, slots=True)

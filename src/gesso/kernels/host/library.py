@@ -18,7 +18,7 @@ from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
 from gesso.kernels.host.products import write_multiply
-from gesso.kernels.host.refinements import write_heights, write_mix, write_refine, write_relabel
+from gesso.kernels.host.refinements import write_alike, write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
@@ -177,6 +177,7 @@ class Compositions:
     refine: Callable[..., None]
     pair: Callable[..., None]
     subsets: Callable[..., None]
+    alike: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -194,6 +195,7 @@ def compositions() -> Compositions:
         "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
         "relabel": (write_relabel, 5, 2), "refine": (write_refine, 11, 5),
         "pair": (write_pair, 5, 3), "subsets": (write_subsets, 19, 7),
+        "alike": (write_alike, 5, 3),
     }  # fmt: skip
     write_settle(module, "settle")
     for name, (write, _, _) in writers.items():

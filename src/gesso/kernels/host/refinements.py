@@ -126,3 +126,24 @@ def write_refine(module: ir.Module, name: str) -> None:
     build.position_at_end(done)
     build.write(build.zext(settled, I64), counts, constant(1))
     build.ret_void()
+
+
+def write_alike(module: ir.Module, name: str) -> None:
+    """Writes `name(next, labels, firsts, seconds, differs, pairs, states, groups)`: whether the labels that follow two
+    states differ, for any of the pairs. What is no state, in a pair or in a row, leads nowhere: to the last label."""
+    build = Writer(module, name, VOID, [POINTER] * 5 + [I64] * 3)
+    following, labels, firsts, seconds, differs, pairs, states, groups = build.made.args
+    pair = Loop(build, constant(0), pairs, carried=[constant(0)])
+    rows = [build.read(numbers, I64, pair.index) for numbers in (firsts, seconds)]
+    group = Loop(build, constant(0), groups, carried=pair.carried)
+    found = []
+    for row in rows:
+        inside = build.icmp_signed("<", row, states)
+        place = build.add(build.mul(build.select(inside, row, constant(0)), groups), group.index)
+        target = build.sext(build.read(following, I32, place), I64)
+        leads = build.and_(inside, build.icmp_signed(">=", target, constant(0)))
+        found.append(build.read(labels, I64, build.select(leads, target, states)))
+    group.close(build.or_(group.carried[0], build.xor(*found)))
+    pair.close(group.carried[0])
+    build.write(pair.carried[0], differs)
+    build.ret_void()
