@@ -56,7 +56,7 @@ class CountedSubsets:
         self.state(closed)
 
     def state(self, closed: Closed) -> int:
-        """The number of the state for a set and a count."""
+        """Returns the number of the state for a set and a count."""
         if not closed.regions and len(closed.states) <= MAX_TOGETHER:
             edges = self.graph.edges
             if all(edges[state] is None for state in closed.states):
@@ -66,7 +66,7 @@ class CountedSubsets:
         return self.own_state(closed)
 
     def own_state(self, closed: Closed) -> int:
-        """The number of the state for a set and a count, of no block."""
+        """Returns the number of the state for a set and a count, of no block."""
         low, high = self.graph.interval(closed.regions, closed.count) if closed.regions else (NO_COUNT, NO_COUNT)
         key = (closed.states, low)
         if (found := self.number.get(key)) is None:
@@ -76,7 +76,7 @@ class CountedSubsets:
         return found
 
     def add(self, entry: _Entry | None) -> int:
-        """The number of a new state."""
+        """Adds a state, and returns its number."""
         found = len(self.order)
         self.order.append(entry)
         if not found % 128:
@@ -85,8 +85,8 @@ class CountedSubsets:
         return found
 
     def chain(self, key: tuple[frozenset[int], int]) -> int:
-        """The number of a set of one of the graph's states; with what follows as long as one byte leads on from each,
-        as in a text."""
+        """Returns the number of a set of one of the graph's states, and numbers what follows as long as one byte leads
+        on from each, as in a text."""
         graph, begin = self.graph, len(self.order)
         while True:
             (state,) = key[0]
@@ -112,8 +112,8 @@ class CountedSubsets:
                 return begin
 
     def in_blocks(self, states: frozenset[int]) -> int | None:
-        """The number of a state of blocks of the same automaton, that are in the same of its states; None where they
-        are not."""
+        """Returns the number of a state of blocks of the same automaton, that are in the same of its states; None where
+        they are not."""
         blocks = [self.graph.blocks.at(state) for state in states]
         one, place = blocks[0], next(iter(states)) - blocks[0].first
         if any(
@@ -136,7 +136,7 @@ class CountedSubsets:
         return number
 
     def block_rows(self, together: Together, fresh: NDArray[np.int64]) -> tuple[list[int], IntArray]:
-        """The numbers of some states of blocks and their rows."""
+        """Returns the numbers of some states of blocks and their rows."""
         entered = self.entered[together]
         while entered.ends:
             place = entered.ends.pop()
@@ -145,7 +145,7 @@ class CountedSubsets:
         return [entered.number[place] for place in fresh.tolist()], entered.kind.rows(fresh, entered.number)
 
     def edges_of(self, state: int) -> list[tuple[int, int, int]]:
-        """A state's edges, in order: first group, the group behind the last, the state that follows."""
+        """Returns a state's edges, in order: first group, the group behind the last, the state that follows."""
         if (known := self.edges.get(state)) is None:
             place, edges = self.place, self.graph.edges[state]
             if edges is not None:
@@ -163,7 +163,7 @@ class CountedSubsets:
         return known
 
     def target(self, raw: frozenset[int], count: int, low: int) -> tuple[int, int]:
-        """Where a set leads that bytes lead to from the count `count` of a state whose first is `low`."""
+        """Returns where a set leads that bytes lead to from the count `count` of a state whose first is `low`."""
         if (known := self.after.get((raw, count))) is None:
             closed = self.graph.closure(raw, count)
             known = self.after[raw, count] = closed, self.state(closed)
@@ -180,7 +180,7 @@ class CountedSubsets:
         return state, ABSOLUTE
 
     def row(self, states: frozenset[int], count: int, low: int) -> list[_Run]:
-        """What follows a set: groups of bytes in order, where they lead, and how the count goes on."""
+        """Returns what follows a set: groups of bytes in order, where they lead, and how the count goes on."""
         edges = [edge for state in states for edge in self.edges_of(state)]
         if len(states) > 1:
             edges.sort()
@@ -210,7 +210,7 @@ class CountedSubsets:
         return row
 
     def target_of_one(self, target: int, count: int, low: int) -> tuple[int, int]:
-        """Where a set of one leads; remembered where there is no count."""
+        """Returns where a set of one leads; remembered where there is no count."""
         if low != NO_COUNT:
             return self.target(frozenset((target,)), count, low)
         if (known := self.after_one.get(target)) is None:
@@ -280,7 +280,7 @@ class CountedSubsets:
         return Table(next_SG, self.group_B, accepting_S, counts)
 
     def spread(self, rows: list[tuple[int, list[_Run]]], count: int) -> tuple[IntArray, NDArray[np.uint8]]:
-        """Rows over all groups: where each leads, -1 where it does not, and how the count goes on."""
+        """Returns rows over all groups: where each leads, -1 where it does not, and how the count goes on."""
         groups = self.groups
         next_RG = np.full((count, groups), -1, dtype=np.int32)
         shift_RG = np.zeros((count, groups), dtype=np.uint8)
@@ -294,7 +294,7 @@ class CountedSubsets:
         return next_RG, shift_RG
 
     def accepts(self, place: int) -> bool:
-        """Whether the text may end in a state."""
+        """Tells whether the text may end in a state."""
         entry, graph = self.order[place], self.graph
         assert entry is not None
         states, _, low, _ = entry
