@@ -9,6 +9,7 @@ import functools
 import torch
 from torch import Tensor, nn
 
+from gesso.kernels.host.threads import product_threads
 from gesso.nn.linear import Linear, linear
 from gesso.nn.row_alignment import cancelling
 
@@ -26,7 +27,7 @@ def multiply_few(layer: nn.Module, x_MD: Tensor) -> Tensor:
     weight = layer.weight
     block = None
     if weight.is_cpu and weight.dtype == x_MD.dtype == torch.float32 and weight.is_contiguous():
-        block = _block(tuple(weight.shape), torch.get_num_threads())
+        block = _block(tuple(weight.shape), product_threads())
     return linear(x_MD, weight) if block is None else _multiply(x_MD.contiguous(), weight, block)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
@@ -21,6 +22,8 @@ from gesso.kernels.host.refinements import write_heights, write_mix, write_relab
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
+from gesso.kernels.host.team import write_team
+from gesso.kernels.host.threads import Work
 
 _POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -30,7 +33,8 @@ class Kernels:
     """Holds one format's compiled kernels, which let other threads run while they do."""
 
     round_rows: Callable[..., None]
-    multiply: Callable[..., None]
+    multiply: int
+    """The address of `products.write_multiply`'s kernel, which `calls` calls."""
     engine: Any
     """Owns the code."""
 
@@ -59,13 +63,43 @@ def kernels(name: str, kind: Dot) -> Kernels:
     write_round_rows(module, "round_rows", shifted=layout.signed)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
-    multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
     engine = _compile(module)
     return Kernels(
-        round_rows(engine.get_function_address("round_rows")),
-        multiply(engine.get_function_address("multiply")),
-        engine,
+        round_rows(engine.get_function_address("round_rows")), engine.get_function_address("multiply"), engine
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Holds the compiled kernels by which threads share a job (see `team`), and the job that is done so."""
+
+    share: Callable[..., int]
+    finish: Callable[..., int]
+    wait: Callable[..., int]
+    serve: Callable[..., None]
+    multiply_all: Work
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def team() -> Team:
+    """Compiles the kernels of `team` and `calls`."""
+    module = ir.Module("gesso_team")
+    module.triple = binding.get_default_triple()
+    write_team(module)
+    write_multiply_all(module, "multiply_all")
+    engine = _compile(module)
+    kinds = {
+        "share": ctypes.CFUNCTYPE(_WHOLE, _POINTER, *[_WHOLE] * 6),
+        "finish": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
+        "wait": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
+        "serve": ctypes.CFUNCTYPE(None, _POINTER, _WHOLE, _WHOLE, ctypes.c_int32, _WHOLE),
+        "multiply_all": ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3),
+    }
+    made = {name: kind(engine.get_function_address(name)) for name, kind in kinds.items()}
+    work = Work(made.pop("multiply_all"), engine.get_function_address("multiply_all"))
+    return Team(**made, multiply_all=work, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ weights are no whole numbers, they stay in fp32 (`float_products`).
 
 import functools
 import threading
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,11 +18,12 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.calls import units, words
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.library import best_dot, features, kernels
+from gesso.kernels.host.library import best_dot, features, kernels, team
 from gesso.kernels.host.products import TILES, scratch_size
-from gesso.kernels.host.threads import share_out
+from gesso.kernels.host.threads import product_threads, share_out, share_units
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
 """Products, and activations, that one thread is done with sooner than others could be asked to help."""
@@ -112,29 +114,18 @@ def multiply(
     kernel = kernels(rounded.found, dot).multiply
     out = tuple(torch.empty(rows, parts[0].shape[-2]) for parts in matrices)
     products = rows * sum(made.shape[1] for made in out) * rounded.width
-    threads = torch.get_num_threads() if products > MULTIPLIED_ALONE else 1
+    threads = product_threads() if products > MULTIPLIED_ALONE else 1
     room = scratch_size(dot, blocks)
-    near = _scratch(threads * room)
-    calls = []
+    near, count = _scratch(threads * room), pieces.shape[0]
+    shared = (kernel, len(out), near, room, pieces.data_ptr(), count, blocks, *rounded.places)
+    own = []
     for parts, made in zip(matrices, out, strict=True):
         third = parts[2] if len(parts) > 2 else parts[1]
-        addresses = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
-        calls.append(((*rounded.places, *addresses), made.shape[1]))
-
-    count = pieces.shape[0]
-    if threads == 1:
-        listed = pieces.data_ptr()
-        for places, columns in calls:
-            kernel(*places, near, listed, count, columns, blocks, 0, columns)
-        return out
-
-    def work(thread: int, first: int, last: int) -> None:
-        own, listed = near + 4 * thread * room, pieces.data_ptr()
-        for places, columns in calls:
-            edges = columns * first // threads, columns * last // threads
-            kernel(*places, own, listed, count, columns, blocks, *edges)
-
-    share_out(work, threads, threads)
+        own.append(
+            (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr(), made.shape[1])
+        )
+    job = array("q", words(shared, own))
+    share_units(team().multiply_all, job.buffer_info()[0], sum(units(made.shape[1]) for made in out), threads)
     return out
 
 
