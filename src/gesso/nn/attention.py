@@ -62,9 +62,14 @@ def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
     """
     tokens, num_heads, head_dim = q_THK.shape
     groups = k_GSK.shape[0]
-    q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
+    if tokens == 1:  # heads lie as they should already
+        q = q_THK.reshape(1, groups, -1, head_dim)
+    else:
+        q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
     with all_threads() if k_GSK.numel() > MANY_KEYS else nullcontext():
         out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], scale=1.0)
+    if tokens == 1:
+        return out.reshape(q_THK.shape)
     return out.view(groups, -1, tokens, head_dim).permute(2, 0, 1, 3).reshape(tokens, num_heads, head_dim)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from gesso.kernels.host.threads import product_threads, products_by
+from gesso.kernels.host.threads import fixed_threads, product_threads, products_by
 from gesso.nn.cpu_threads import allowed_cpus, quota
 
 FEW_ROWS = 8
@@ -25,9 +25,9 @@ WATCH = 300_000
 
 @contextmanager
 def few_rows(rows: int) -> Iterator[None]:
-    """Runs a pass of packed weights on a CPU; one of more than `FEW_ROWS` rows as any other."""
+    """Runs a pass of packed weights on a CPU, whose kernels serve it; one of more than `FEW_ROWS` rows as any other."""
     threads = torch.get_num_threads()
-    take = None if rows > FEW_ROWS or threads == 1 else own_threads()
+    take = None if rows > FEW_ROWS or in_few_rows() else own_threads()
     if take is None:
         yield
         return
@@ -38,6 +38,11 @@ def few_rows(rows: int) -> Iterator[None]:
             yield
         finally:
             take(threads)
+
+
+def in_few_rows() -> bool:
+    """Says whether this thread is in a pass that `few_rows` runs."""
+    return fixed_threads()
 
 
 def all_threads() -> "_AllThreads | nullcontext[None]":

@@ -14,7 +14,14 @@ from gesso.kernels.host.compositions import write_compose, write_descend, write_
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
+from gesso.kernels.host.norms import (
+    write_add_branches,
+    write_add_norm,
+    write_fold,
+    write_mix_rows,
+    write_norm,
+    write_norm_heads,
+)
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.products import write_multiply
@@ -112,6 +119,7 @@ class Norms:
     turn_heads: Callable[..., None]
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
+    fold: Callable[..., None]
     small_product: Callable[..., None]
     engine: Any
     """Owns the code."""
@@ -127,11 +135,13 @@ def norms() -> Norms:
     write_norm_heads(module, "turn_heads", turned=True)
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows")
+    write_fold(module, "fold")
     write_small_product(module, "small_product")
     engine = _compile(module)
     sizes = {
         "small_product": (3, 4, 0),
         "mix_rows": (3, 4, 0),
+        "fold": (6, 3, 0),
         "norm": (3, 3, 1),
         "add_norm": (10, 3, 2),
         "add_branches": (7, 3, 2),

@@ -101,13 +101,13 @@ def _scratch(numbers: int) -> int:
 
 
 def multiply(
-    rounded: RoundedRows, matrices: Sequence[Sequence[Tensor]], pieces: Tensor, rows: int
+    rounded: RoundedRows, matrices: Sequence[Sequence[Tensor]], pieces: "array[int]", rows: int
 ) -> tuple[Tensor, ...]:
     """Multiplies rounded rows by one stack of matrices after the other, [rows, N] each, fp32, in one sharing out.
 
     Args:
         matrices: the parts of each stack, [E, N, ...] or [N, ...], contiguous.
-        pieces: (first row of x, R, matrix of the stack, first row of what comes out), int64 [count, 4].
+        pieces: (first row of x, R, matrix of the stack, first row of what comes out) of each, 64-bit numbers.
         rows: that come out.
     """
     blocks, dot = rounded.width // BLOCK, rounded.dot
@@ -116,8 +116,8 @@ def multiply(
     products = rows * sum(made.shape[1] for made in out) * rounded.width
     threads = product_threads() if products > MULTIPLIED_ALONE else 1
     room = scratch_size(dot, blocks)
-    near, count = _scratch(threads * room), pieces.shape[0]
-    shared = (kernel, len(out), near, room, pieces.data_ptr(), count, blocks, *rounded.places)
+    listed, numbers = pieces.buffer_info()
+    shared = (kernel, len(out), _scratch(threads * room), room, listed, numbers // 4, blocks, *rounded.places)
     own = []
     for parts, made in zip(matrices, out, strict=True):
         third = parts[2] if len(parts) > 2 else parts[1]
@@ -172,20 +172,19 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
     assert found is not None
     each = len(matrices) // x_ND.shape[0]
     order = sorted(range(len(matrices)), key=matrices.__getitem__)  # a matrix that several chose is still near
-    # A list of numbers becomes a tensor in half the time that a list of tuples takes.
-    pieces = torch.tensor([number for row in order for number in (row // each, 1, matrices[row], row)]).view(-1, 4)
+    pieces = array("q", [number for row in order for number in (row // each, 1, matrices[row], row)])
     (out,) = multiply(round_rows(x_ND, found), [parts], pieces, len(matrices))
     return out if x_ND.dtype == torch.float32 else out.to(x_ND.dtype)
 
 
 @functools.lru_cache(64)
-def pieces_of(ends: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+def pieces_of(ends: tuple[int, ...], sizes: tuple[int, ...]) -> "array[int]":
     """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row)."""
-    pieces: list[tuple[int, int, int, int]] = []
+    pieces = array("q")
     row = 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
-            pieces.append((row, size, group, row))
+            pieces.extend((row, size, group, row))
             row += size
-    return torch.tensor(pieces)
+    return pieces

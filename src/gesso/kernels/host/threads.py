@@ -168,8 +168,13 @@ def product_threads() -> int:
     return _own.threads or torch.get_num_threads()
 
 
+def fixed_threads() -> bool:
+    """Says whether `products_by` is in force in this thread."""
+    return _own.threads is not None
+
+
 @contextmanager
-def products_by(threads: int | None, watch: int) -> Iterator[None]:
+def products_by(threads: int, watch: int) -> Iterator[None]:
     """Shares this thread's products among so many; helpers look on for `watch` nanoseconds before they sleep."""
     before = _own.threads, _own.watch
     _own.threads, _own.watch = threads, watch
