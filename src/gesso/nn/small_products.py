@@ -5,16 +5,19 @@ of how many features it adds up is found by comparing, once in a process for eac
 """
 
 import functools
+from array import array
 
 import torch
 from torch import Tensor, nn
 
-from gesso.kernels.host.threads import product_threads
+from gesso.kernels.host.threads import fixed_threads, product_threads
 from gesso.nn.linear import Linear, linear
 from gesso.nn.row_alignment import cancelling
 
 FEW = 4
 """Rows up to which the kernel is sooner done."""
+ALONE = 1 << 18
+"""Numbers of a matrix that one thread is done with sooner than one that looks on could help; who sleeps is not asked."""
 BLOCKS = (1024, 512, 768, 384, 256)
 """Features of a block that are tried, after all at once."""
 
@@ -33,10 +36,13 @@ def multiply_few(layer: nn.Module, x_MD: Tensor) -> Tensor:
 
 def _multiply(x_MD: Tensor, weight: Tensor, block: int) -> Tensor:
     from gesso.kernels.host.library import norms
+    from gesso.kernels.host.small_products import SIDE
+    from gesso.kernels.host.threads import share_units
 
     out = torch.empty(x_MD.shape[0], weight.shape[0])
-    places = x_MD.data_ptr(), weight.data_ptr(), out.data_ptr()
-    norms().small_product(*places, *out.shape, weight.shape[1], block)
+    words = array("q", (x_MD.data_ptr(), weight.data_ptr(), out.data_ptr(), *out.shape, weight.shape[1], block))
+    threads = product_threads() if fixed_threads() and weight.numel() > ALONE else 1
+    share_units(norms().small_product, words.buffer_info()[0], weight.shape[0] // SIDE, threads)
     return out
 
 

@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
 
-UNIT = 32
-"""Columns that a thread takes at least: of one expert's matrix 45 kB in 4 bits where rows are 2,816 long."""
+UNIT = 16
+"""Columns that a thread takes at least: of one expert's matrix 23 kB in 4 bits where rows are 2,816 long."""
 SHARED = ("kernel", "products", "scratch", "room", "pieces", "count", "blocks", "x", "x_scales", "x_sums")
 """The address of a format's `multiply`, the number of products, scratch memory and how many floats of it a thread has,
 and what `multiply` is given."""

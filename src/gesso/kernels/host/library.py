@@ -120,7 +120,7 @@ class Norms:
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
     fold: Callable[..., None]
-    small_product: Callable[..., None]
+    small_product: Work
     engine: Any
     """Owns the code."""
 
@@ -139,7 +139,7 @@ def norms() -> Norms:
     write_small_product(module, "small_product")
     engine = _compile(module)
     sizes = {
-        "small_product": (3, 4, 0),
+        "small_product": (1, 3, 0),
         "mix_rows": (3, 4, 0),
         "fold": (6, 3, 0),
         "norm": (3, 3, 1),
@@ -153,7 +153,8 @@ def norms() -> Norms:
         )
         for name, (pointers, wholes, floats) in sizes.items()
     }
-    return Norms(**made, engine=engine)
+    small_product = Work(made.pop("small_product"), engine.get_function_address("small_product"))
+    return Norms(**made, small_product=small_product, engine=engine)
 
 
 @functools.cache
