@@ -18,7 +18,6 @@ from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
 from gesso.nn.small_products import multiply_few
 
-
 _NORMS = (
     "input_norm", "post_attention_norm", "pre_mlp_norm", "pre_experts_norm", "post_mlp_norm", "post_experts_norm",
     "post_norm",

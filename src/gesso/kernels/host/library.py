@@ -52,6 +52,7 @@ def features() -> dict[str, bool]:
     return dict(binding.get_host_cpu_features())
 
 
+@functools.cache
 def best_dot() -> Dot:
     """Returns the best way that the processor has to multiply bytes."""
     known = features()

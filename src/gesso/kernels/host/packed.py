@@ -58,28 +58,23 @@ class RoundedRows(NamedTuple):
     found: str
     """The layout of the weights that they are rounded for."""
     dot: Dot
-
-    @property
-    def places(self) -> tuple[int, int, int]:
-        """Returns the addresses of codes, scales and sums."""
-        begin, codes = self.held.data_ptr(), self.rows * self.width
-        if self.held.dtype == torch.float32:
-            return begin, begin, begin
-        return begin, begin + codes, begin + codes + codes // BLOCK * 4
+    places: tuple[int, int, int]
+    """The addresses of codes, scales and sums."""
 
 
 def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
     """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, dot or best_dot()
-    kernel, x = kernels(found, dot).round_rows, x_MD
-    if x.dtype != torch.float32 or not x.is_contiguous():
-        x = x.float().contiguous()
+    x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
+    source, codes = x.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
-        return RoundedRows(x, rows, width, found, dot)
-    rounded = RoundedRows(torch.empty(rows * (width + 8 * blocks), dtype=torch.int8), rows, width, found, dot)
-    source, places = x.data_ptr(), rounded.places
-    if rows * width <= ROUNDED_ALONE:
+        return RoundedRows(x, rows, width, found, dot, (source, source, source))
+    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8)
+    begin, kernel = held.data_ptr(), kernels(found, dot).round_rows
+    places = begin, begin + codes, begin + codes + 4 * rows * blocks
+    rounded = RoundedRows(held, rows, width, found, dot, places)
+    if codes <= ROUNDED_ALONE:
         kernel(source, blocks, 0, rows, *places)
     else:
         share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
@@ -111,22 +106,21 @@ def multiply(
         rows: that come out.
     """
     blocks, dot = rounded.width // BLOCK, rounded.dot
-    kernel = kernels(rounded.found, dot).multiply
-    out = tuple(torch.empty(rows, parts[0].shape[-2]) for parts in matrices)
-    products = rows * sum(made.shape[1] for made in out) * rounded.width
-    threads = product_threads() if products > MULTIPLIED_ALONE else 1
-    room = scratch_size(dot, blocks)
+    own, made, count, total = [], [], 0, 0
+    for parts in matrices:
+        codes, third = parts[0], parts[2] if len(parts) > 2 else parts[1]
+        columns = codes.shape[-2]
+        out = torch.empty(rows, columns)
+        made.append(out)
+        own.append((codes.data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
+        count, total = count + units(columns), total + columns
+    threads = product_threads() if rows * total * rounded.width > MULTIPLIED_ALONE else 1
+    room, kernel = scratch_size(dot, blocks), kernels(rounded.found, dot).multiply
     listed, numbers = pieces.buffer_info()
-    shared = (kernel, len(out), _scratch(threads * room), room, listed, numbers // 4, blocks, *rounded.places)
-    own = []
-    for parts, made in zip(matrices, out, strict=True):
-        third = parts[2] if len(parts) > 2 else parts[1]
-        own.append(
-            (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr(), made.shape[1])
-        )
+    shared = (kernel, len(own), _scratch(threads * room), room, listed, numbers // 4, blocks, *rounded.places)
     job = array("q", words(shared, own))
-    share_units(team().multiply_all, job.buffer_info()[0], sum(units(made.shape[1]) for made in out), threads)
-    return out
+    share_units(team().multiply_all, job.buffer_info()[0], count, threads)
+    return tuple(made)
 
 
 def matmul(
@@ -147,7 +141,7 @@ def matmul(
     assert found is not None
     rounded = round_rows(x_MD, found, dot)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
-    (out,) = multiply(rounded, [parts], pieces_of(ends, tuple(TILES[rounded.dot])), rows)
+    (out,) = multiply(rounded, [parts], pieces_of(ends, rounded.dot), rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
 
@@ -157,7 +151,7 @@ def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]
     assert found is not None
     assert all(layout(name, parts) == found for parts in matrices)
     rounded = round_rows(x_MD, found)
-    made = multiply(rounded, matrices, pieces_of((rounded.rows,), tuple(TILES[rounded.dot])), rounded.rows)
+    made = multiply(rounded, matrices, pieces_of((rounded.rows,), rounded.dot), rounded.rows)
     return list(made) if x_MD.dtype == torch.float32 else [out.to(x_MD.dtype) for out in made]
 
 
@@ -178,10 +172,9 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
 
 
 @functools.lru_cache(64)
-def pieces_of(ends: tuple[int, ...], sizes: tuple[int, ...]) -> "array[int]":
+def pieces_of(ends: tuple[int, ...], dot: Dot) -> "array[int]":
     """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row)."""
-    pieces = array("q")
-    row = 0
+    pieces, sizes, row = array("q"), TILES[dot], 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)

@@ -220,16 +220,12 @@ class _Serve(_Shared):
 
         self.position_at_end(idle)
         allowed = self.see(self.word(WATCH))
-        some = self.and_(
-            self.icmp_signed(">", allowed, constant(0)), self.icmp_signed("!=", self.clock, constant(0))
-        )
+        some = self.and_(self.icmp_signed(">", allowed, constant(0)), self.icmp_signed("!=", self.clock, constant(0)))
         self.cbranch(some, watch, sleep)
         self.position_at_end(watch)
         self.pauses()
         now = self._now()
-        interrupted = self.icmp_signed(
-            ">", self.sub(now, self.load(last, typ=I64)), constant(INTERRUPTED)
-        )
+        interrupted = self.icmp_signed(">", self.sub(now, self.load(last, typ=I64)), constant(INTERRUPTED))
         with self.if_then(interrupted):
             self._rest()
         self.store(now, last)

@@ -95,9 +95,7 @@ class QuantizedExperts(nn.Module):
         self.shapes = ((2 * intermediate_size, hidden_size), (hidden_size, intermediate_size))
         self.num_experts = num_experts
         self.form: Format = form or NF4()
-        self._names = {
-            matrix: tuple(f"{matrix}_{part}" for part in self.form.parts) for matrix in ("gate_up", "down")
-        }
+        self._names = {matrix: tuple(f"{matrix}_{part}" for part in self.form.parts) for matrix in ("gate_up", "down")}
         for names, shape in zip(self._names.values(), self.shapes, strict=True):
             for name, part in zip(names, self.form.empty(*shape), strict=True):
                 self.register_buffer(name, part.new_empty(num_experts, *part.shape))
