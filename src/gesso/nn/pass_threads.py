@@ -8,6 +8,7 @@ plain weights, and attention over many keys, take all threads as ever: `all_thre
 
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -78,24 +79,21 @@ def own_threads() -> Callable[[int], None] | None:
     `torch.set_num_threads` also sets what threads begin with that use PyTorch for the first time: one that did so while
     a pass runs here would stay with a single thread for ever.
     """
-    folder = Path(torch.__file__).parent / "lib"
-    for name in ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll"):
-        try:
-            library = ctypes.CDLL(str(folder / name))
-            openmp = library.omp_set_num_threads
-            mkl = library.MKL_Set_Num_Threads_Local if torch.backends.mkl.is_available() else None
-        except (OSError, AttributeError):
-            continue
+    name = {"darwin": "libtorch_cpu.dylib", "win32": "torch_cpu.dll"}.get(sys.platform, "libtorch_cpu.so")
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+        setters = [library.omp_set_num_threads]
+        if torch.backends.mkl.is_available():
+            setters.append(library.MKL_Set_Num_Threads_Local)
+    except (OSError, AttributeError):
+        return None
 
-        def take(threads: int) -> None:
-            openmp(threads)
-            if mkl is not None:
-                mkl(threads)
+    def take(threads: int) -> None:
+        for setter in setters:
+            setter(threads)
 
-        before, found = torch.get_num_threads(), []
-        for count in (1, 2, before):
-            take(count)
-            found.append(torch.get_num_threads())
-        if found == [1, 2, before]:
-            return take
-    return None
+    before, found = torch.get_num_threads(), []
+    for count in (1, 2, before):
+        take(count)
+        found.append(torch.get_num_threads())
+    return take if found == [1, 2, before] else None

@@ -17,7 +17,7 @@ from gesso.nn.row_alignment import cancelling
 FEW = 4
 """Rows up to which the kernel is sooner done."""
 ALONE = 1 << 18
-"""Numbers of a matrix that one thread is done with sooner than one that looks on could help; who sleeps is not asked."""
+"""Numbers of a matrix that one thread is done with sooner than one that looks on could help."""
 BLOCKS = (1024, 512, 768, 384, 256)
 """Features of a block that are tried, after all at once."""
 

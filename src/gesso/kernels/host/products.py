@@ -44,7 +44,7 @@ TILES: dict[Dot, dict[int, int]] = {
 NEAR = 64
 """Rows of a matrix that all rows of activations are multiplied by before the next ones: they stay in a near cache."""
 AHEAD = 128
-"""Blocks that memory is asked for ahead at least: rows lie one behind the other, and of short ones the next few come too
+"""Blocks that memory is asked for ahead at least: rows lie one behind the other, and the next few short ones come too
 soon."""
 STRIDE = 8
 """Blocks whose scales are multiplied at a time for one row."""

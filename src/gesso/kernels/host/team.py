@@ -1,7 +1,7 @@
 """Writes the kernels by which threads share a job: they take pieces of it one after the other until none is left.
 
-A call of compiled code has a handful of these within a millisecond, where waking a thread takes a tenth of one. So a
-helper that has nothing to do looks on for a while before it sleeps, without Python and its lock. Life cycle of a helper:
+A layer has a handful of products within a few milliseconds, and waking a thread takes a tenth of one. So a helper that
+has nothing to do looks on for a while before it sleeps, without Python and its lock. Life cycle of a helper:
 
     asleep (in Python) --woken--> watching --a job is open--> inside --nothing left--> watching --too long--> asleep
 
@@ -183,76 +183,84 @@ class _Serve(_Shared):
 
     def __init__(self, module: ir.Module, participate: Value) -> None:
         super().__init__(module, "serve", VOID, [POINTER, I64, I64, I32, I64])
-        _, helper, self.clock, self.kind, self.cpu = self.made.args
+        _, self.helper, self.clock, self.kind, self.cpu = self.made.args
         self.time = self.alloca(ir.LiteralStructType([I64, I64]))
-        seen, since, last = self.alloca(I64), self.alloca(I64), self.alloca(I64)
-        own = self.state(helper)
-        self.tell(constant(AWAKE), own)
-        self.store(constant(-1), seen)
-        look, inside, still, left, fresh, idle, watch, sleep, gone = self.block_of(
-            "look", "inside", "still", "left", "fresh", "idle", "watch", "sleep", "gone"
-        )
-        self.branch(fresh)
-
-        self.position_at_end(look)
+        self.seen, self.since, self.last = (self.alloca(I64) for _ in range(3))
+        self.standing = self.state(self.helper)
+        self.tell(constant(AWAKE), self.standing)
+        self.store(constant(-1), self.seen)
+        self.fresh, self.look, self.sleep = self.block_of("fresh", "look", "sleep")
+        self.branch(self.fresh)
+        self.position_at_end(self.fresh)
+        now = self._now()
+        self.store(now, self.since)
+        self.store(now, self.last)
+        self.branch(self.look)
+        self.position_at_end(self.look)
+        inside, idle = self.block_of("inside", "idle")
         job = self.see(self.word(JOB))
-        self.cbranch(self._is_new(job, seen), inside, idle)
-
+        self.cbranch(self._is_new(job), inside, idle)
         self.position_at_end(inside)
+        self._write_inside(job, participate)
+        self.position_at_end(idle)
+        self._write_idle()
+        self.position_at_end(self.sleep)
+        self._write_sleep()
+
+    def _write_inside(self, job: Value, participate: Value) -> None:
+        """Takes part in the job, unless it has been closed meanwhile."""
+        still, left = self.block_of("still", "left")
         self.atomic_rmw("add", self.word(INSIDE), constant(1), "seq_cst")
         self.cbranch(self.icmp_signed("==", self.see(self.word(JOB)), job), still, left)
         self.position_at_end(still)
-        self.call(participate, [self.team, self.add(helper, constant(1))])
+        self.call(participate, [self.team, self.add(self.helper, constant(1))])
         place = self.read(self.word(DATA, PLACE), I64)
         with self.if_then(self.icmp_signed("==", place, _place(self, self.cpu, -2))):
             self._rest()
-        self.store(job, seen)
+        self.store(job, self.seen)
         self.branch(left)
         self.position_at_end(left)
         self.atomic_rmw("sub", self.word(INSIDE), constant(1), "seq_cst")
-        self.branch(fresh)
+        self.branch(self.fresh)
 
-        self.position_at_end(fresh)
-        now = self._now()
-        self.store(now, since)
-        self.store(now, last)
-        self.branch(look)
-
-        self.position_at_end(idle)
+    def _write_idle(self) -> None:
+        """Pauses, and looks again if that is allowed."""
+        (watch,) = self.block_of("watch")
         allowed = self.see(self.word(WATCH))
-        some = self.and_(self.icmp_signed(">", allowed, constant(0)), self.icmp_signed("!=", self.clock, constant(0)))
-        self.cbranch(some, watch, sleep)
+        may = self.and_(self.icmp_signed(">", allowed, constant(0)), self.icmp_signed("!=", self.clock, constant(0)))
+        self.cbranch(may, watch, self.sleep)
         self.position_at_end(watch)
         self.pauses()
         now = self._now()
-        interrupted = self.icmp_signed(">", self.sub(now, self.load(last, typ=I64)), constant(INTERRUPTED))
-        with self.if_then(interrupted):
+        gap = self.sub(now, self.load(self.last, typ=I64))
+        with self.if_then(self.icmp_signed(">", gap, constant(INTERRUPTED))):
             self._rest()
-        self.store(now, last)
-        late = self.icmp_signed(">", self.sub(now, self.load(since, typ=I64)), allowed)
+        self.store(now, self.last)
+        late = self.icmp_signed(">", self.sub(now, self.load(self.since, typ=I64)), allowed)
         resting = self.icmp_signed("<", now, self.see(self.word(RESTED)))
-        self.cbranch(self.or_(late, resting), sleep, look)
+        self.cbranch(self.or_(late, resting), self.sleep, self.look)
 
-        self.position_at_end(sleep)
-        self.tell(constant(ASLEEP), own)
-        again = self.block_of("again")[0]
-        self.cbranch(self._is_new(self.see(self.word(JOB)), seen), again, gone)
-        self.position_at_end(again)  # unless Python is about to wake it
-        self.cbranch(self.swap(own, constant(ASLEEP), constant(AWAKE)), fresh, gone)
+    def _write_sleep(self) -> None:
+        """Goes to sleep, unless there is a new job, and Python is not about to wake this helper for it."""
+        again, gone = self.block_of("again", "gone")
+        self.tell(constant(ASLEEP), self.standing)
+        self.cbranch(self._is_new(self.see(self.word(JOB))), again, gone)
+        self.position_at_end(again)
+        self.cbranch(self.swap(self.standing, constant(ASLEEP), constant(AWAKE)), self.fresh, gone)
         self.position_at_end(gone)
         self.ret_void()
 
-    def _is_new(self, job: Value, seen: Value) -> Value:
+    def _is_new(self, job: Value) -> Value:
         """Says whether a job is open that this helper was not in yet."""
         is_open = self.icmp_signed("==", self.and_(job, constant(1)), constant(1))
-        return self.and_(is_open, self.icmp_signed("!=", job, self.load(seen, typ=I64)))
+        return self.and_(is_open, self.icmp_signed("!=", job, self.load(self.seen, typ=I64)))
 
     def _rest(self) -> None:
         self.tell(self.add(self._now(), constant(REST)), self.word(RESTED))
 
     def _now(self) -> Value:
         """Returns nanoseconds, 0 without a clock."""
-        before, ask, done = self.block, *self.block_of("ask", "asked")
+        before, (ask, done) = self.block, self.block_of("ask", "asked")
         self.cbranch(self.icmp_signed("==", self.clock, constant(0)), done, ask)
         self.position_at_end(ask)
         self.call_at(self.clock, _CLOCK, [self.kind, self.time])
