@@ -17,7 +17,7 @@ from gesso.nn.linear import Linear, apply_together
 from gesso.nn.norm import RMSNorm
 from gesso.nn.pass_threads import all_threads
 
-MANY_KEYS = 1 << 20
+MANY_KEYS = 1 << 22
 """Numbers of a row's keys from which on all threads attend, even in a pass of few rows."""
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -20,8 +20,8 @@ from gesso.nn.cpu_threads import allowed_cpus, quota
 
 FEW_ROWS = 8
 """Rows of a pass up to which what stands between products is small."""
-WATCH = 300_000
-"""Nanoseconds that helpers look on between two products."""
+WATCH = 700_000
+"""Nanoseconds that helpers look on between two products: attention in between takes about half a millisecond."""
 
 
 @contextmanager
