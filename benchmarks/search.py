@@ -1,6 +1,6 @@
 """What search behind a check gains on Sudoku: puzzles solved and passes spent, one setting after the other.
 
-    python benchmarks/search.py [-n 100] [--clues 26-44] [--settings "best_of=1;best_of=16 max_denoising_steps=9"]
+    python benchmarks/search.py [-n 100] [--clues 26-44] [--settings "best_of=1;best_of=16 augment=false"]
                                 [--particles "number=8 max_denoising_steps=9"] [--threads 1]
 
 Puzzles are dug from grids of their own, each straight to its number of clues: neither the bundled model's training
@@ -29,6 +29,10 @@ from gesso.tasks.sudoku import Sudoku
 from gesso.tasks.sudoku_solver import dig, draw_solution
 from gesso.train.evaluate import ratio_interval, wilson_interval
 
+_SETTINGS = (
+    "best_of=1 every_step=false;best_of=1;best_of=3;best_of=3 augment=false;"
+    "best_of=16 max_denoising_steps=9;best_of=16 max_denoising_steps=9 augment=false"
+)
 AT_ONCE = 16
 """Searches that run together."""
 
@@ -58,8 +62,11 @@ def options_of(text: str) -> dict[str, Any]:
 
 
 def measure(engine: Engine, prompts: list[str], kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    """One row: whether each puzzle was solved, and what it took."""
+    """One row: whether each puzzle was solved, and what it took. `augment` (on) asks candidates after the first about
+    other forms of the puzzle."""
     task, solved, spent = Sudoku(), list[bool](), list[int]()
+    asked = {name: value for name, value in options.items() if name != "augment"}
+    augment = task.augment if options.get("augment", True) else None
     began = time.monotonic()
     if kind == "particles":
         for seed, prompt in enumerate(prompts):
@@ -69,14 +76,17 @@ def measure(engine: Engine, prompts: list[str], kind: str, options: dict[str, An
                 seed=1000 * seed,
                 enough=1.0,
                 score=partial(task.score, prompt),
-                **options,
+                **asked,
             )
             solved.append(bool(run.passed))
             spent.append(run.denoising_passes)
     else:
         for start in range(0, len(prompts), AT_ONCE):
             part = list(enumerate(prompts))[start : start + AT_ONCE]
-            jobs = [search(engine, prompt, seed=1000 * seed, grader=task.score, **options) for seed, prompt in part]
+            jobs = [
+                search(engine, prompt, seed=1000 * seed, grader=task.score, augment=augment, **asked)
+                for seed, prompt in part
+            ]
             for found in run_jobs(engine, jobs):
                 solved.append(bool(found.passed))
                 spent.append(found.passes)
@@ -98,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=100)
     parser.add_argument("--clues", default="26-44")
-    parser.add_argument("--settings", default="best_of=1 every_step=false;best_of=1;best_of=32 max_denoising_steps=7")
+    parser.add_argument("--settings", default=_SETTINGS)
     parser.add_argument("--particles", default="number=8 resample_every=2 max_denoising_steps=9")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)

@@ -1,12 +1,13 @@
-"""Self-verification: answers right against forwards, off and with one and two rounds, at several sampler settings.
+"""Self-verification: answers right against forwards, off, with one and two rounds, exact, and token by token.
 
     python benchmarks/verify.py [-n 100] [--tasks json,code,...,sudoku] [--bounds 0.1,0.5,2] [--steps 48,8]
-                                [--rounds 0,1,2] [--thresholds 3] [--threads 1]
+                                [--rounds 0,1,2,exact,ar] [--thresholds 3] [--threads 1] [--model FOLDER]
 
 Held-out prompts of the bundled models' tasks, the same with the same seeds everywhere, in batches of 8. Forwards are
 all passes of an answer behind its prompt, those of verification included, commits not. Right: Wilson's 95% interval.
 Forwards: the bootstrap's. "Fixed" and "broken" are answers that are right and wrong with verification alone, and p is
-McNemar's exact test of the two, two-sided, for each row by itself. The last line is one line of JSON.
+McNemar's exact test of the two, two-sided, for each row by itself. `ar` is `mode: ar` with the likeliest token
+each time, a forward for every token, which `exact` writes in fewer. The last line is one line of JSON.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from gesso.tasks.registry import MINI_SKILLS, TASKS
 from gesso.train.evaluate import TaskScore, evaluate_task
 
 SEED = 0
+_COUNTS = frozenset("12345678")
 
 
 def measure(engine: Engine, task: str, count: int, options: dict[str, Any]) -> tuple[TaskScore, set[str]]:
@@ -59,28 +61,26 @@ def main() -> None:
     parser.add_argument("--bounds", default="0.1,0.5,2", help="entropy bounds, nats")
     parser.add_argument("--steps", default="48,8", help="most denoising steps of a canvas")
     parser.add_argument(
-        "--rounds", default="0,1,2", help="of verification; the first is what the others are compared with"
+        "--rounds", default="0,1,2,exact,ar", help="of verification; the first is what the others are compared with"
     )
+    parser.add_argument("--model", help="answers every task; without it sudoku its own, mini the others")
     parser.add_argument("--thresholds", default="3", help="nats; each for every number of rounds above 0")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     bounds, thresholds = ([float(part) for part in getattr(arguments, n).split(",")] for n in ("bounds", "thresholds"))
-    steps, rounds = ([int(part) for part in getattr(arguments, n).split(",")] for n in ("steps", "rounds"))
-    engines = {name: load(name, "cpu", "float32") for name in ("mini", "sudoku")}
+    steps = [int(part) for part in arguments.steps.split(",")]
+    ways = [(way, at) for way in arguments.rounds.split(",") for at in (thresholds if way in _COUNTS else [None])]
+    engines = {name: load(arguments.model or name, "cpu", "float32") for name in ("mini", "sudoku")}
     table = Table(
         "task", "bound", "steps", "verify", "right", "95% interval", "forwards", "95% interval", "fixed", "broken", "p"
     )
     rows: list[dict[str, Any]] = []
     for task, most, bound in product(arguments.tasks.split(","), steps, bounds):
         before: set[str] | None = None
-        for count, threshold in ((r, t) for r in rounds for t in (thresholds if r else [None])):
-            options = {
-                "entropy_bound": bound,
-                "max_denoising_steps": most,
-                "verify": count,
-                "verify_threshold": threshold,
-            }
+        for way, threshold in ways:
+            options = {"entropy_bound": bound, "max_denoising_steps": most, "verify_threshold": threshold}
+            options |= {"mode": "ar", "top_k": 1} if way == "ar" else {"verify": int(way) if way.isdigit() else way}
             score, wrong = measure(engines["sudoku" if task == "sudoku" else "mini"], task, arguments.examples, options)
             before = wrong if before is None else before
             rows.append(found := row(task, options, score, wrong, before))
@@ -90,12 +90,16 @@ def main() -> None:
                 task,
                 f"{bound:g}",
                 str(most),
-                f"{count} at {threshold:g}" if count else "off",
+                way if threshold is None else f"{way} at {threshold:g}",
                 f"{score.right}",
                 f"{low:.0%} to {high:.0%}",
                 f"{score.mean_example_steps:.1f}",
                 f"{least:.1f} to {greatest:.1f}",
-                *((str(found["fixed"]), str(found["broken"]), f"{found['p']:.3f}") if count else ("", "", "")),
+                *(
+                    ("", "", "")
+                    if wrong is before
+                    else (str(found["fixed"]), str(found["broken"]), f"{found['p']:.3f}")
+                ),
             )
     Console(width=120).print(table)
     print(json.dumps({"benchmark": "verify", "seed": SEED, "rows": rows}))

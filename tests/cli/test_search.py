@@ -60,6 +60,12 @@ def test_particles(gesso: Gesso) -> None:
         (("--check", "sudoku"), "--check needs --best-of or --particles"),
         (("--select", "consistency"), "--select needs --best-of"),
         (("--best-of", 2, "--at-once", 2), "--at-once needs --check"),
+        (("--check", "sudoku", "--particles", 2, "--augment"), "--augment needs --best-of"),
+        (("--best-of", 2, "--augment"), "--augment needs --check"),
+        (
+            ("--best-of", 2, "--check", "arithmetic", "--augment"),
+            "--augment: the check arithmetic has no other forms of a prompt",
+        ),
         (("--reference", "5", "--best-of", 2), "--reference needs --check"),
         (("--resample-every", 2), "--resample-every needs --particles"),
         (("--reward-scale", 2), "--reward-scale needs --particles"),

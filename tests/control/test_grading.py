@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gesso.control.grading import find_grader, grade, passes
+from gesso.control.grading import find_augmentation, find_grader, grade, passes
 from gesso.errors import OptionError
 
 
@@ -48,6 +48,15 @@ def test_a_file_that_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
     with pytest.raises(OptionError, match=r"bad\.py cannot be imported: ZeroDivisionError"):
         find_grader(f"{tmp_path / 'bad.py'}:check")
+
+
+def test_what_knows_other_forms_of_a_prompt(tmp_path: Path) -> None:
+    assert find_augmentation("sudoku") is not None
+    assert find_augmentation("arithmetic") is None
+    file = tmp_path / "checks.py"
+    file.write_text("def check(p, t):\n    return 1\n\n\ncheck.augment = lambda p, rng: None\n", encoding="utf-8")
+    assert find_augmentation(f"{file}:check") is not None
+    assert find_augmentation("operator:eq") is None
 
 
 def test_a_function_takes_no_reference() -> None:

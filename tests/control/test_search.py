@@ -1,5 +1,6 @@
 """Searching among candidates: fresh seeds behind a check, likelihood, agreement, and what it all takes."""
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from server.fake import RESULT
 from gesso.control.job import run_job, run_jobs
 from gesso.control.search import SearchResult, choose_candidate, search
 from gesso.engine.engine import Engine, Request
+from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.errors import DataError, OptionError
+from gesso.tasks.base import Augmented
 
 PROMPT = "Sort: pear, fig"
 SHORT = {"max_new_tokens": 8, "max_denoising_steps": 5, "seed": 3}
@@ -93,6 +96,49 @@ def test_the_check_gets_the_last_message(tiny: Engine) -> None:
             tiny, search(tiny, prompt, best_of=1, grader=lambda p, _: seen.append(p) or True, every_step=False, **SHORT)
         )  # type: ignore[func-returns-value]
     assert seen == [PROMPT] * 3
+
+
+def upside_down(prompt: str, rng: random.Random) -> Augmented:
+    """The same words the other way round."""
+    assert rng.random() < 1
+    return Augmented(prompt[::-1], lambda answer: f"<{answer[::-1]}>")
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, [{"role": "user", "content": PROMPT}]])
+def test_candidates_after_the_first_are_asked_in_other_forms(tiny: Engine, prompt: Prompt) -> None:
+    graded: list[tuple[str, str]] = []
+    job = search(
+        tiny, prompt, best_of=3, augment=upside_down, every_step=False, **SHORT,
+        grader=lambda asked, text: bool(graded.append((asked, text))),  # type: ignore[func-returns-value]
+    )  # fmt: skip
+    found = run_job(tiny, job)
+    backwards = [tiny.generate(PROMPT[::-1], **{**SHORT, "seed": seed}) for seed in (4, 5)]
+    texts = [alone(tiny, 3).text, *(f"<{answer.text[::-1]}>" for answer in backwards)]
+    assert [candidate.result.text for candidate in found.candidates] == texts
+    assert graded == [(PROMPT, text) for text in texts]
+    assert [c.result.token_ids for c in found.candidates[1:]] == [answer.token_ids for answer in backwards]
+
+
+def test_a_form_s_answer_is_accepted_as_an_answer_to_what_was_asked(tiny: Engine) -> None:
+    turned = f"<{tiny.generate(PROMPT[::-1], **{**SHORT, 'seed': 4}).text[::-1]}>"
+    found = ask(tiny, best_of=3, augment=upside_down, grader=lambda _, text: text == turned)
+    assert (found.passed, found.best.result.text, len(found.candidates)) == (True, turned, 2)
+
+
+def test_token_ids_have_one_form(tiny: Engine) -> None:
+    ids = tiny.tokenizer.encode(PROMPT)
+    plain, same = (
+        run_job(tiny, search(tiny, ids, best_of=2, augment=augment, select="consistency", **SHORT))
+        for augment in (None, upside_down)
+    )
+    assert [c.result.text for c in plain.candidates] == [c.result.text for c in same.candidates]
+
+
+@pytest.mark.parametrize("augment", [lambda _p, _r: 1 / 0, lambda _p, _r: "other"])
+def test_an_augmentation_that_fails_is_named(tiny: Engine, augment: Any) -> None:
+    with pytest.raises(OptionError, match="augment") as caught:
+        ask(tiny, best_of=2, augment=augment)
+    assert caught.value.option == "augment"
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c ", "c"]), min_size=1, max_size=8))

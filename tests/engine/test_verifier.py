@@ -273,7 +273,7 @@ def test_auto_takes_a_canvas(tiny: Engine) -> None:
         ({"verify": -1}, "verify must be an integer of at least 0"),
         ({"verify": 9}, "verify must be at most 8, got 9"),
         ({"verify": True}, "verify must be an integer"),
-        ({"verify": "two"}, "verify must be auto or a number of rounds up to 8, got 'two'"),
+        ({"verify": "two"}, "verify must be auto, exact or a number of rounds up to 8, got 'two'"),
         ({"verify": 1, "mode": "ar"}, "verify must be left out with mode ar, got 1"),
         ({"verify_threshold": 2.0}, "verify_threshold must be left out without verify, got 2.0"),
         ({"verify": 1, "verify_threshold": -1.0}, "verify_threshold must be a number of at least 0"),

@@ -28,7 +28,7 @@ def test_kinds_bounds_and_units(client: TestClient) -> None:
     assert bound["owner"].startswith("sampler entropy_bound")
     assert (cards["mode"]["type"], cards["mode"]["words"]) == ("choice", ["canvas", "ar", "auto"])
     verify = cards["verify"]
-    assert (verify["type"], verify["words"], verify["maximum"]) == ("integer_or_word", ["auto"], 8)
+    assert (verify["type"], verify["words"], verify["maximum"]) == ("integer_or_word", ["auto", "exact"], 8)
     assert (cards["canvas_length"]["default"], cards["canvas_length"]["unset"]) == (None, "the model's")
     kinds = {name: cards[name]["type"] for name in ("sampler", "ignore_eos", "stop", "regex", "start_canvas", "seed")}
     assert kinds == {

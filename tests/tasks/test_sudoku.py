@@ -265,3 +265,29 @@ def test_drawing_is_fast(task: Sudoku) -> None:
     for index in range(20):
         task.sample_evaluation(rng, index)
     assert time.process_time() - started < 4
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_another_form_of_a_puzzle_has_the_same_solution_turned(seed: int) -> None:
+    rng = random.Random(seed)
+    task = Sudoku(bases=2)
+    example = task.sample(rng)
+    form = task.augment(example.prompt, rng)
+    assert parse_grid(form.prompt).count(0) == parse_grid(example.prompt).count(0)
+    solution = solve(parse_grid(form.prompt))
+    assert solution is not None
+    text = "\n".join("".join(map(str, solution[start : start + 9])) for start in range(0, 81, 9))
+    assert task.score(form.prompt, text) == 1
+    assert form.restore(text) == form.restore(f" {text}\n") == example.answer
+    assert form.restore("no grid") == "no grid"
+
+
+def test_forms_differ_and_a_seed_gives_one() -> None:
+    task = Sudoku(bases=1)
+    prompt = task.sample(random.Random(1)).prompt
+    forms = {task.augment(prompt, random.Random(seed)).prompt for seed in range(20)}
+    assert len(forms) == 20
+    assert task.augment(prompt, random.Random(3)).prompt == task.augment(prompt, random.Random(3)).prompt
+    with pytest.raises(DataError):
+        task.augment("12", random.Random(1))

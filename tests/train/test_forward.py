@@ -329,3 +329,20 @@ def test_the_encoders_loss_can_be_left_out() -> None:
     found = two_pass.losses(model, batch, encoder=False)
     assert found.encoder.item() == 0
     assert found.denoiser.item() == two_pass.losses(model, batch).denoiser.item()
+
+
+def test_the_canvases_can_be_left_out() -> None:
+    shape = SHAPES["plain"]
+    model, batch = trainable(shape), batch_of(shape)
+    found = two_pass.losses(model, batch, denoiser=False)
+    assert found.denoiser.item() == 0
+    assert found.encoder.item() == two_pass.losses(model, batch).encoder.item()
+    found.encoder.backward()
+    alone = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    two_pass.losses(model, batch).encoder.backward()
+    assert alone
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is None) == (name not in alone)
+        if parameter.grad is not None:
+            torch.testing.assert_close(alone[name], parameter.grad)

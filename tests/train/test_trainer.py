@@ -11,7 +11,7 @@ import torch
 from oracle import random_model
 from safetensors.torch import load_file
 
-from gesso.errors import TrainingError
+from gesso.errors import ConfigError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
 from gesso.train import trainer
@@ -57,6 +57,18 @@ def test_a_run_can_start_from_a_checkpoint(tmp_path: Path) -> None:
     assert all(torch.equal(tensor, after[name]) for name, tensor in start.state_dict().items())
     moved = train(replace(recipe(steps=1), start=tmp_path / "start"), tmp_path / "other", device="cpu")
     assert not torch.equal(load_folder(moved, "cpu").vocabulary.weight, start.vocabulary.weight)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_causal_pass_can_learn_alone(tmp_path: Path, optimizer: str) -> None:
+    alone = recipe(steps=4, denoiser_loss_weight=0.0, optimizer=optimizer)
+    whole = train(alone, tmp_path / "whole", device="cpu")
+    for step in metrics(tmp_path / "whole").values():
+        assert step["denoiser_loss"] == 0 < step["encoder_loss"]
+    train(alone, tmp_path / "parts", device="cpu", stop_at=2)
+    assert same_files(whole, train(alone, tmp_path / "parts", device="cpu"))
+    with pytest.raises(ConfigError, match="both 0: nothing would be learned"):
+        TrainConfig(steps=1, denoiser_loss_weight=0.0, encoder_loss_weight=0.0)
 
 
 # It resumes ----------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ WORDS: dict[str, Sequence[str]] = {
     "quantize": ("int8", "int4", "fp8"),
     "quantize_embedding": ("int8", "int4"),
     "to": ("int8", "int4"),
-    "verify": ("auto", "0", "1", "2"),
+    "verify": ("auto", "exact", "0", "1", "2"),
 }
 """What options take, by the names of their parameters, where the table of options does not say it."""
 

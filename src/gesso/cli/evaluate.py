@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 
 _DENOISING = (
+    "temperature",
+    "top_k",
+    "top_p",
     "max_denoising_steps",
     "mode",
     "canvas_width",
@@ -92,6 +95,7 @@ def evaluate(
     particles: search.Particles = None,
     resample_every: search.ResampleEvery = None,
     reward_scale: search.RewardScale = None,
+    augment: search.Augment = None,
 ) -> int:
     """Measure a model on held-out prompts: answers exactly right, and the denoising steps they took."""
     import dataclasses
@@ -117,7 +121,7 @@ def evaluate(
     from gesso.train.evaluate import answer_once, evaluate_task
     from gesso.train.search_options import SearchOptions, solver
 
-    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale)
+    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
     solve = solver(asked) if asked.wanted else answer_once
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)

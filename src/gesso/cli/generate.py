@@ -46,6 +46,7 @@ def generate(
     particles: search.Particles = None,
     resample_every: search.ResampleEvery = None,
     reward_scale: search.RewardScale = None,
+    augment: search.Augment = None,
 ) -> int:
     """Generate text, and watch the canvas resolve."""
     from gesso.errors import OptionError
@@ -61,7 +62,7 @@ def generate(
         options["choices"] = (*options.get("choices", ()), *choice)
     from gesso.train.search_options import SearchOptions
 
-    asked = SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale)
+    asked = SearchOptions(best_of, check, reference, select, at_once, particles, resample_every, reward_scale, augment)
     if asked.wanted and trace is not None:
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)

@@ -79,7 +79,7 @@ def _metavar(row: Option) -> str:
         words = "|".join(kind.words)
         return words if len(words) <= LONGEST_METAVAR else "NAME"
     if isinstance(kind, IntegerOrWord):
-        return f"N|{kind.word}"
+        return "|".join(("N", *kind.words))
     names: dict[type, str] = {Integer: "N", OneOf: "N", Number: "X", TokenIds: "IDS", PinnedTokens: "IDS"}
     return names.get(type(kind), "TEXT")
 

@@ -71,6 +71,18 @@ RewardScale = Annotated[
 ]
 
 
+Augment = Annotated[
+    bool | None,
+    typer.Option(
+        "--augment/--no-augment",
+        help="Ask for every answer but the first in another form of the same problem, where the check knows such forms "
+        "(sudoku: its symmetries). [default: where it does]",
+        show_default=False,
+        **_SEARCH,
+    ),
+]
+
+
 def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options: dict[str, Any], as_json: bool) -> int:
     """Runs a search and prints its best answer; returns 1 where there is a check and it finds none right."""
     from gesso.cli.output import print_json
@@ -87,7 +99,8 @@ def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options
         facts = [f"{len(found.results)} of {asked.particles} particles finished", f"{found.copies} copies"]
     else:
         assert asked.best_of is not None
-        job = search(engine, prompt, best_of=asked.best_of, grader=grader, **asked.choice(), **options)
+        augment = asked.augmentation()
+        job = search(engine, prompt, best_of=asked.best_of, grader=grader, augment=augment, **asked.choice(), **options)
         tried = run_shown(engine, job)
         best, report, passed = tried.best.result, tried.to_dict(), tried.passed
         facts = [f"{len(tried.candidates)} of {asked.best_of} candidates", f"{tried.scoring_passes} scoring passes"]

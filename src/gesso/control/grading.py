@@ -8,6 +8,7 @@ potential of particles.
 import importlib
 import importlib.util
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +17,50 @@ from typing import Any
 from gesso.engine.engine import Engine
 from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError, UserError
-from gesso.tasks.base import Example
+from gesso.tasks.base import Augmented, Example, Task
 from gesso.tasks.registry import TASKS
 
 Grader = Callable[[str, str], float | bool]
 """Takes a prompt and an answer; 1 is right."""
+
+
+Augment = Callable[[str, random.Random], Augmented | None]
+"""Takes a prompt; gives the same problem in another form, or None."""
+
+
+def augmentation(task: Task) -> Augment | None:
+    """Returns how a task puts its prompts into other forms; None where it cannot."""
+    return None if type(task).augment is Task.augment else task.augment
+
+
+def find_augmentation(name: str, *, option: str = "check") -> Augment | None:
+    """Returns the augmentation that goes with a grader: its task's, or the attribute `augment` of its function.
+
+    Raises:
+        OptionError: there is no such task, file or function.
+    """
+    if name in TASKS:
+        return augmentation(TASKS[name])
+    found: Augment | None = getattr(find_grader(name, option=option), "augment", None)
+    return found
+
+
+def augmented(augment: Augment, prompt: str, rng: random.Random) -> Augmented | None:
+    """Returns another form of a prompt.
+
+    Raises:
+        OptionError: the augmentation fails, or returns something else.
+        DataError: it is a task's, and the prompt is none of the task's.
+    """
+    try:
+        found: Any = augment(prompt, rng)
+    except UserError:
+        raise
+    except Exception as error:
+        raise OptionError(f"the check's augment failed: {type(error).__name__}: {error}", option="augment") from error
+    if found is not None and not isinstance(found, Augmented):
+        raise OptionError(f"augment returns gesso.tasks.base.Augmented or None, got {found!r:.60}", option="augment")
+    return found
 
 
 def find_grader(name: str, reference: str | None = None, *, option: str = "check") -> Grader:
@@ -92,6 +132,19 @@ def grade(grader: Grader, prompt: str, text: str) -> float:
 def passes(score: float) -> bool:
     """Says whether a grader's number means that the answer is right."""
     return score >= 1
+
+
+def with_prompt_text(prompt: Prompt, text: str) -> Prompt | None:
+    """Puts `text` in the place of what `prompt_text` returns; None where that is not one text: token ids, or a message
+    of several parts."""
+    if isinstance(prompt, str):
+        return text
+    last: Any = prompt[-1] if prompt else None
+    if not isinstance(last, dict) or not isinstance(last.get("content"), str):
+        return None
+    messages: Any = [*prompt[:-1], {**last, "content": text}]
+    found: Prompt = messages
+    return found
 
 
 def prompt_text(engine: Engine, prompt: Prompt) -> str:

@@ -7,12 +7,14 @@ that the causal pass finds likeliest a token, or the answer that most candidates
 """
 
 import json
+import random
 import secrets
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from gesso.control.grading import Grader, grade, passes, prompt_text
+from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, with_prompt_text
 from gesso.control.job import Job
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
@@ -81,6 +83,14 @@ class SearchResult:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a candidate is asked, and how its answer becomes one to what the search was asked."""
+
+    prompt: Prompt
+    restore: Callable[[str], str]
+
+
 def search(
     engine: Engine,
     prompt: Prompt,
@@ -91,6 +101,7 @@ def search(
     at_once: int = 1,
     every_step: bool = True,
     adapter: str | None = None,
+    augment: Augment | None = None,
     **options: Any,
 ) -> Job[SearchResult]:
     """Makes up to `best_of` candidates and chooses one.
@@ -100,6 +111,9 @@ def search(
             `consistency`, which needs no pass.
         grader: ends the search at the first candidate that it finds right.
         at_once: candidates of a round where there is a grader: more finish sooner, and may be made for nothing.
+        augment: makes other forms of the prompt for all candidates but the first: what a model does not see in one form
+            of a problem it may see in another (test-time augmentation). Texts come back in the form that was asked
+            about; tokens and log-probabilities stay those that were written.
         every_step: ask the grader of every step's canvas too: a candidate that is right is done, sure or not.
         options: see `Request`.
 
@@ -116,13 +130,27 @@ def search(
         options["logprobs"] = 0
     results: list[GenerationResult] = []
     scores: list[float] = []
-    text = "" if grader is None else prompt_text(engine, prompt)
-    if grader is not None and every_step and options.get("mode") != "ar":
-        options["accept"] = lambda answer: passes(grade(grader, text, answer))
+    text = "" if grader is None and augment is None else prompt_text(engine, prompt)
+    asks_every_step = every_step and options.get("mode") != "ar"
+
+    def form(number: int) -> _Form:
+        """The form that the candidate of seed `number` is asked about."""
+        other = None if augment is None or number == seed else augmented(augment, text, random.Random(number))
+        asked = None if other is None else with_prompt_text(prompt, other.prompt)
+        return _Form(prompt, str) if other is None or asked is None else _Form(asked, other.restore)
+
+    def request(number: int, form: _Form) -> Request:
+        own = {**options, "seed": number}
+        if grader is not None and asks_every_step:
+            own["accept"] = lambda answer: passes(grade(grader, text, form.restore(answer)))
+        return Request(form.prompt, own, adapter)
+
     while len(results) < best_of and not any(map(passes, scores)):
         count = best_of - len(results) if grader is None else min(at_once, best_of - len(results))
-        seeds = range(seed + len(results), seed + len(results) + count)
-        fresh = yield [Request(prompt, {**options, "seed": number}, adapter) for number in seeds]
+        first_seed = seed + len(results)
+        forms = [form(number) for number in range(first_seed, first_seed + count)]
+        made = yield [request(number, asked) for number, asked in enumerate(forms, start=first_seed)]
+        fresh = [replace(result, text=asked.restore(result.text)) for result, asked in zip(made, forms, strict=True)]
         results += fresh
         if grader is not None:
             scores += [grade(grader, text, graded_text(result)) for result in fresh]

@@ -111,12 +111,18 @@ class Canvases:
             canvas_length=self._canvas_length,
         )
 
-    def make_round(self, canvas: CanvasState, pins: Pins, written: int) -> CanvasState:
-        """Returns the same canvas for another round, from noise where `pins` leave it free."""
+    def make_round(self, canvas: CanvasState, pins: Pins, written: int, most_steps: int | None = None) -> CanvasState:
+        """Returns the same canvas for another round, from noise where `pins` leave it free.
+
+        Args:
+            most_steps: how many it takes at most, the coolest of the schedule; None takes all of the schedule's.
+        """
         constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
-        return CanvasState(
-            self.rules, self._vocab_size, canvas.width, self._generator, pins=pins, constraint=constraint
-        )
+        rules, steps = self.rules, self.rules.max_denoising_steps
+        if most_steps is not None:
+            total = rules.total_steps or steps
+            rules = dataclasses.replace(rules, max_denoising_steps=min(most_steps, steps), total_steps=total)
+        return CanvasState(rules, self._vocab_size, canvas.width, self._generator, pins=pins, constraint=constraint)
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""

@@ -170,6 +170,11 @@ class OutputConstraint:
         """Says whether these tokens may come next."""
         return self.automaton.advance(self._state, tokens) >= 0
 
+    def fits(self, tokens: Sequence[int], left: int) -> bool:
+        """Says whether these tokens may come next and the output can still end within `left` tokens, them included."""
+        state = self.automaton.advance(self._state, tokens)
+        return state >= 0 and self.automaton.distance(state) <= left - len(tokens)
+
     def advance(self, tokens: list[int]) -> None:
         """Appends these tokens, which must be allowed, to the output."""
         self._state = self.automaton.advance(self._state, tokens)

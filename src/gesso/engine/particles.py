@@ -273,7 +273,7 @@ def _check_canvas(state: RequestState) -> None:
     if config.mode == "ar":
         raise OptionError("particles need canvases: leave mode ar out", option="mode")
     if config.verify not in (0, "auto"):
-        raise OptionError("particles do not go with verify: leave it out", option="verify")
+        raise OptionError("particles do not go with verify: it must be 0 or auto", option="verify")
     if config.max_new_tokens > state.canvas.width:
         message = (
             f"particles have one canvas, of {state.canvas.width} tokens: max_new_tokens is {config.max_new_tokens}"

@@ -45,13 +45,21 @@ def _judge(request: RequestState, runner: Runner) -> list[Event]:
     assert verifier.candidate is not None
     block = verifier.candidate.tokens
     found = _logprobs(request, runner, block, verifier.top, encoded=True)
-    pins = verifier.judge(found, request.canvas, request.left)
+    constraint, left = request.constraint, request.left
+    pins = verifier.judge(
+        found,
+        request.canvas,
+        left,
+        fits=None if constraint is None else lambda tokens: constraint.fits(tokens, left),
+        behind_pins=request.canvases.last_pin + 1 - request.output.written,
+    )
     if pins is None:
         return _show(request, block, found)
     assert request.cache is not None
     runner.rollback(request.cache, len(block))
     request.length -= len(block)
-    request.canvas = request.canvases.make_round(request.canvas, pins, request.output.written)
+    written = request.output.written
+    request.canvas = request.canvases.make_round(request.canvas, pins, written, verifier.round_steps)
     return []
 
 

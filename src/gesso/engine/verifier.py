@@ -11,10 +11,15 @@ re-noised, the others pinned, and the canvas is denoised once more: a round. If 
 into the cache as it was; else the new one is read, and so on. A request that wants log-probabilities has every block
 read, and none judged.
 
+An exact verifier does not ask again: the first token that the causal pass does not find the likeliest gives way to the
+one that it does, what stands before is pinned with it, and what stands behind is denoised anew. Each round settles one
+place at least, so the answer is what the causal pass writes greedily, for fewer passes where drafts are right for
+several tokens (speculative decoding, Leviathan et al. 2023, arXiv 2211.17192, with the denoiser as the draft model).
+
 The verifier says what is to be done; passes, rollbacks and restores are done by whoever asks it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
@@ -23,6 +28,12 @@ import torch
 from gesso.diffusion.canvas_state import CanvasState, Pins
 from gesso.engine.result import TokenLogprob
 from gesso.generation import VERIFY_THRESHOLD, GenerationConfig
+
+CORRECTIONS = 20
+"""Tokens that the causal pass names for a place, of which a constraint or a pin further on may forbid some."""
+REDRAFT_STEPS = 3
+"""Steps of a round of the exact verifier: a causal pass costs a step, and more steps find few more right tokens."""
+UNBOUNDED = 2**31
 
 
 class VerifierState(Enum):
@@ -66,14 +77,21 @@ class Verifier:
 
     def __init__(self, config: GenerationConfig) -> None:
         self._config = config
-        self._threshold = VERIFY_THRESHOLD if config.verify_threshold is None else config.verify_threshold
+        causal = config.mode == "ar"  # every token is the causal pass's own
+        self._auto, self._exact = config.verify == "auto", config.verify == "exact" and not causal
+        default = 0.0 if self._exact else VERIFY_THRESHOLD
+        self._threshold = default if config.verify_threshold is None else config.verify_threshold
         self._ends = () if config.ignore_eos else config.eos_token_ids
         given = config.canvas or config.start_canvas or config.probe or config.guidance_scale != 1
-        self._auto = config.verify == "auto"
-        self._max_rounds = config.verify if isinstance(config.verify, int) else 0 if given or config.mode == "ar" else 1
+        if isinstance(config.verify, int):
+            self._max_rounds = config.verify
+        elif self._exact:
+            self._max_rounds = UNBOUNDED
+        else:
+            self._max_rounds = 0 if given or causal else 1
         """Bound on the rounds of each canvas."""
         self.rejected_tokens = 0
-        """Tokens re-noised so far."""
+        """Tokens re-noised or corrected so far."""
         self._all_rounds: list[int] = []
         """Rounds of each closed canvas."""
         self._open()
@@ -94,6 +112,11 @@ class Verifier:
         return self._config.logprobs is not None or bool(self._max_rounds)
 
     @property
+    def round_steps(self) -> int | None:
+        """Returns how many steps a round may take at most; None where it may take as many as a canvas."""
+        return REDRAFT_STEPS if self._exact else None
+
+    @property
     def keep(self) -> int:
         """Returns how many of the last tokens of the next causal pass need their hidden states kept."""
         if not self.reads_hidden:
@@ -104,7 +127,8 @@ class Verifier:
     def top(self) -> int:
         """Returns how many of the likeliest tokens the pass over the candidate must give at each place."""
         assert self.candidate is not None
-        return max(self._config.logprobs or 0, 1 if self.candidate.judged else 0)
+        judging = 0 if not self.candidate.judged else CORRECTIONS if self._exact else 1
+        return max(self._config.logprobs or 0, judging)
 
     @property
     def reported_rounds(self) -> tuple[int, ...]:
@@ -134,17 +158,32 @@ class Verifier:
             return False
         return self._rounds < self._max_rounds
 
-    def judge(self, found: Sequence[TokenLogprob], canvas: CanvasState, left: int) -> Pins | None:
+    def judge(
+        self,
+        found: Sequence[TokenLogprob],
+        canvas: CanvasState,
+        left: int,
+        *,
+        fits: Callable[[Sequence[int]], bool] | None = None,
+        behind_pins: int = 0,
+    ) -> Pins | None:
         """Judges the candidate that was encoded; returns the pins of a round over it, or None where it is accepted.
 
         Args:
             found: log-probabilities of its tokens.
             canvas: the canvas that it was.
             left: tokens that may still be written.
+            fits: says whether a constraint lets the candidate begin so; None where there is none.
+            behind_pins: the first place of the canvas that no pin of the request stands behind: what stands before one
+                depends on it, of which the causal pass does not know.
         """
         assert self.candidate is not None
         self.candidate = replace(self.candidate, logprobs=tuple(found))
-        pins = self._rejections(canvas, left) if self.candidate.judged else None
+        pins = None
+        if self.candidate.judged:
+            self._judging_passes += 1
+            pins = self._correction(canvas, left, fits, behind_pins) if self._exact else self._rejections(canvas, left)
+            self._stands = pins is None
         if pins is None:
             self._move(VerifierState.ACCEPTED)
             return None
@@ -153,24 +192,54 @@ class Verifier:
         self._move(VerifierState.REDENOISING)
         return pins
 
+    def _correction(
+        self, canvas: CanvasState, left: int, fits: Callable[[Sequence[int]], bool] | None, first: int
+    ) -> Pins | None:
+        """The candidate up to the first token that the causal pass disputes, with that pass's own in its place."""
+        assert self.candidate is not None
+        block, own = self.candidate.tokens, canvas.pins
+        held_C = torch.zeros(canvas.width, dtype=torch.bool) if own is None else own.held_C
+        never_C = torch.zeros_like(held_C) if own is None else own.never_C
+        banned = () if own is None else own.banned
+        for place in range(max(0, first), min(self._judged_tokens(), left)):
+            if held_C[place] or block[place] != canvas.argmax_C[place]:  # a pin, or what closes reasoning in time
+                continue
+            said = self.candidate.logprobs[place]
+            for token, _, logprob in said.top:
+                if logprob - said.logprob <= self._threshold:
+                    break
+                if (never_C[place] and token in banned) or (fits is not None and not fits((*block[:place], token))):
+                    continue
+                self.rejected_tokens += 1
+                held_C = held_C | (torch.arange(canvas.width) <= place)
+                tokens_C = canvas.argmax_C.clone()
+                tokens_C[place] = token
+                return Pins(tokens_C=tokens_C, held_C=held_C, never_C=never_C & ~held_C, banned=banned)
+        return None
+
+    def _judged_tokens(self) -> int:
+        """Up to the end of the answer: what is behind it is no part of it."""
+        assert self.candidate is not None
+        block = self.candidate.tokens
+        end = next((place for place, token in enumerate(block) if token in self._ends), len(block))
+        return min(end + 1, len(block))
+
     def _rejections(self, canvas: CanvasState, left: int) -> Pins | None:
         assert self.candidate is not None
-        self._judging_passes += 1
         block, own = self.candidate.tokens, canvas.pins
-        argmax = canvas.argmax_C.tolist()
-        end = next((place for place, token in enumerate(block) if token in self._ends), len(block))
+        argmax, judged = canvas.argmax_C.tolist(), self._judged_tokens()
         free_C = torch.zeros(canvas.width, dtype=torch.bool)
-        for place, found in enumerate(self.candidate.logprobs[: min(end + 1, left)]):
+        for place, found in enumerate(self.candidate.logprobs[: min(judged, left)]):
             # The token that closes reasoning when its budget is used up is nobody's choice.
             free_C[place] = block[place] == argmax[place] and found.top[0][2] - found.logprob > self._threshold
         fixed_C = torch.zeros_like(free_C) if own is None else own.held_C
         free_C &= ~fixed_C
         self.rejected_tokens += int(free_C.sum())
-        self._stands = not free_C.any()
-        if self._stands:
+        if not free_C.any():
             return None
-        if end < len(block) and free_C[end]:  # what is behind an end depends on it
-            free_C[end:] = ~fixed_C[end:]
+        last = judged - 1
+        if last >= 0 and block[last] in self._ends and free_C[last]:  # what is behind an end depends on it
+            free_C[last:] = ~fixed_C[last:]
         return Pins(
             tokens_C=canvas.argmax_C,
             held_C=~free_C,

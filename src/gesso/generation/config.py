@@ -33,7 +33,7 @@ from gesso.options import (
 )
 
 Mode = Literal["canvas", "ar", "auto"]
-Verify = int | Literal["auto"]
+Verify = int | Literal["auto", "exact"]
 CanvasWidths = Literal["full", "need", "auto"]
 NARROWEST = 8
 """Tokens of the narrowest canvas that `canvas_width` chooses."""
@@ -107,9 +107,9 @@ class GenerationConfig:
     verify: Verify = option(
         0,
         "Rounds in which tokens that the causal pass disputes are redone before a canvas is committed; auto: one, past "
-        "canvas 1.",
+        "canvas 1; exact: as many as it takes until every token is the causal pass's own.",
         unit="rounds",
-        kind=IntegerOrWord("auto", "rounds", 0, MOST_ROUNDS),
+        kind=IntegerOrWord(("auto", "exact"), "rounds", 0, MOST_ROUNDS),
         file="gesso.json",
         group=DENOISING,
     )
@@ -118,7 +118,7 @@ class GenerationConfig:
         "By how much the causal pass must find another token likelier to dispute one.",
         unit="nats",
         minimum=0,
-        unset=f"{VERIFY_THRESHOLD:g}",
+        unset=f"{VERIFY_THRESHOLD:g}; 0 with verify exact",
         group=DENOISING,
     )
     guidance_scale: float = option(
@@ -327,6 +327,9 @@ class GenerationConfig:
             if name not in generation_options() and name not in HOLDERS:
                 raise unknown_option(name, generation_options())
         given = {name: value for name, value in changes.items() if value is not None}
+        if self.verify == "exact" and (given.get("guidance_scale", 1) != 1 or given.get("logit_bias")):
+            # What a checkpoint asks for gives way to what a request does; that both are asked for is refused.
+            given.setdefault("verify", 0)
         for role in STRATEGIES:
             if given.get(role, getattr(self, role)) != getattr(self, role):
                 given.setdefault(f"{role}_options", None)

@@ -19,11 +19,7 @@ def refuse_contradictions(config: Any) -> None:
         OptionError: two contradict each other; the error carries the one to change.
     """
     ar, refused = config.mode == "ar", "must be left out"
-    if ar and config.verify not in (0, "auto"):
-        raise OptionError(f"verify {refused} with mode ar, got {config.verify!r}", option="verify")
-    if config.verify_threshold is not None and config.verify == 0:
-        message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
-        raise OptionError(message, option="verify_threshold")
+    _check_verify(config)
     if config.guidance_scale != 1 and (ar or config.verify not in (0, "auto")):
         other = "with mode ar" if ar else "beside verify"
         raise OptionError(f"guidance_scale {refused} {other}, got {config.guidance_scale:g}", option="guidance_scale")
@@ -50,6 +46,17 @@ def refuse_contradictions(config: Any) -> None:
         raise OptionError(message, option=constraints[0])
     if constraints and config.ignore_eos:
         raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
+
+
+def _check_verify(config: Any) -> None:
+    refused = "must be left out"
+    if config.mode == "ar" and isinstance(config.verify, int) and config.verify:
+        raise OptionError(f"verify {refused} with mode ar, got {config.verify!r}", option="verify")
+    if config.verify_threshold is not None and config.verify == 0:
+        message = f"verify_threshold {refused} without verify, got {config.verify_threshold!r}"
+        raise OptionError(message, option="verify_threshold")
+    if config.verify == "exact" and config.logit_bias:
+        raise OptionError(f"logit_bias {refused} beside verify exact", option="logit_bias")
 
 
 def _check_start_step(config: Any, steps: int) -> None:

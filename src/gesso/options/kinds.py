@@ -174,9 +174,9 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class IntegerOrWord:
-    """Takes a whole number, or a word in its place."""
+    """Takes a whole number, or one of some words in its place."""
 
-    word: str
+    words: tuple[str, ...]
     what: str
     """What the number counts."""
     minimum: int
@@ -184,7 +184,7 @@ class IntegerOrWord:
 
     @property
     def label(self) -> str:
-        return f"integer or {self.word}"
+        return f"integer, {' or '.join(self.words)}"
 
     @property
     def bounds(self) -> str:
@@ -192,8 +192,8 @@ class IntegerOrWord:
 
     def check(self, name: str, value: Any) -> int | str:
         if isinstance(value, str):
-            if value != self.word:
-                refuse(name, f"{self.word} or a number of {self.what} up to {self.maximum}", value)
+            if value not in self.words:
+                refuse(name, f"{', '.join(self.words)} or a number of {self.what} up to {self.maximum}", value)
             return value
         return Integer(self.minimum, maximum=self.maximum).check(name, value)
 

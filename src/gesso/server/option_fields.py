@@ -63,7 +63,7 @@ def _annotation(row: Option) -> Any:
     elif isinstance(kind, OneOf):
         found = _literal(*kind.numbers)
     elif isinstance(kind, IntegerOrWord):
-        found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(kind.word)
+        found = Annotated[int, Field(ge=kind.minimum, le=kind.maximum)] | _literal(*kind.words)
     elif isinstance(kind, TokenIds):
         found = Annotated[list[TokenId], FirstError, Field(min_length=1)]
     elif isinstance(kind, PinnedTokens):

@@ -66,7 +66,7 @@ def _card(row: Option, default: Any) -> OptionCard:
     if isinstance(kind, Integer | Number):
         facts |= {name: bound for name in _BOUNDS if (bound := getattr(kind, name)) is not None}
     elif isinstance(kind, IntegerOrWord):
-        facts |= {"minimum": kind.minimum, "maximum": kind.maximum, "words": [kind.word]}
+        facts |= {"minimum": kind.minimum, "maximum": kind.maximum, "words": list(kind.words)}
     elif isinstance(kind, Choice | StrategyName):
         facts["words"] = list(kind.words)
     return OptionCard(

@@ -8,7 +8,7 @@ be kept anywhere.
 import random
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +39,15 @@ class Example:
     """Frames of a clip that the prompt is about, a second apart, before its text."""
 
 
+@dataclass(frozen=True, slots=True)
+class Augmented:
+    """Holds a problem in another form."""
+
+    prompt: str
+    restore: Callable[[str], str]
+    """Turns an answer to it into one to the problem as it was given; what is no answer stays as it is."""
+
+
 class Task(Protocol):
     """Draws examples and grades answers. Subclass it to inherit the default evaluation sampler."""
 
@@ -66,6 +75,14 @@ class Task(Protocol):
         It is drawn again until its prompt is held out and new. The training distribution unless a task says otherwise.
         """
         return self.sample(rng)
+
+    def augment(self, prompt: str, rng: random.Random) -> Augmented | None:  # noqa: ARG002
+        """Returns the same problem in another form, as a symmetry of the game makes it; None where the task has none.
+
+        Raises:
+            DataError: the prompt is none of the task's.
+        """
+        return None
 
     def split_key(self, example: Example) -> str:
         """Returns the text whose hash says which side of the split it is on: its prompt, unless a task says

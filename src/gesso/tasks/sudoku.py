@@ -10,11 +10,12 @@ bases of their own.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from gesso.errors import DataError, OptionError
-from gesso.tasks.base import Example, Task, held_out
+from gesso.tasks.base import Augmented, Example, Task, held_out
 from gesso.tasks.sudoku_solver import Grid, count_solutions, dig, draw_solution, solve
 
 __all__ = ["BANDS", "MIN_CLUES", "Grid", "Sudoku", "clue_band", "count_solutions", "parse_grid", "solve"]
@@ -108,6 +109,19 @@ class Sudoku(Task):
         clues = [found == clue for clue, found in zip(puzzle, given, strict=True) if clue]
         return whole / len(UNITS) * (sum(clues) / len(clues) if clues else 1.0)
 
+    def augment(self, prompt: str, rng: random.Random) -> Augmented:
+        """Transposes, exchanges bands, stacks and lines within them, and relabels the digits, at random."""
+        symmetry = _Symmetry.draw(rng)
+
+        def restore(text: str) -> str:
+            try:
+                given = parse_grid(text)
+            except DataError:
+                return text
+            return _lines(symmetry.undo("".join(map(str, given))))
+
+        return Augmented(_lines(symmetry.apply("".join(map(str, parse_grid(prompt))))), restore)
+
     def group(self, example: Example) -> str:
         """Returns the band of the puzzle."""
         return clue_band(81 - parse_grid(example.prompt).count(0))
@@ -184,10 +198,32 @@ def _with_clues(puzzle: str, solution: str, clues: int, rng: random.Random) -> s
 
 def _shuffled(puzzle: str, solution: str, rng: random.Random) -> tuple[str, str]:
     """The pair after one random symmetry of the game."""
-    rows, columns = _line_order(rng), _line_order(rng)
-    steps = (9, 1) if rng.random() < 0.5 else (1, 9)
-    order = [steps[0] * row + steps[1] * column for row in rows for column in columns]
-    return _relabelled("".join([puzzle[cell] for cell in order]), "".join([solution[cell] for cell in order]), rng)
+    symmetry = _Symmetry.draw(rng)
+    return symmetry.apply(puzzle), symmetry.apply(solution)
+
+
+@dataclass(frozen=True, slots=True)
+class _Symmetry:
+    """A way to turn a grid into another of the same game, and back."""
+
+    order: Sequence[int]
+    """For every cell the one that its digit comes from."""
+    labels: str
+    """What 1 to 9 become."""
+
+    @classmethod
+    def draw(cls, rng: random.Random) -> "_Symmetry":
+        rows, columns = _line_order(rng), _line_order(rng)
+        steps = (9, 1) if rng.random() < 0.5 else (1, 9)
+        order = [steps[0] * row + steps[1] * column for row in rows for column in columns]
+        return cls(order, _labels(rng))
+
+    def apply(self, cells: str) -> str:
+        return "".join([cells[cell] for cell in self.order]).translate(str.maketrans(_DIGITS, self.labels))
+
+    def undo(self, cells: str) -> str:
+        before = dict(zip(self.order, cells.translate(str.maketrans(self.labels, _DIGITS)), strict=True))
+        return "".join(before[cell] for cell in range(81))
 
 
 def _line_order(rng: random.Random) -> list[int]:
@@ -196,8 +232,12 @@ def _line_order(rng: random.Random) -> list[int]:
 
 
 def _relabelled(puzzle: str, solution: str, rng: random.Random) -> tuple[str, str]:
-    labels = str.maketrans(_DIGITS, "".join(rng.sample(_DIGITS, 9)))
+    labels = str.maketrans(_DIGITS, _labels(rng))
     return puzzle.translate(labels), solution.translate(labels)
+
+
+def _labels(rng: random.Random) -> str:
+    return "".join(rng.sample(_DIGITS, 9))
 
 
 def _lines(cells: str) -> str:

@@ -122,6 +122,8 @@ class TrainConfig:
     the updates of matrices orthogonal and leaves the rest to AdamW."""
     momentum: float = 0.95
     """Momentum of the matrices' gradients, with `muon`."""
+    denoiser_loss_weight: float = 1.0
+    """0 leaves the canvases out: only the causal pass learns, for less than half of the work of an example."""
     encoder_loss_weight: float = 1.0
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
@@ -177,6 +179,8 @@ class TrainConfig:
             "warmup_steps",
             "weight_decay",
             "workers",
+            "denoiser_loss_weight",
+            "encoder_loss_weight",
         ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
@@ -198,6 +202,11 @@ class TrainConfig:
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        if not self.denoiser_loss_weight and not self.encoder_loss_weight:
+            raise ConfigError("denoiser_loss_weight and encoder_loss_weight are both 0: nothing would be learned")
         if self.patience and not self.evaluate_every:
             raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
         if self.sample_every and not self.sample_prompts:
@@ -285,5 +294,7 @@ class Recipe:
             raise ConfigError("distillation learns from a teacher, reinforcement from rewards: one of them")
         if self.vision != "none":
             raise ConfigError("distillation is of text, and the data shows images")
+        if not self.train.denoiser_loss_weight:
+            raise ConfigError("distillation is of the denoiser: denoiser_loss_weight must be above 0")
         if self.train.own_draft_probability:
             raise ConfigError("distillation corrupts to a time, and own drafts have none: leave them out")

@@ -72,7 +72,8 @@ class DenoisingObjective(Objective):
             denoiser, encoder = self._losses(part.to(group.device))
             denoiser, encoder = denoiser * canvas_share, encoder * target_share
             # FSDP averages gradients over the processes where the loss is a sum.
-            ((denoiser + config.encoder_loss_weight * encoder) * group.size).backward()
+            loss = config.denoiser_loss_weight * denoiser + config.encoder_loss_weight * encoder
+            (loss * group.size).backward()
             sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
         return group.all_reduce_sum(sums).cpu(), batch.tokens_N.numel() + batch.canvas_tokens
 

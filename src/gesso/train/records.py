@@ -28,7 +28,7 @@ class StepRecord:
     @property
     def summary(self) -> str:
         """Returns a few words for people."""
-        return f"loss {self.denoiser_loss:.4f} {self.tokens_per_second:,.0f} tok/s"
+        return f"loss {self.denoiser_loss or self.encoder_loss:.4f} {self.tokens_per_second:,.0f} tok/s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from gesso.errors import OptionError
 
 if TYPE_CHECKING:
-    from gesso.control.grading import Grader
+    from gesso.control.grading import Augment, Grader
     from gesso.engine.engine import Engine, Request
     from gesso.engine.particles import ParticlesResult
     from gesso.engine.prompt import Prompt
-    from gesso.tasks.base import Example
+    from gesso.tasks.base import Example, Task
     from gesso.train.evaluate import Attempt, Solver
 
 
@@ -27,6 +27,7 @@ class SearchOptions:
     particles: int | None = None
     resample_every: int | None = None
     reward_scale: float | None = None
+    augment: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuses what goes with nothing.
@@ -40,6 +41,10 @@ class SearchOptions:
             for name in ("select", "at_once"):
                 if getattr(self, name) != SearchOptions.__dataclass_fields__[name].default:
                     raise OptionError(f"--{name.replace('_', '-')} needs --best-of", option=name)
+            if self.augment is not None:
+                raise OptionError("--augment needs --best-of", option="augment")
+        if self.augment and self.check is None:
+            raise OptionError("--augment needs --check, whose task knows other forms of a prompt", option="augment")
         if self.particles is None:
             for name in ("resample_every", "reward_scale"):
                 if getattr(self, name) is not None:
@@ -79,6 +84,24 @@ class SearchOptions:
             **options,
         )
 
+    def augmentation(self, own: "Task | None" = None) -> "Augment | None":
+        """Returns how the check makes other forms of a prompt; None where it cannot, or they are not wanted.
+
+        Args:
+            own: the task that the checks `task` and `reference` mean.
+
+        Raises:
+            OptionError: they are asked for, and the check has none.
+        """
+        from gesso.control.grading import augmentation, find_augmentation
+
+        if self.check is None or self.augment is False:
+            return None
+        found = find_augmentation(self.check) if own is None else augmentation(own)
+        if found is None and self.augment:
+            raise OptionError(f"--augment: the check {self.check} has no other forms of a prompt", option="augment")
+        return found
+
     def grader(self) -> "Grader | None":
         """Returns the grader that `check` names."""
         from gesso.control.grading import find_grader
@@ -103,8 +126,16 @@ def solver(asked: SearchOptions) -> "Solver":
             return [Attempt(run.best, passes=run.denoising_passes) for run in runs]
         assert asked.best_of is not None
         jobs = [
-            search(engine, request.prompt, best_of=asked.best_of, grader=grader, **asked.choice(), **request.options)
-            for request, grader in pairs
+            search(
+                engine,
+                request.prompt,
+                best_of=asked.best_of,
+                grader=grader,
+                augment=asked.augmentation(_own_task(asked, case)),
+                **asked.choice(),
+                **request.options,
+            )
+            for (request, grader), case in zip(pairs, cases, strict=True)
         ]
         return [
             Attempt(found.best.result, tuple(candidate.result for candidate in found.candidates), found.passes)
@@ -112,6 +143,13 @@ def solver(asked: SearchOptions) -> "Solver":
         ]
 
     return solve
+
+
+def _own_task(asked: SearchOptions, case: "Example") -> "Task | None":
+    """The example's own task, where the check is it."""
+    from gesso.tasks.registry import TASKS
+
+    return TASKS[case.task] if asked.check in ("task", "reference") else None
 
 
 def _grader_of(asked: SearchOptions, case: "Example") -> "Grader | None":

@@ -60,6 +60,7 @@ class LossModule(nn.Module):
                 batch,
                 () if self.images is None or not batch.images else self.images.embeddings(batch),
                 checkpointing=config.gradient_checkpointing,
+                denoiser=config.denoiser_loss_weight > 0 or not self.training,
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,
                 context=self.context,
@@ -69,7 +70,7 @@ class LossModule(nn.Module):
 
 def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = None) -> DiffusionGemma:
     """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with deltas,
-    fresh ones or an adapter's.
+    fresh ones or an adapter's. Where the causal pass learns alone, what it does not go through stays as it is.
 
     Args:
         mesh: processes over which experts will lie: each reads its own ones of a checkpoint alone.
@@ -78,6 +79,13 @@ def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = 
         CheckpointError: the checkpoint holds a model of another shape.
         OptionError: all weights of a quantized checkpoint are to be trained.
     """
+    model = _start_model(recipe, device, mesh)
+    if not recipe.train.denoiser_loss_weight:
+        model.self_conditioning.requires_grad_(False)
+    return model
+
+
+def _start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None) -> DiffusionGemma:
     if device.type == "cpu":
         keep_freed_memory()
     if recipe.start is None:

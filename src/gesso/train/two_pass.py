@@ -36,6 +36,7 @@ def losses(
     images: Sequence[Tensor] = (),
     *,
     checkpointing: bool = False,
+    denoiser: bool = True,
     encoder: bool = True,
     uniform: bool = False,
     context: ContextGroup | None = None,
@@ -49,35 +50,45 @@ def losses(
 
     Args:
         images: embeddings [n, D] of the batch's images, in order; their gradient goes on to what made them.
+        denoiser: False leaves out the canvases, whose loss is then zero.
         encoder: False leaves out the next-token loss, which is then zero.
         uniform: go through the layers equally often whatever was drawn: processes that share them must.
         context: the processes that have the parts of each sequence; None where this one has whole ones.
     """
     encoded = encode(model, batch, images, checkpointing=checkpointing, context=context)
-    hidden_ND = encoded.hidden_ND
+    hidden_ND, targets_N = encoded.hidden_ND, batch.targets_N
+    of_canvases = torch.zeros((), device=model.device)
+    if denoiser:
+        of_canvases = _canvas_loss(model, batch, encoded, checkpointing=checkpointing, uniform=uniform)
+    if context is not None:
+        own = context.own_tokens(batch.lengths, targets_N.device)
+        targets_N = targets_N[own.places_M].masked_fill(~own.real_M, IGNORED)
+    inside = targets_N != IGNORED
+    if encoder and inside.any():
+        loss = model.vocabulary.cross_entropy(hidden_ND[inside], targets_N[inside])
+        return Losses(of_canvases, loss if context is None else loss * (inside.sum() / batch.target_tokens))
+    if uniform or not denoiser:
+        # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
+        of_canvases = of_canvases + 0.0 * hidden_ND.sum()
+    return Losses(of_canvases, torch.zeros((), device=model.device))
+
+
+def _canvas_loss(
+    model: DiffusionGemma, batch: Batch, encoded: Encoded, *, checkpointing: bool, uniform: bool
+) -> Tensor:
     encoded = encoded.repeat(batch.canvases_per_example)
     noisy_BC, self_conditioning_BWD = first_passes(model, batch, encoded, uniform=uniform)
     hidden = denoise(
         model, noisy_BC, batch.starts_B, encoded, self_conditioning_BWD.flatten(0, 1), checkpointing=checkpointing
     )
-    canvas_BC, targets_N = batch.canvas_BC, batch.targets_N
-    if context is not None:
-        columns_W, real_W = context.own_columns(canvas_BC.shape[1], canvas_BC.device)
-        hidden = hidden.unflatten(0, (-1, len(columns_W)))[:, real_W].flatten(0, 1)
-        canvas_BC = canvas_BC[:, columns_W[real_W]]
-        own = context.own_tokens(batch.lengths, targets_N.device)
-        targets_N = targets_N[own.places_M].masked_fill(~own.real_M, IGNORED)
-    denoiser = model.vocabulary.cross_entropy(hidden, canvas_BC.flatten())
-    inside = targets_N != IGNORED
-    if context is not None:
-        denoiser = denoiser * (canvas_BC.numel() / batch.canvas_tokens)
-    if encoder and inside.any():
-        loss = model.vocabulary.cross_entropy(hidden_ND[inside], targets_N[inside])
-        return Losses(denoiser, loss if context is None else loss * (inside.sum() / batch.target_tokens))
-    if uniform:
-        # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
-        denoiser = denoiser + 0.0 * hidden_ND.sum()
-    return Losses(denoiser, torch.zeros((), device=model.device))
+    canvas_BC, context = batch.canvas_BC, encoded.context
+    if context is None:
+        return model.vocabulary.cross_entropy(hidden, canvas_BC.flatten())
+    columns_W, real_W = context.own_columns(canvas_BC.shape[1], canvas_BC.device)
+    hidden = hidden.unflatten(0, (-1, len(columns_W)))[:, real_W].flatten(0, 1)
+    canvas_BC = canvas_BC[:, columns_W[real_W]]
+    loss = model.vocabulary.cross_entropy(hidden, canvas_BC.flatten())
+    return loss * (canvas_BC.numel() / batch.canvas_tokens)
 
 
 @torch.no_grad()
