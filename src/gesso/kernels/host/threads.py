@@ -95,24 +95,27 @@ class _Team:
             self.kernels.serve(self.begin, number, clock, kind, cpu)
 
     def share(self, work: Work, context: int, count: int, watch: int) -> None:
-        from gesso.kernels.host.team import CALLED
-
-        left = self.kernels.share(
-            self.begin, work.address, context, count, len(self.states) + 1, watch, system_calls()[2]
-        )
-        woken = left <= 0
+        """Does a job together with the helpers; see `share_units`."""
+        begin, threads = self.begin, len(self.states) + 1
+        left = self.kernels.share(begin, work.address, context, count, threads, watch, system_calls()[2])
+        asleep = left > 0
         try:
-            if not woken:
-                for state, called in zip(self.states, self.called, strict=True):
-                    if state.value == CALLED:
-                        state.value = _AWAITED
-                        called.put(None)
+            if asleep:
+                self._wake()
         finally:  # nobody computes any longer, whatever happened here
-            if not woken:
-                left = self.kernels.finish(self.begin)
+            if asleep:
+                left = self.kernels.finish(begin)
             while left:
                 time.sleep(NAP)
-                left = self.kernels.wait(self.begin)
+                left = self.kernels.wait(begin)
+
+    def _wake(self) -> None:
+        from gesso.kernels.host.team import CALLED
+
+        for state, called in zip(self.states, self.called, strict=True):
+            if state.value == CALLED:
+                state.value = _AWAITED
+                called.put(None)
 
 
 @functools.cache
