@@ -14,6 +14,7 @@ def automatic() -> dict[str, Any]:
     from gesso.nn.cpu_threads import best_threads
     from gesso.nn.host_memory import available_bytes
     from gesso.nn.matmul_rates import bfloat16_speed
+    from gesso.nn.widened_products import multiplies_in_float32
 
     cpu, large = torch.device("cpu"), CPU_FLOAT32_BYTES // 4 + 1
     own = any(name in os.environ for name in THREADS)
@@ -21,6 +22,7 @@ def automatic() -> dict[str, Any]:
         "device": pick_device("auto").type,
         "threads": torch.get_num_threads() if own else min(best_threads(), torch.get_num_threads()),
         "bfloat16_speed": round(bfloat16_speed(), 2),
+        "bfloat16_in_float32": multiplies_in_float32(),
         "dtype": {
             "small_or_packed": str(pick_dtype("auto", cpu)).removeprefix("torch."),
             "large": str(pick_dtype("auto", cpu, large)).removeprefix("torch."),
@@ -33,6 +35,8 @@ def automatic() -> dict[str, Any]:
 def automatic_rows(auto: dict[str, Any]) -> dict[str, str]:
     """Puts what `automatic` found into words, by name."""
     speed = f"bfloat16 matmuls are {auto['bfloat16_speed']:.2f} times as fast as float32"
+    if auto["bfloat16_in_float32"]:
+        speed += ", so gesso's kernels multiply bfloat16 weights in float32"
     small, large = auto["dtype"]["small_or_packed"], auto["dtype"]["large"]
     if large == "float32":
         dtype = f"{small} on the CPU while it takes at most {auto['float32_up_to_bytes'] / 1e9:.1f} GB, then bfloat16"

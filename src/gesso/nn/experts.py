@@ -3,9 +3,9 @@
 Tokens are sorted by expert once, each expert that got any multiplies one contiguous slice, and the
 results are put back in token order: no loop over empty experts and no scatter.
 
-Where one kernel serves all experts (on CUDA; PyTorch's for plain weights in bfloat16, ours for packed ones), the slices
-are multiplied in one call.
-How many tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
+Where one kernel serves all experts, the slices are multiplied in one call: on CUDA PyTorch's for plain weights in
+bfloat16 and ours for packed ones; on CPUs without instructions for bfloat16 ours for weights in it. On CUDA how many
+tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
 import functools
@@ -21,6 +21,7 @@ from gesso.nn.elementwise import gelu
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
+from gesso.nn.widened_products import multiply_widened_groups, widens
 
 FINE, COARSE = ALIGNMENTS[-1], 2 * ALIGNMENTS[-1]
 """An expert's rows come in multiples of these, and of `pass_multiple` where they are fewer than the fine one: matmul
@@ -100,6 +101,10 @@ class Experts(nn.Module):
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
         if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
+        if widens(x_ND, self.gate_up_proj) and widens(x_ND, self.down_proj):
+            matrices = self.gate_up_proj, self.down_proj
+            gate_up, down = (partial(multiply_widened_groups, weight_ENK=matrix) for matrix in matrices)
+            return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
+from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
 from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
@@ -178,6 +179,16 @@ def sha256_kernel() -> tuple[Callable[..., None], Any]:
     write_sha256(module, "take")
     engine = _compile(module)
     return ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _WHOLE)(engine.get_function_address("take")), engine
+
+
+@functools.cache
+def bfloat16_kernel(turned: bool) -> tuple[int, Any]:
+    """Compiles a kernel of `bfloat16_products`, in 0.4 s; returns its address and the owner of its code."""
+    module = ir.Module(f"gesso_bfloat16_{turned:d}")
+    tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
+    (write_turned_products if turned else write_products)(module, "multiply", tiles)
+    engine = _compile(module)
+    return engine.get_function_address("multiply"), engine
 
 
 @dataclass(frozen=True, slots=True)

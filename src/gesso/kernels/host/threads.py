@@ -59,6 +59,36 @@ def share_out(work: Share, count: int, threads: int) -> None:
             raise error
 
 
+def run_on_all(kernel: int, fields: int, threads: int) -> None:
+    """Calls a kernel on so many threads at once, and waits for all of them; they share its work out among themselves.
+
+    PyTorch's own threads are taken where they are found: after each of its operations they spin for milliseconds on the
+    cores that others would need.
+
+    Args:
+        kernel: address of a function of one pointer.
+        fields: what it is given.
+    """
+    parallel = _openmp()
+    if threads > 1 and parallel is not None:
+        parallel(kernel, fields, threads, 0)
+    else:
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel)
+        share_out(lambda *_: call(fields), threads, threads)
+
+
+@functools.cache
+def _openmp() -> Callable[[int, int, int, int], None] | None:
+    """Finds the function by which compiled code starts a parallel region, if PyTorch brought OpenMP's library along."""
+    try:
+        parallel = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # another library, or a system that has no names of a whole process
+        return None
+    parallel.argtypes, parallel.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
+    found: Callable[[int, int, int, int], None] = parallel
+    return found
+
+
 class Work(NamedTuple):
     """Names a compiled function (context, thread, begin, end), which does some units of a job."""
 

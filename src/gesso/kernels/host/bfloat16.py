@@ -1,0 +1,86 @@
+"""Multiplies by bfloat16 matrices on a CPU without instructions for that: in fp32, rounded once at the end.
+
+A row's bits do not depend on the rows beside it, nor on the number of threads (`bfloat16_products`).
+
+    M rows   E matrices   N columns of what comes out   K features
+"""
+
+import ctypes
+import functools
+import platform
+import threading
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gesso.kernels.host.activations import LANES
+from gesso.kernels.host.bfloat16_products import FIELDS, ROWS, SCRATCH
+from gesso.kernels.host.library import bfloat16_kernel, features
+from gesso.kernels.host.threads import run_on_all
+
+ALONE = 1 << 21
+"""Products that one thread is done with sooner than others could be asked to help."""
+_Fields = ctypes.c_int64 * len(FIELDS)
+
+
+class _Kept(threading.local):
+    scratch = torch.empty(0)
+
+
+_kept = _Kept()
+
+
+@functools.cache
+def serves_processor() -> bool:
+    """Says whether this processor computes a product and a sum in one instruction, as the kernels do; asked where
+    kernels are `available`."""
+    known = features()
+    return bool(known.get("fma") and known.get("avx2")) or platform.machine().lower() in ("aarch64", "arm64")
+
+
+def reads(weight: Tensor) -> bool:
+    """Says whether there is a kernel for a matrix [N, K], or several [E, N, K], which lie in memory row by row, or, one
+    alone, column by column; asked where the kernels serve the processor."""
+    if weight.shape[-1] % LANES or not weight.numel():
+        return False
+    return weight.is_contiguous() or (weight.dim() == 2 and weight.T.is_contiguous() and not weight.shape[0] % LANES)
+
+
+def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: Sequence[int] | None = None) -> Tensor:
+    """Multiplies rows by the transposed matrix [N, K], or every group's by its own of [E, N, K]; [M, N].
+
+    Args:
+        ends_E: where each group's rows end; None for one matrix.
+    """
+    rows, (columns, width) = x_MK.shape[0], weight.shape[-2:]
+    assert x_MK.shape[1] == width, "kernels would read past the rows"
+    assert x_MK.dtype == weight.dtype == torch.bfloat16
+    assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
+    out = torch.empty(rows, columns, dtype=torch.bfloat16)
+    if not rows:
+        return out
+    x_MK, pieces = x_MK.contiguous(), _pieces_of_one(rows) if ends_E is None else _pieces(ends_E)
+    threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
+    if _kept.scratch.numel() < threads * SCRATCH:
+        _kept.scratch = torch.empty(threads * SCRATCH)
+    bias = 0 if bias_N is None else bias_N.contiguous().data_ptr()
+    places = (x_MK.data_ptr(), weight.data_ptr(), bias, out.data_ptr(), _kept.scratch.data_ptr(), pieces.data_ptr())
+    fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
+    kernel, _ = bfloat16_kernel(not weight.is_contiguous())
+    run_on_all(kernel, ctypes.addressof(fields), threads)
+    return out
+
+
+@functools.lru_cache(64)
+def _pieces_of_one(rows: int) -> Tensor:
+    return _pieces((rows,))
+
+
+def _pieces(ends: Sequence[int]) -> Tensor:
+    """Cuts the rows of each matrix into pieces: (first row, rows, matrix, first row of what comes out)."""
+    begin, pieces = 0, []
+    for matrix, end in enumerate(ends):
+        pieces += [(row, min(ROWS, end - row), matrix, row) for row in range(begin, end, ROWS)]
+        begin = end
+    return torch.tensor(pieces)

@@ -1,0 +1,115 @@
+"""Linear maps and experts in bfloat16 where matmuls in it are slower than in fp32."""
+
+from typing import TypeVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gesso.kernels import host
+from gesso.kernels.host.bfloat16 import serves_processor
+from gesso.nn import experts, linear, widened_products
+from gesso.nn.experts import Experts, Router
+from gesso.nn.linear import Linear
+from gesso.nn.vocabulary import Vocabulary
+from gesso.nn.widened_products import multiply_widened, widens
+
+Module = TypeVar("Module", bound=nn.Module)
+
+pytestmark = [
+    pytest.mark.numbers,
+    pytest.mark.skipif(not (host.available() and serves_processor()), reason="no fused products and sums"),
+]
+
+
+@pytest.fixture(autouse=True)
+def slow_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 0.2)
+
+
+def filled(module: Module) -> Module:
+    generator = torch.Generator().manual_seed(0)
+    for weight in module.parameters():
+        nn.init.normal_(weight, std=0.1, generator=generator)
+    module.bfloat16().requires_grad_(False)
+    return module
+
+
+def numbers(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+
+
+def test_it_is_for_bfloat16_without_gradients_where_that_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = numbers(3, 32), numbers(8, 32)
+    assert not widens(x, weight)  # a gradient might be asked for
+    with torch.no_grad():
+        assert widens(x, weight)
+        assert widens(x, nn.Parameter(weight))
+        assert not widens(x, weight.float())
+        assert not widens(x.float(), weight.float())
+        assert not widens(x.half(), weight.half())
+        assert not widens(x.to("meta"), weight.to("meta"))
+        assert not widens(x[:, :24], weight[:, :24].contiguous())
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not widens(x, weight)
+        monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 2.0)
+        assert not widens(x, weight)
+        monkeypatch.setattr(widened_products, "bfloat16_speed", lambda: 0.2)
+        monkeypatch.setattr(host, "available", lambda: False)  # llvmlite is not installed, or too old
+        assert not widens(x, weight)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_layer_is_nearer_to_exact_than_by_the_library(biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = filled(Linear(1088, 72, bias=biased)), numbers(2, 40, 1088)
+    with torch.inference_mode():
+        found = layer(x)
+        monkeypatch.setattr(linear, "widens", lambda *_: False)
+        by_library, wanted = layer(x), nn.functional.linear(x.double(), layer.weight.double())
+        if biased:
+            wanted = wanted + layer.bias
+    assert found.shape == by_library.shape == (2, 40, 72)
+    errors = [(out.double() - wanted).abs().mean() for out in (found, by_library)]
+    assert errors[0] <= errors[1] * 1.001
+    torch.testing.assert_close(found, by_library, atol=1e-2, rtol=1e-2)
+
+
+def test_experts_in_one_call_are_those_one_by_one_and_tokens_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixture, router = filled(Experts(64, 48, 6)), filled(Router(64, 6, 2, 1e-6))
+    x = numbers(90, 64)
+    with torch.inference_mode():
+        weights, chosen = router(x)
+        whole = mixture(x, weights, chosen)
+        for part in (slice(0, 1), slice(7, 12), slice(20, 84)):
+            assert torch.equal(mixture(x[part], weights[part], chosen[part]), whole[part])
+        monkeypatch.setattr(experts, "widens", lambda *_: False)
+        assert torch.equal(mixture(x, weights, chosen), whole)
+
+
+def test_the_table_scores_and_mixes_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, hidden = filled(Vocabulary(200, 32, 30.0)), numbers(20, 32)
+    shares = torch.rand(20, 200, generator=torch.Generator().manual_seed(2))
+    asked: list[torch.Size] = []
+
+    def counted(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        asked.append(weight.shape)
+        return multiply_widened(x, weight, bias)
+
+    monkeypatch.setattr(linear, "multiply_widened", counted)
+    with torch.inference_mode():
+        part = table.slice(0, 192)
+        torch.testing.assert_close(part.scores(hidden), hidden @ table.weight[:192].T)
+        wanted = shares[:, :192].bfloat16() @ table.weight[:192]
+        torch.testing.assert_close(part.mix(shares[:, :192]), wanted, atol=2e-2, rtol=2e-2)
+    assert [tuple(shape) for shape in asked] == [(192, 32), (32, 192)]
+
+
+def test_what_does_not_fit_is_refused_by_pytorch() -> None:
+    x, weight = numbers(3, 32), numbers(8, 32)
+    with torch.inference_mode():
+        with pytest.raises(RuntimeError):
+            linear.linear(x[:, :16], weight)
+        with pytest.raises(RuntimeError):
+            linear.linear(x, weight, torch.zeros(8))
+        with pytest.raises(AssertionError):
+            multiply_widened(x[:, :16], weight)
