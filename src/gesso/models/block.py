@@ -18,6 +18,12 @@ from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
 from gesso.nn.small_products import multiply_few
 
+_NORMS = (
+    "input_norm", "post_attention_norm", "pre_mlp_norm", "pre_experts_norm", "post_mlp_norm", "post_experts_norm",
+    "post_norm",
+)  # fmt: skip
+"""In the order in which a pass comes to them, but for those that share a kernel."""
+
 
 class Block(nn.Module):
     """Applies attention, then the dense MLP and the experts side by side, each between norms of its own."""
@@ -60,7 +66,7 @@ class Block(nn.Module):
     def _fuses(self, x_ND: Tensor) -> bool:
         """Says whether kernels compute what stands between products; a norm that somebody observes is called itself."""
         norms = self._norms()
-        if any(module._forward_hooks for module in (*norms, self.router)):
+        if self.router._forward_hooks or any(norm._forward_hooks for norm in norms):
             return False
         return fuses(self.mlp.down_proj, x_ND, self.router.scale, *(norm.weight for norm in norms))
 
@@ -80,7 +86,5 @@ class Block(nn.Module):
         return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
 
     def _norms(self) -> tuple[RMSNorm, ...]:
-        return (
-            self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.pre_experts_norm, self.post_mlp_norm,
-            self.post_experts_norm, self.post_norm,
-        )  # fmt: skip
+        held = self._modules  # where attributes of a module are looked up last
+        return tuple(cast("RMSNorm", held[name]) for name in _NORMS)

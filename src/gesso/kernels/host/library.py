@@ -10,11 +10,19 @@ from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
+from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
+from gesso.kernels.host.norms import (
+    write_add_branches,
+    write_add_norm,
+    write_fold,
+    write_mix_rows,
+    write_norm,
+    write_norm_heads,
+)
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
@@ -24,6 +32,8 @@ from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
+from gesso.kernels.host.team import write_team
+from gesso.kernels.host.threads import Work
 
 _POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -33,7 +43,8 @@ class Kernels:
     """Holds one format's compiled kernels, which let other threads run while they do."""
 
     round_rows: Callable[..., None]
-    multiply: Callable[..., None]
+    multiply: int
+    """The address of `products.write_multiply`'s kernel, which `calls` calls."""
     engine: Any
     """Owns the code."""
 
@@ -44,6 +55,7 @@ def features() -> dict[str, bool]:
     return dict(binding.get_host_cpu_features())
 
 
+@functools.cache
 def best_dot() -> Dot:
     """Returns the best way that the processor has to multiply bytes."""
     known = features()
@@ -62,13 +74,43 @@ def kernels(name: str, kind: Dot) -> Kernels:
     write_round_rows(module, "round_rows", shifted=layout.signed)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
-    multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
     engine = _compile(module)
     return Kernels(
-        round_rows(engine.get_function_address("round_rows")),
-        multiply(engine.get_function_address("multiply")),
-        engine,
+        round_rows(engine.get_function_address("round_rows")), engine.get_function_address("multiply"), engine
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Holds the compiled kernels by which threads share a job (see `team`), and the job that is done so."""
+
+    share: Callable[..., int]
+    finish: Callable[..., int]
+    wait: Callable[..., int]
+    serve: Callable[..., None]
+    multiply_all: Work
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def team() -> Team:
+    """Compiles the kernels of `team` and `calls`."""
+    module = ir.Module("gesso_team")
+    module.triple = binding.get_default_triple()
+    write_team(module)
+    write_multiply_all(module, "multiply_all")
+    engine = _compile(module)
+    kinds = {
+        "share": ctypes.CFUNCTYPE(_WHOLE, _POINTER, *[_WHOLE] * 6),
+        "finish": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
+        "wait": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
+        "serve": ctypes.CFUNCTYPE(None, _POINTER, _WHOLE, _WHOLE, ctypes.c_int32, _WHOLE),
+        "multiply_all": ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3),
+    }
+    made = {name: kind(engine.get_function_address(name)) for name, kind in kinds.items()}
+    work = Work(made.pop("multiply_all"), engine.get_function_address("multiply_all"))
+    return Team(**made, multiply_all=work, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +123,8 @@ class Norms:
     turn_heads: Callable[..., None]
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
-    small_product: Callable[..., None]
+    fold: Callable[..., None]
+    small_product: Work
     engine: Any
     """Owns the code."""
 
@@ -96,11 +139,13 @@ def norms() -> Norms:
     write_norm_heads(module, "turn_heads", turned=True)
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows")
+    write_fold(module, "fold")
     write_small_product(module, "small_product")
     engine = _compile(module)
     sizes = {
-        "small_product": (3, 4, 0),
+        "small_product": (1, 3, 0),
         "mix_rows": (3, 4, 0),
+        "fold": (6, 3, 0),
         "norm": (3, 3, 1),
         "add_norm": (10, 3, 2),
         "add_branches": (7, 3, 2),
@@ -112,7 +157,8 @@ def norms() -> Norms:
         )
         for name, (pointers, wholes, floats) in sizes.items()
     }
-    return Norms(**made, engine=engine)
+    small_product = Work(made.pop("small_product"), engine.get_function_address("small_product"))
+    return Norms(**made, small_product=small_product, engine=engine)
 
 
 @functools.cache
