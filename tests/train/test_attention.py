@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from gesso.nn import compiled_training
 from gesso.train import attention
 from gesso.train.attention import attend_masked
 
@@ -20,16 +21,17 @@ def plain(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
 @given(
     rows=st.integers(1, 4),
     tokens=st.integers(1, 9),
-    keys=st.integers(1, 9),
+    keys=st.one_of(st.integers(1, 9), st.integers(16, 50)),
     groups=st.integers(1, 3),
     repeat=st.integers(1, 3),
     mask=st.sampled_from(["none", "rows", "one row", "queries"]),
     numbers=st.sampled_from([1, 60, 1 << 20]),
+    compiled=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-@settings(max_examples=60)
+@settings(max_examples=100)
 def test_it_is_the_plain_one(
-    rows: int, tokens: int, keys: int, groups: int, repeat: int, mask: str, numbers: int, seed: int
+    rows: int, tokens: int, keys: int, groups: int, repeat: int, mask: str, numbers: int, compiled: bool, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
 
@@ -47,6 +49,7 @@ def test_it_is_the_plain_one(
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "CPU_NUMBERS", numbers)
+        patch.setattr(compiled_training, "LEAST", 1 if compiled else 1 << 60)
         for function in (attend_masked, plain):
             q, k, v = (x.clone().requires_grad_(True) for x in given_)
             out = function(q, k, v, bias)
@@ -54,6 +57,25 @@ def test_it_is_the_plain_one(
             found.append((out, q.grad, k.grad, v.grad))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+
+
+def test_what_a_mask_hides_weighs_nothing_in_a_kernel_and_what_is_no_number_stays_none() -> None:
+    pytest.importorskip("llvmlite")
+    from gesso.kernels.host.trained import softmax_, softmax_back_
+
+    scores = 9 * torch.randn(2, 1, 6, 37, generator=torch.Generator().manual_seed(0))
+    bias = torch.where(torch.arange(37) % 3 == 0, -1e9, 0.0).expand(2, 1, 6, 37).contiguous()
+    probs = softmax_(scores.clone(), bias)
+    expected = (scores.double() + bias).softmax(dim=-1)
+    assert (probs - expected).abs().max() < 1e-6
+    assert (probs[..., ::3] == 0).all()
+    grad = torch.randn(probs.shape, generator=torch.Generator().manual_seed(1))
+    change = softmax_back_(grad.clone(), probs)
+    assert (change - torch._softmax_backward_data(grad.double(), expected, -1, torch.float64)).abs().max() < 1e-6
+    scores[1, 0, 3, 36] = float("nan")
+    probs = softmax_(scores, bias)
+    assert probs[1, 0, 3].isnan().all()
+    assert not probs[0].isnan().any()
 
 
 def test_probabilities_are_not_kept() -> None:

@@ -10,6 +10,7 @@ from oracle import random_model
 from safetensors.torch import load_file
 
 from gesso.errors import CheckpointError, ConfigError
+from gesso.nn import compiled_training
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import TrainConfig
 from gesso.train.muon import ADAMW_SIZE, Muon, orthogonal
@@ -77,7 +78,9 @@ def test_decay_shrinks_a_matrix() -> None:
     torch.testing.assert_close(weight.detach(), before * 0.95)
 
 
-def test_a_run_resumes_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("least", [1, compiled_training.LEAST], ids=["compiled", "array operations"])
+def test_a_run_resumes_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+    monkeypatch.setattr(compiled_training, "LEAST", least)
     muon = recipe(steps=6, checkpoint_every=3, optimizer="muon")
     whole = train(muon, tmp_path / "whole", device="cpu")
     tensors = load_file(whole / OPTIMIZER)

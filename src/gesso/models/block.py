@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from gesso.config import LayerConfig, ModelConfig
 from gesso.nn.attention import Attend, Attention
+from gesso.nn.compiled_training import serves
 from gesso.nn.experts import Experts, Router
 from gesso.nn.fused_norms import fuses
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
 from gesso.nn.small_products import multiply_few
+from gesso.nn.training_norms import add_attended, add_branches
 
 _NORMS = (
     "input_norm", "post_attention_norm", "pre_mlp_norm", "pre_experts_norm", "post_mlp_norm", "post_experts_norm",
@@ -55,6 +57,8 @@ class Block(nn.Module):
     def forward(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
         if self._fuses(x_ND):
             return self._forward_fused(x_ND, rope, attend, scalar)
+        if self._trains_compiled(x_ND, scalar):
+            return self._forward_training(x_ND, rope, attend, scalar)
         x_ND = x_ND + self.post_attention_norm(self.attention(self.input_norm(x_ND), rope, attend))
         dense = self.post_mlp_norm(self.mlp(self.pre_mlp_norm(x_ND)))
         weights, experts = self.router(x_ND)
@@ -65,10 +69,21 @@ class Block(nn.Module):
 
     def _fuses(self, x_ND: Tensor) -> bool:
         """Says whether kernels compute what stands between products; a norm that somebody observes is called itself."""
-        norms = self._norms()
-        if self.router._forward_hooks or any(norm._forward_hooks for norm in norms):
-            return False
-        return fuses(self.mlp.down_proj, x_ND, self.router.scale, *(norm.weight for norm in norms))
+        return not self._observed() and fuses(self.mlp.down_proj, x_ND, *self._scales())
+
+    def _trains_compiled(self, x_ND: Tensor, scalar: Tensor) -> bool:
+        """Says whether kernels compute the same with gradients."""
+        return not self._observed() and not scalar.requires_grad and serves(x_ND, *self._scales())
+
+    def _observed(self) -> bool:
+        """Says whether somebody observes a norm or the router."""
+        return any(
+            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+            for module in (*self._norms(), self.router)
+        )
+
+    def _scales(self) -> tuple[Tensor | None, ...]:
+        return self.router.scale, *(norm.weight for norm in self._norms())
 
     def _forward_fused(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
         """Computes `forward` to the same bits, with the norms of a row in one kernel."""
@@ -84,6 +99,19 @@ class Block(nn.Module):
         weights, experts = router.choose(multiply_few(router.proj, for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
         return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
+
+    def _forward_training(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
+        """Computes `forward` with gradients, up to rounding, with the norms of a row in one kernel each way."""
+        eps, router = self.input_norm.eps, self.router
+        _, after, to_mlp, to_experts, of_mlp, of_experts, last = (cast("Tensor", n.weight) for n in self._norms())
+        attended = self.attention(self.input_norm(x_ND), rope, attend)
+        x_ND, for_mlp, for_experts, for_router = add_attended(
+            x_ND, attended, (after, to_mlp, to_experts, router.scale), eps, router.root
+        )
+        dense = self.mlp(for_mlp)
+        weights, experts = router.choose(router.proj(for_router))
+        routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
+        return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, float(scalar))
 
     def _norms(self) -> tuple[RMSNorm, ...]:
         held = self._modules  # where attributes of a module are looked up last

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gesso.nn.elementwise import gelu
+from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
 from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
+from gesso.nn.training_experts import LayOut, mix_compiled, mixes_in_training
 from gesso.nn.widened_products import multiply_widened_groups, widens
 
 FINE, COARSE = ALIGNMENTS[-1], 2 * ALIGNMENTS[-1]
@@ -59,6 +60,12 @@ Projection = Callable[[Tensor], Tensor]
 """One linear map of one expert: [n, in] -> [n, out]."""
 
 
+def _projections(gate_up_EFD: Tensor, down_EDF: Tensor) -> Iterator[tuple[Projection, Projection]]:
+    # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
+    for gate_up, down in zip(gate_up_EFD.unbind(), down_EDF.unbind(), strict=True):
+        yield partial(linear, weight=gate_up), partial(linear, weight=down)
+
+
 class FusedExperts(Protocol):
     """Describes the experts of a layer, whatever their weights are held in."""
 
@@ -92,17 +99,17 @@ class Experts(nn.Module):
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert."""
-        # One unbind each: its gradient is one stack, where indexing would cost a whole tensor for every expert.
-        matrices = (held_part(matrix).unbind() for matrix in (self.gate_up_proj, self.down_proj))
-        for gate_up, down in zip(*matrices, strict=True):
-            yield partial(linear, weight=gate_up), partial(linear, weight=down)
+        return _projections(held_part(self.gate_up_proj), held_part(self.down_proj))
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
         if can_group(x_ND, self.gate_up_proj, self.down_proj):
             return mix_grouped(x_ND, weights_Nk, experts_Nk, self.gate_up_proj, self.down_proj)
-        if widens(x_ND, self.gate_up_proj) and widens(x_ND, self.down_proj):
-            matrices = self.gate_up_proj, self.down_proj
+        matrices = self.gate_up_proj, self.down_proj
+        if mixes_in_training(x_ND, weights_Nk, *matrices):
+            lay_out = _lay_out(experts_Nk, self.num_experts)
+            return mix_compiled(x_ND, weights_Nk, *matrices, lay_out, partial(_mix_laid_out, lay_out))
+        if all(widens(x_ND, matrix) for matrix in matrices):
             gate_up, down = (partial(multiply_widened_groups, weight_ENK=matrix) for matrix in matrices)
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())
@@ -168,7 +175,7 @@ def mix_sorted(
     slots = torch.empty_like(order)
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
-    out = down(gelu(gate) * up, ends_E)
+    out = down(gated_gelu(gate, up), ends_E)
     return weighted(out, slots.view(tokens, top_k), weights_Nk)
 
 
@@ -192,13 +199,22 @@ def apply_experts(
     Returns:
         The results as rows [M, D] in no order that matters, and the row of every (token, choice), [N, k].
     """
-    slots, source, tiles = _lay_out(experts_Nk, num_experts)
+    lay_out = _lay_out(experts_Nk, num_experts)
+    return _apply_laid_out(x_ND, lay_out, projections), lay_out[0].view(experts_Nk.shape)
+
+
+def _apply_laid_out(x_ND: Tensor, lay_out: LayOut, projections: Iterator[tuple[Projection, Projection]]) -> Tensor:
+    _, source, tiles = lay_out
     outputs = []
     for tile, (gate_up, down) in zip(x_ND.index_select(0, source).split(tiles), projections, strict=True):
         if tile.shape[0]:
-            gate, up = gate_up(tile).chunk(2, dim=-1)
-            outputs.append(down(gelu(gate) * up))
-    return torch.cat(outputs), slots.view(experts_Nk.shape)
+            outputs.append(down(gated_gelu_of_halves(gate_up(tile))))
+    return torch.cat(outputs)
+
+
+def _mix_laid_out(lay_out: LayOut, x_ND: Tensor, weights_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> Tensor:
+    out_MD = _apply_laid_out(x_ND, lay_out, _projections(gate_up_EFD, down_EDF))
+    return weighted(out_MD, lay_out[0].view(weights_Nk.shape), weights_Nk)
 
 
 def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
@@ -212,7 +228,7 @@ def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
     return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 
 
-def _lay_out(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, list[int]]:
+def _lay_out(experts_Nk: Tensor, num_experts: int) -> LayOut:
     """Lays each expert's tokens side by side, in tiles of aligned rows.
 
     Returns:

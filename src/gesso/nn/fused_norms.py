@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gesso.nn.experts import weighted
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
+from gesso.nn.training_norms import turn_heads, turns_in_training
 
 
 def fuses(layer: nn.Module, x_ND: Tensor, *weights: Tensor | None) -> bool:
@@ -60,5 +61,7 @@ def norm_heads(
         from gesso.kernels.host import normed
 
         return normed.norm_heads(x_NHK, weight_K, turn, eps)
+    if weight_K is not None and turn is not None and turns_in_training(x_NHK, weight_K, *turn):
+        return turn_heads(x_NHK, weight_K, *turn, eps)
     out = rms_norm(x_NHK, weight_K, eps)
     return out if turn is None else apply_rope(out, *turn)

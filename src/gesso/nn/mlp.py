@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from gesso.nn.elementwise import gelu
+from gesso.nn.gated_gelu import gated_gelu
 from gesso.nn.linear import Linear, apply_together
 
 
@@ -17,5 +17,5 @@ class MLP(nn.Module):
 
     def forward(self, x_ND: Tensor) -> Tensor:
         gate, up = apply_together(x_ND, self.gate_proj, self.up_proj)
-        out: Tensor = self.down_proj(gelu(gate) * up)
+        out: Tensor = self.down_proj(gated_gelu(gate, up))
         return out

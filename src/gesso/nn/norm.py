@@ -1,42 +1,65 @@
 """Implements RMSNorm as Gemma 4 has it: times `weight` (not 1 + weight), in fp32, cast back before the next matmul."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso.nn.compiled_training import differentiate_plainly, serves
+
 
 class _RMSNorm(torch.autograd.Function):
     """Computes RMSNorm with its gradient written out: where PyTorch has no kernel of its own, half the passes over
-    memory."""
+    memory; and one pass each way where compiled kernels serve."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-        inverse = _inverse(x, eps)
+    def forward(ctx: Any, x: Tensor, weight: Tensor | None, eps: float, compiled: bool) -> Tensor:
+        ctx.eps, ctx.compiled = eps, compiled
+        if compiled:
+            from gesso.kernels.host import trained
+
+            out, inverse = trained.norm(x, weight, eps)
+            inverse = inverse.view(*x.shape[:-1], 1)
+        else:
+            inverse = _inverse(x, eps)
+            out = _scaled(x, inverse, weight)
         ctx.save_for_backward(x, weight, inverse)
-        return _scaled(x, inverse, weight)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, inverse = ctx.saved_tensors
         grad, size = grads[0], x.shape[-1]
+        if torch.is_grad_enabled():  # what is found here is differentiated once more
+            return *differentiate_plainly(partial(_definition, eps=ctx.eps), (x, weight), grads), None, None
+        if ctx.compiled:
+            from gesso.kernels.host import trained
+
+            return *trained.norm_back(grad.contiguous(), x, weight, inverse), None, None
         grad_weight = None
         if weight is not None and ctx.needs_input_grad[1]:
             grad_weight = (inverse.reshape(1, -1) @ (x * grad).reshape(-1, size)).view(size)
         if weight is not None:
             grad = grad * weight
         along = (x * grad).sum(dim=-1, keepdim=True) * inverse.pow(3).div_(-size)
-        return torch.addcmul(grad * inverse, x, along), grad_weight, None
+        return torch.addcmul(grad * inverse, x, along), grad_weight, None, None
+
+
+def _definition(x: Tensor, weight: Tensor | None, *, eps: float) -> Tensor:
+    out = x * (x.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
+    return out if weight is None else out * weight
 
 
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Normalises the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
     wide, scale = x.float(), None if weight is None else weight.float()
+    compiled = wide is x and serves(wide, scale)
     if x.device.type not in ("cpu", "meta"):
         out: Tensor = F.rms_norm(wide, x.shape[-1:], scale, eps)
-    elif torch.is_grad_enabled():
-        out = _RMSNorm.apply(wide, scale, eps)  # type: ignore[no-untyped-call]
+    elif compiled or torch.is_grad_enabled():
+        out = _RMSNorm.apply(wide, scale, eps, compiled)  # type: ignore[no-untyped-call]
     else:
         # A copy of its own may be overwritten.
         out = _scaled(wide, _inverse(wide, eps), scale, out=None if wide is x else wide)

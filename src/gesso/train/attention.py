@@ -13,33 +13,40 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gesso.nn.compiled_training import takes
+
 CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
 """Probabilities that are there at a time, on a CPU and elsewhere; at least a row's."""
+FEWEST = 16
+"""Keys from which on compiled kernels make the probabilities, on a CPU in fp32: as many as they take at a time."""
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q_BGMK: Tensor, k_BGSK: Tensor, v_BGSK: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, q_BGMK: Tensor, k_BGSK: Tensor, v_BGSK: Tensor, bias: Tensor | None, compiled: bool
+    ) -> Tensor:
         ctx.save_for_backward(q_BGMK, k_BGSK, v_BGSK, bias)
-        parts = [_probs(q, k, b) @ v for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)]
+        ctx.compiled = compiled
+        parts = [_probs(q, k, b, compiled) @ v for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias)]
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q_BGMK, k_BGSK, v_BGSK, bias = ctx.saved_tensors
         found: tuple[list[Tensor], ...] = ([], [], [])
         begin = 0
         for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias):
             grad = grads[0][begin : begin + len(q)]
             begin += len(q)
-            probs = _probs(q, k, b)
+            probs = _probs(q, k, b, ctx.compiled)
             found[2].append(probs.mT @ grad)
             change = grad @ v.mT
-            change = torch._softmax_backward_data(change, probs, -1, probs.dtype)
+            change = _scores_back(change, probs, ctx.compiled)
             found[0].append(change @ k)
             found[1].append(change.mT @ q)
         dq, dk, dv = (torch.cat(parts) for parts in found)
-        return dq, dk, dv, None
+        return dq, dk, dv, None, None
 
 
 def _rows(
@@ -54,14 +61,27 @@ def _rows(
         yield q_BGMK[rows], k_BGSK[rows], v_BGSK[rows], bias if bias is None or len(bias) == 1 else bias[rows]
 
 
-def _probs(q_BGMK: Tensor, k_BGSK: Tensor, bias: Tensor | None) -> Tensor:
+def _probs(q_BGMK: Tensor, k_BGSK: Tensor, bias: Tensor | None, compiled: bool) -> Tensor:
     """[B, G, M, S], in the queries' dtype; a bias is added in fp32."""
     scores = q_BGMK @ k_BGSK.mT
+    if compiled:
+        from gesso.kernels.host import trained
+
+        return trained.softmax_(scores, bias)
     if bias is None:
         return torch._softmax(scores, -1, False)
     tokens = bias.shape[2] if bias.shape[2] > 1 else scores.shape[2]
     biased = scores.float().unflatten(2, (scores.shape[2] // tokens, tokens)) + bias[:, :, None]
     return torch._softmax(biased, -1, False).to(scores.dtype).flatten(2, 3)
+
+
+def _scores_back(grad: Tensor, probs: Tensor, compiled: bool) -> Tensor:
+    """Returns the gradient of scores [B, G, M, S], given that of the probabilities, which may be overwritten."""
+    if compiled:
+        from gesso.kernels.host import trained
+
+        return trained.softmax_back_(grad, probs)
+    return torch._softmax_backward_data(grad, probs, -1, probs.dtype)
 
 
 def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor | None) -> Tensor:
@@ -77,5 +97,8 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
     dtype = torch.get_autocast_dtype(kind) if mixed else v_BSGK.dtype
     q_BGMK = q_BTHK.unflatten(2, (groups, heads // groups)).permute(0, 2, 3, 1, 4).flatten(2, 3)
     q_BGMK, k_BGSK, v_BGSK = (x.to(dtype) for x in (q_BGMK, k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2)))
-    out: Tensor = _Attention.apply(q_BGMK, k_BGSK, v_BGSK, bias)  # type: ignore[no-untyped-call]
+    compiled = (
+        k_BGSK.shape[2] >= FEWEST and (bias is None or bias.is_contiguous()) and takes(q_BGMK, k_BGSK, v_BGSK, bias)
+    )
+    out: Tensor = _Attention.apply(q_BGMK, k_BGSK, v_BGSK, bias, compiled)  # type: ignore[no-untyped-call]
     return out.view(batch, heads, tokens, dim).transpose(1, 2)

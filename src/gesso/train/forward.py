@@ -131,6 +131,7 @@ def encode(
     here = lay_out_rows(batch.lengths, groups, context, device)
     real = len(here.columns_M)
     fill = -real % ROW_MULTIPLE
+    tokens = [group.tokens.stop - group.tokens.start for group in here.groups]
     spans = [[(image.start, image.end) for image in row] for row in batch.images]
     # Made once for all layers of a kind, which keep them for the backward pass.
     asking = list(zip(groups, here.queries, strict=True))
@@ -146,13 +147,16 @@ def encode(
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             parts = []
             seen = here.seen(k[:real], v[:real])
-            for number, (group, slot, bias) in enumerate(zip(here.groups, here.slots, biases[kind], strict=True)):
-                rows_q, rows_k, rows_v = (group.pad(x[group.tokens], slot) for x in (q, k, v))
+            # Split, not sliced: the gradient is put together once, and not for each group in a tensor of all.
+            mine = (x.split([*tokens, len(x) - real])[: len(tokens)] for x in (q, k, v))
+            of_groups = zip(here.groups, here.slots, biases[kind], zip(*mine, strict=True), strict=True)
+            for number, (group, slot, bias, own) in enumerate(of_groups):
+                rows_q, rows_k, rows_v = (group.pad(x, slot) for x in own)
                 keys.append(rows_k)
                 values.append(rows_v)
                 if seen is not None:
                     rows_k, rows_v = seen[number]
-                parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1)[slot])
+                parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1).index_select(0, slot))
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
         block.side.causal = True
@@ -210,6 +214,7 @@ def denoise(
     device, window = model.device, model.config.sliding_window
     starts = range(count) if starts_B.is_meta else starts_B.tolist()  # of an estimate: all unlike, the larger case
     columns = torch.arange(width, device=device) if context is None else context.own_columns(width, device)[0]
+    sizes = [group.rows.stop - group.rows.start for group in encoded.groups]
     places = [] if context is None else _key_places(context, encoded, count, width)
 
     def layer(x: Tensor, i: int, kind: AttentionKind, block: Block) -> Tensor:
@@ -218,7 +223,8 @@ def denoise(
             whole = None if context is None else _gather_keys(context, *past, k, v)
             q, k, v = (x.view(count, len(columns), *x.shape[1:]) for x in (q, k, v))
             parts = []
-            for g, group in enumerate(encoded.groups):
+            of_groups = zip(*(x.split(sizes) for x in (q, k, v)), strict=True)
+            for g, (group, (own_q, own_k, own_v)) in enumerate(zip(encoded.groups, of_groups, strict=True)):
                 cut, bias = group.longest, None
                 alike = set(starts[group.rows])
                 if len(alike) == 1 and (kind == "full_attention" or max(alike) < window):
@@ -231,13 +237,13 @@ def denoise(
                     bias = torch.where(seen | (key >= group.longest), 0.0, MASKED)[:, None, None]
                 if whole is None:
                     keys, values = (
-                        torch.cat((kept[g][:, :cut], new[group.rows].to(kept[g].dtype)), dim=1)
-                        for kept, new in zip(past, (k, v), strict=True)
+                        torch.cat((kept[g][:, :cut], new.to(kept[g].dtype)), dim=1)
+                        for kept, new in zip(past, (own_k, own_v), strict=True)
                     )
                 else:
                     at = torch.cat((places[g][:, :cut], places[g][:, group.longest :]), dim=1)
                     keys, values = pick_rows(whole[0], at), pick_rows(whole[1], at)
-                parts.append(attend_masked(q[group.rows], keys, values, bias))
+                parts.append(attend_masked(own_q, keys, values, bias))
             return torch.cat(parts).flatten(0, 1)
 
         block.side.causal = False

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.nn.compiled_training import also_without_gradient
 from gesso.train.batch import IGNORED, Batch
 from gesso.train.context_parallel import ContextGroup
 from gesso.train.forward import Encoded, denoise, encode
@@ -92,6 +93,7 @@ def _canvas_loss(
 
 
 @torch.no_grad()
+@also_without_gradient()
 def first_passes(model: DiffusionGemma, batch: Batch, encoded: Encoded, *, uniform: bool) -> tuple[Tensor, Tensor]:
     """Returns what the trained pass reads, [B, C], and its self-conditioning, [B, W, D], zeros where it has none."""
     noisy_BC, generated, context = batch.noisy_BC, batch.self_generated, encoded.context

@@ -11,6 +11,7 @@ from llvmlite import binding, ir
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
 from gesso.kernels.host.calls import write_multiply_all
+from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
@@ -34,8 +35,6 @@ from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work
-
-_POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ def kernels(name: str, kind: Dot) -> Kernels:
     module = ir.Module(f"gesso_{name}_{kind}")
     write_round_rows(module, "round_rows", shifted=layout.signed)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
-    round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
-    engine = _compile(module)
+    round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
+    engine = compile_module(module)
     return Kernels(
         round_rows(engine.get_function_address("round_rows")), engine.get_function_address("multiply"), engine
     )
@@ -100,13 +99,13 @@ def team() -> Team:
     module.triple = binding.get_default_triple()
     write_team(module)
     write_multiply_all(module, "multiply_all")
-    engine = _compile(module)
+    engine = compile_module(module)
     kinds = {
-        "share": ctypes.CFUNCTYPE(_WHOLE, _POINTER, *[_WHOLE] * 6),
-        "finish": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
-        "wait": ctypes.CFUNCTYPE(_WHOLE, _POINTER),
-        "serve": ctypes.CFUNCTYPE(None, _POINTER, _WHOLE, _WHOLE, ctypes.c_int32, _WHOLE),
-        "multiply_all": ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3),
+        "share": ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 6),
+        "finish": ctypes.CFUNCTYPE(WHOLE, POINTER),
+        "wait": ctypes.CFUNCTYPE(WHOLE, POINTER),
+        "serve": ctypes.CFUNCTYPE(None, POINTER, WHOLE, WHOLE, ctypes.c_int32, WHOLE),
+        "multiply_all": ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3),
     }
     made = {name: kind(engine.get_function_address(name)) for name, kind in kinds.items()}
     work = Work(made.pop("multiply_all"), engine.get_function_address("multiply_all"))
@@ -141,7 +140,6 @@ def norms() -> Norms:
     write_mix_rows(module, "mix_rows")
     write_fold(module, "fold")
     write_small_product(module, "small_product")
-    engine = _compile(module)
     sizes = {
         "small_product": (1, 3, 0),
         "mix_rows": (3, 4, 0),
@@ -151,12 +149,7 @@ def norms() -> Norms:
         "add_branches": (7, 3, 2),
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
-    made = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * wholes, *[_FLOAT] * floats)(
-            engine.get_function_address(name)
-        )
-        for name, (pointers, wholes, floats) in sizes.items()
-    }
+    made, engine = compile_arrays(module, sizes)
     small_product = Work(made.pop("small_product"), engine.get_function_address("small_product"))
     return Norms(**made, small_product=small_product, engine=engine)
 
@@ -169,8 +162,8 @@ def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None],
         write_pack_int4(module, "pack", group_size, half=half)
     else:
         write_pack_int8(module, "pack", half=half)
-    engine = _compile(module)
-    prototype = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 4)
+    engine = compile_module(module)
+    prototype = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 4)
     return prototype(engine.get_function_address("pack")), engine
 
 
@@ -179,8 +172,8 @@ def sha256_kernel() -> tuple[Callable[..., None], Any]:
     """Compiles the kernel that sums up blocks of bytes; returns it and the owner of its code."""
     module = ir.Module("gesso_sha256")
     write_sha256(module, "take")
-    engine = _compile(module)
-    return ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _WHOLE)(engine.get_function_address("take")), engine
+    engine = compile_module(module)
+    return ctypes.CFUNCTYPE(None, POINTER, POINTER, WHOLE)(engine.get_function_address("take")), engine
 
 
 @functools.cache
@@ -189,7 +182,7 @@ def bfloat16_kernel(turned: bool) -> tuple[int, Any]:
     module = ir.Module(f"gesso_bfloat16_{turned:d}")
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
-    engine = _compile(module)
+    engine = compile_module(module)
     return engine.get_function_address("multiply"), engine
 
 
@@ -211,7 +204,9 @@ def scans() -> Scans:
     writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
+    made, engine = compile_arrays(
+        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
+    )
     return Scans(made["best"], made["behind"], made["shares"], engine)
 
 
@@ -257,31 +252,7 @@ def compositions() -> Compositions:
     write_settle(module, "settle")
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes) for name, (_, pointers, sizes) in writers.items()})
-    return Compositions(**made, engine=engine)
-
-
-def _of_arrays(module: ir.Module, arguments: dict[str, tuple[int, int]]) -> tuple[dict[str, Callable[..., None]], Any]:
-    """Compiles kernels that take so many arrays and then so many numbers; returns them and the owner of their code."""
-    engine = _compile(module)
-    made: dict[str, Callable[..., None]] = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * sizes)(engine.get_function_address(name))
-        for name, (pointers, sizes) in arguments.items()
-    }
-    return made, engine
-
-
-def _compile(module: ir.Module) -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    module.triple = binding.get_default_triple()
-    code = binding.parse_assembly(str(module))
-    code.verify()
-    target = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
+    made, engine = compile_arrays(
+        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
     )
-    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
-    passes.getModulePassManager().run(code, passes)
-    engine = binding.create_mcjit_compiler(code, target)
-    engine.finalize_object()
-    return engine
+    return Compositions(**made, engine=engine)

@@ -1,0 +1,79 @@
+"""Decides where compiled kernels (`kernels.host.trained`) compute what stands between a training step's products.
+
+They serve fp32 on a CPU, where elementwise work by array operations is bound by memory and nearly half of a step.
+Everywhere else, and where a pass is traced or watched rather than computed, array operations stay.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from gesso.kernels import host
+
+LEAST = 1 << 16
+"""Numbers of a tensor from which on kernels serve: fewer stay in a near cache between array operations, and nothing
+need be compiled for them."""
+_PLAIN = (Tensor, nn.Parameter)
+"""Not a subclass: what is shared out over processes, or has no numbers, is no memory to read."""
+
+
+_ALSO_WITHOUT_GRADIENT = ContextVar("also_without_gradient", default=False)
+
+
+@contextmanager
+def also_without_gradient() -> Iterator[None]:
+    """Lets kernels serve passes without gradients, too: those of training, whose bits need not be inference's."""
+    before = _ALSO_WITHOUT_GRADIENT.set(True)
+    try:
+        yield
+    finally:
+        _ALSO_WITHOUT_GRADIENT.reset(before)
+
+
+def serves(x: Tensor, *others: Tensor | None) -> bool:
+    """Says whether kernels take these tensors in a pass of training; `x` is the rows that there is work for."""
+    if not (torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get()) or not takes(x, *others):
+        return False
+    from gesso.kernels.host import trained
+
+    return trained.serves(x, *others)
+
+
+def takes(x: Tensor, *others: Tensor | None) -> bool:
+    """Says whether kernels may read these tensors, with gradients or without: enough numbers in fp32 on a CPU."""
+    if x.numel() < LEAST or not _computes() or not host.available():
+        return False
+    return all(
+        tensor is None or (type(tensor) in _PLAIN and tensor.is_cpu and tensor.dtype == torch.float32)
+        for tensor in (x, *others)
+    )
+
+
+def _computes() -> bool:
+    """Says whether this pass computes numbers in fp32: it is not traced, and not under autocast."""
+    return not (
+        torch.compiler.is_compiling()
+        or is_in_torch_dispatch_mode()
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._functorch.maybe_current_level() is not None
+    )
+
+
+def differentiate_plainly(
+    function: Callable[..., Any], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Returns gradients that can be differentiated once more, by array operations: kernels' own cannot.
+
+    Args:
+        function: computes what a kernel did, of `inputs`, by array operations.
+        grads: of its results.
+    """
+    outputs = function(*inputs)
+    wanted = [tensor for tensor in inputs if tensor is not None and tensor.requires_grad]
+    found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True, allow_unused=True))
+    return [next(found) if tensor is not None and tensor.requires_grad else None for tensor in inputs]

@@ -1,0 +1,106 @@
+"""Computes a mixture of experts with gradients in one step of autograd, on a CPU in fp32.
+
+Every expert's products are written where they belong: rows, hidden states and gradients of all experts lie in one
+tensor each, in tiles. So what stands between the products is one call of a kernel for all experts, and nothing is cut
+up, put together or stacked. A token's rows are summed up, and their gradients brought back, without copies of them.
+
+    N tokens   k experts of each   M rows of all tiles   D hidden   F intermediate   E experts
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gesso.nn.compiled_training import differentiate_plainly, serves
+
+LayOut = tuple[Tensor, Tensor, list[int]]
+"""The row of every (token, choice), [N * k]; the token of every row, [M]; the rows of every expert."""
+Plain = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""The mixture by array operations, of what `mix_compiled` is given first."""
+
+
+def mixes_in_training(x_ND: Tensor, weights_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
+    """Says whether `mix_compiled` computes these."""
+    return (
+        gate_up_EFD.shape[1] % 32 == 0
+        and serves(x_ND, gate_up_EFD, down_EDF)
+        and type(weights_Nk) is Tensor
+        and weights_Nk.dtype == torch.float32
+    )
+
+
+def mix_compiled(
+    x_ND: Tensor, weights_Nk: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor, lay_out: LayOut, plain: Plain
+) -> Tensor:
+    """Sums weight times `down(gelu(gate(x)) * up(x))` over each token's experts, [N, D].
+
+    Args:
+        plain: computes the same by array operations, where gradients are differentiated once more.
+    """
+    inputs = (x_ND, weights_Nk.contiguous(), gate_up_EFD, down_EDF)
+    out: Tensor = _Mix.apply(*inputs, *lay_out, plain)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Mix(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        from gesso.kernels.host import trained
+
+        x_ND, weights_Nk, gate_up_EFD, down_EDF, slots, source, tiles, plain = inputs
+        slots_Nk = slots.view(weights_Nk.shape)
+        rows_MD = x_ND.index_select(0, source)
+        gate_up_MF = rows_MD.new_empty(len(rows_MD), gate_up_EFD.shape[1])
+        out_MD = torch.empty_like(rows_MD)
+        for expert, tile in _tiles(tiles):
+            torch.mm(rows_MD[tile], gate_up_EFD[expert].T, out=gate_up_MF[tile])
+        inner_MF = trained.gated(*gate_up_MF.chunk(2, dim=-1))
+        for expert, tile in _tiles(tiles):
+            torch.mm(inner_MF[tile], down_EDF[expert].T, out=out_MD[tile])
+        ctx.tiles, ctx.plain = tiles, plain
+        ctx.save_for_backward(x_ND, weights_Nk, gate_up_EFD, down_EDF, slots_Nk, rows_MD, gate_up_MF, inner_MF, out_MD)
+        return trained.mix(out_MD, slots_Nk, weights_Nk)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        *inputs, slots_Nk, rows_MD, gate_up_MF, inner_MF, out_MD = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *differentiate_plainly(ctx.plain, inputs, grads), None, None, None, None
+        from gesso.kernels.host import trained
+
+        _, weights_Nk, gate_up_EFD, down_EDF = inputs
+        to_out_MD, to_weights_Nk = trained.mix_back(grads[0].contiguous(), out_MD, slots_Nk, weights_Nk)
+        to_inner_MF, to_down_EDF = _back(inner_MF, to_out_MD, down_EDF, ctx.tiles, wanted=ctx.needs_input_grad[3])
+        to_gate_up_MF = torch.empty_like(gate_up_MF)
+        trained.gated_back(to_inner_MF, *gate_up_MF.chunk(2, dim=-1), *to_gate_up_MF.chunk(2, dim=-1))
+        to_rows_MD, to_gate_up_EFD = _back(
+            rows_MD, to_gate_up_MF, gate_up_EFD, ctx.tiles, wanted=ctx.needs_input_grad[2]
+        )
+        to_x_ND = trained.mix(to_rows_MD, slots_Nk, None)
+        return to_x_ND, to_weights_Nk, to_gate_up_EFD, to_down_EDF, None, None, None, None
+
+
+def _tiles(tiles: list[int]) -> Iterator[tuple[int, slice]]:
+    """Yields the number and the rows of every expert that has any."""
+    ends = list(itertools.accumulate(tiles, initial=0))
+    for expert, (begin, end) in enumerate(itertools.pairwise(ends)):
+        if begin < end:
+            yield expert, slice(begin, end)
+
+
+def _back(
+    given: Tensor, grad: Tensor, matrices: Tensor, tiles: list[int], *, wanted: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Returns the gradients of every expert's rows and, where they are wanted, of its matrix."""
+    of_rows = torch.empty_like(given)
+    of_matrices = torch.empty_like(matrices) if wanted else None
+    if of_matrices is not None and 0 in tiles:
+        of_matrices.zero_()
+    for expert, tile in _tiles(tiles):
+        torch.mm(grad[tile], matrices[expert], out=of_rows[tile])
+        if of_matrices is not None:
+            torch.mm(grad[tile].T, given[tile], out=of_matrices[expert])
+    return of_rows, of_matrices
