@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gesso.constraints import distances, minimize, token_functions, transitions
+from gesso.constraints import determinize, distances, minimize, pairings, token_functions, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not host.available(), reason="LLVM is not here")
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Call `undo` to have them back."""
-    for module in (distances, minimize, token_functions, transitions):
+    for module in (determinize, distances, minimize, pairings, token_functions, transitions):
         monkeypatch.setattr(module, "host_kernels", lambda: None)
     return monkeypatch
 

@@ -273,19 +273,23 @@ def test_shares_cover_everything_once_and_errors_come_through() -> None:
 
 
 FORKED = """
-import os, signal
-from gesso.kernels.host.threads import share_out
+import ctypes, os, signal
+from gesso.kernels.host.threads import Work, products_by, share_out, share_units
 
 def shares():
-    done = []
+    done, units = [], []
     share_out(lambda thread, *_: done.append(thread), 4, 2)
-    return sorted(done)
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+    kernel = kind(lambda _, thread, begin, end: units.extend(range(begin, end)))
+    with products_by(2, 100_000_000):
+        share_units(Work(kernel, ctypes.cast(kernel, ctypes.c_void_p).value), 0, 9, 2)
+    return sorted(done) + sorted(units)
 
-assert shares() == [0, 1]
+assert shares() == [0, 1, *range(9)]
 child = os.fork()
 if not child:
     signal.alarm(20)  # a child that waits for a thread that it has not ends
-    os._exit(0 if shares() == [0, 1] else 1)
+    os._exit(0 if shares() == [0, 1, *range(9)] else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 

@@ -80,3 +80,24 @@ def test_a_norm_that_somebody_observes_is_called(packed: DiffusionGemma) -> None
     with torch.no_grad():
         packed.encode_flat(torch.arange(6), [6], packed.new_cache())
     assert seen == [6] * 4
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_a_token_has_the_same_bits_by_any_number_of_threads(
+    packed: DiffusionGemma, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gesso.kernels.host import packed as products
+    from gesso.nn import small_products
+
+    monkeypatch.setattr(products, "MULTIPLIED_ALONE", 0)
+    monkeypatch.setattr(small_products, "ALONE", 0)
+    before, found = torch.get_num_threads(), list[list[Tensor]]()
+    for count in (1, threads):
+        torch.set_num_threads(count)
+        try:
+            seen = passes(packed)
+            outcome = packed.vocabulary.predict(seen[1], torch.ones(1), torch.tensor([0.3]), mix=False)
+        finally:
+            torch.set_num_threads(before)
+        found.append([*seen, outcome.sample_N, outcome.entropy_N, outcome.normaliser_N])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))

@@ -83,6 +83,12 @@ class Kind:
         return runs_of(self.next_SG)
 
     @cached_property
+    def listed(self) -> NDArray[np.int32]:
+        """Returns the same runs as rows: of all the state, the first group, the group behind the last, what follows."""
+        begins, *runs = self.runs
+        return np.array([np.repeat(np.arange(len(begins) - 1), np.diff(begins)), *runs], dtype=np.int32)
+
+    @cached_property
     def _followers(self) -> Followers:
         # A state in which the text may end is another one where a block stands: for what is behind the block, too.
         rows = np.flatnonzero(~self.accepting_S)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.determinize import ABSOLUTE, NEXT, Counts, IntArray, Table
+from gesso.constraints.deterministic import ABSOLUTE, NEXT, Counts, IntArray, Table, breadth_first
 from gesso.constraints.minimize import merged
+from gesso.constraints.pairings import paired
 from gesso.constraints.placeholders import encode
 
 _Moves = tuple[list[int], list[int]]
@@ -141,17 +142,21 @@ def intersect(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
     codes_G, group_B = np.unique(groups, return_inverse=True)
     of_one, of_other = np.divmod(codes_G, other.next_SG.shape[1])
     width = len(other.accepting_S)
-    next_one, next_other = one.next_SG[:, of_one].astype(np.int64), other.next_SG[:, of_other]
+    next_one, next_other = one.next_SG.take(of_one, axis=1), other.next_SG.take(of_other, axis=1)
+    start = one.start * width + other.start
     counts = one.counts
+    if counts is None and (walked := paired(next_one, next_other, start)) is not None:
+        pairs, rows_PG = walked
+        first, second = np.divmod(pairs, width)
+        return minimal(Table(rows_PG, group_B, one.accepting_S[first] & other.accepting_S[second], None))
     counted_S = np.full(len(one.accepting_S), -1)
     if counts is not None:
         counted_S[counts.state_L] = np.arange(len(counts.state_L))
-        last_one = counts.last_LG[:, of_one].astype(np.int64)
+        last_one = counts.last_LG[:, of_one]
 
-    def both(of_one: NDArray[np.int64], of_other: IntArray) -> NDArray[np.int64]:
-        return np.where((of_one >= 0) & (of_other >= 0), of_one * width + of_other, -1)
+    def both(of_one: IntArray, of_other: IntArray) -> NDArray[np.int64]:
+        return np.where((of_one >= 0) & (of_other >= 0), of_one.astype(np.int64) * width + of_other, -1)
 
-    start = one.start * width + other.start
     order, rows, lasts = [np.array([start])], [], []
     seen = np.array([start])
     asked = budget.current()
@@ -188,7 +193,8 @@ def intersect(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:
             numbered(np.concatenate(lasts)),
             counts.last_shift_LG[place_L][:, of_one],
         )
-    return minimal(Table(numbered(np.concatenate(rows)), group_B, accepting, product))
+    table = Table(numbered(np.concatenate(rows)), group_B, accepting, product)
+    return minimal(table if counts is not None else breadth_first(table))
 
 
 def difference(one: ByteAutomaton, other: ByteAutomaton) -> ByteAutomaton:

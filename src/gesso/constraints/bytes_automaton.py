@@ -38,6 +38,7 @@ from gesso.constraints.placeholders import encode
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE, AmbiguousCountError
 from gesso.constraints.sized_cache import SizedCache, held_bytes
 from gesso.constraints.survey import Survey
+from gesso.constraints.tries import spelled_out, trie
 from gesso.errors import OptionError
 
 ATTEMPT_STATES, ATTEMPT_SECONDS = 20_000, 0.8
@@ -77,7 +78,8 @@ class _Compiler:
             case Intersection(parts):
                 return reduce(intersect, map(self.compile, parts))
             case Difference(body, removed):
-                return difference(self.compile(body), self.compile(removed))
+                listed = spelled_out(removed)
+                return difference(self.lasting(body), self.compile(removed) if listed is None else trie(listed))
             case Distinct(item, before, separator, least, most, max_states):
                 texts = self.compile(item)
                 texts = texts if texts.counts is None else texts.spelled()
@@ -210,8 +212,10 @@ class _Compiler:
 
     def alone(self, expression: Expression) -> ByteAutomaton:
         """The automaton of a part that is compiled by itself; that of a `Whole` is kept for other expressions."""
-        if not isinstance(expression, Whole):
-            return self.compile(expression)
+        return self.lasting(expression) if isinstance(expression, Whole) else self.compile(expression)
+
+    def lasting(self, expression: Expression) -> ByteAutomaton:
+        """The automaton of a part that may well stand in other expressions, such as any text; kept for them."""
         if (found := _kept.get(expression)) is None:
             found = self.compile(expression)
             _kept.put(expression, found, held_bytes(found))

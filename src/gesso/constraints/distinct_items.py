@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gesso.constraints import budget
 from gesso.constraints.byte_table import ByteAutomaton, minimal
-from gesso.constraints.determinize import Table
+from gesso.constraints.deterministic import Table
 
 IntArray = NDArray[np.int64]
 WAYS = ((13, 4), (13, 3), (11, 3), (8, 3), (6, 3), (5, 3), (13, 2), (8, 2), (4, 2), (1, 1))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints.byte_table import ByteAutomaton
-from gesso.constraints.determinize import ABSOLUTE, NEXT, SAME, Counts, IntArray
+from gesso.constraints.deterministic import ABSOLUTE, NEXT, SAME, Counts, IntArray
 from gesso.constraints.nondeterministic import Graph
 from gesso.constraints.regions import COUNT, ENTER, LEAVE, WHILE
 

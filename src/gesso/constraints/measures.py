@@ -125,6 +125,8 @@ def spelled_size(expression: Expression) -> int:
             match part:
                 case Text(text):
                     found = len(text)
+                case Sequence(parts) | Union(parts):
+                    found = sum(map(size, parts))
                 case Chars(chars):
                     found = 1 if not chars or chars[-1][1] < 0x80 else _WIDE
                 case Multiples(divisor):

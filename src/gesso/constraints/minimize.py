@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.determinize import Table
+from gesso.constraints.deterministic import Table
 from gesso.constraints.distances import FAR, heights, steps
 from gesso.constraints.transitions import addresses, host_kernels
 
@@ -22,6 +22,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """Makes hashes of small numbers: odd, and its bits look random."""
 _SMALL = 256
 """States up to which rounds are cheaper than distances."""
+_AT_ONCE = 1 << 20
+"""Runs that are gone through between two looks at the budget."""
 
 
 def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
@@ -34,7 +36,6 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     small = states <= _SMALL and table.counts is None
     # What is dead or refused is one state, the last.
     number = np.append(np.where(alive[:-1] | small, np.arange(states), states), states)
-    rows = np.vstack([number[table.next_SG], np.full((1, table.next_SG.shape[1]), states)])
     runs = replace(runs, target_E=number[runs.target_E])
     labels = np.append(table.accepting_S, False).astype(np.int64)
     if not small:
@@ -51,13 +52,12 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     if not small:
         dead = np.flatnonzero(~alive)
         labels[dead] = labels[states]
-        rows[dead] = states
         runs.target_E[~alive[runs.source_E]] = states
     # States are told apart by their hashes. That none fell together by chance is checked; if so, again.
     for seed in range(10):
         found, firsts = _refined(runs, labels, fixed, seed)
         doubles = np.flatnonzero((firsts[found] != np.arange(states + 1)) & ~fixed)
-        if (found[rows[doubles]] == found[rows[firsts[found[doubles]]]]).all():
+        if _alike(table.next_SG, found, doubles, firsts[found[doubles]]):
             break
     else:
         raise AssertionError("states fell together")
@@ -65,6 +65,20 @@ def merged(table: Table) -> tuple[IntArray, NDArray[np.int64]]:
     numbers = np.full(len(firsts), -1, dtype=np.int32)
     numbers[found[kept]] = np.arange(len(kept))
     return numbers[found[:states]], kept
+
+
+def _alike(
+    next_SG: IntArray, labels: NDArray[np.int64], first_N: NDArray[np.int64], second_N: NDArray[np.int64]
+) -> bool:
+    """Whether the same labels follow the states of each of some pairs; behind the states there is one that leads
+    nowhere, and that is the last label."""
+    states, groups = next_SG.shape
+    if (kernels := host_kernels()) is not None:
+        differs = np.zeros(1, dtype=np.int64)
+        kernels.alike(*addresses(next_SG, labels, first_N, second_N, differs), len(first_N), states, groups)
+        return not differs[0]
+    padded = np.vstack([next_SG, np.full((1, groups), -1, dtype=next_SG.dtype)])
+    return bool((labels[padded[first_N]] == labels[padded[second_N]]).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +127,22 @@ def _refined(
     asked = budget.current()
     hashes = np.empty(len(labels), dtype=np.uint64)
     factor = seed + 3
-    kernels = host_kernels()
+    if (kernels := host_kernels()) is not None:
+        room = np.empty(len(labels), dtype=np.uint64)
+        slots, shift = _slots(len(labels))
+        counts, firsts = np.array([len(firsts), 0]), np.resize(firsts, len(labels))
+        arrays = begin_S, runs.target_E, width_E, of_label, fixed, labels, room, hashes, slots, firsts, counts
+        turns = max(1, _AT_ONCE // len(width_E))
+        while not counts[1]:
+            asked.check()
+            kernels.refine(*addresses(*arrays), len(starts), sums[-1:].view(np.int64).item(), factor, shift, turns)
+        return labels, firsts[: int(counts[0])]
     while True:
         asked.check()
         of_state = of_label[labels]
-        if kernels is None:
-            np.add.reduceat(of_state.take(runs.target_E) * width_E, starts, out=hashes[:-1])
-            hashes[:-1] += of_state[:-1] * np.uint64(factor)
-            hashes[fixed] = of_state[fixed]
-        else:
-            arrays = begin_S, runs.target_E, width_E, of_state, fixed, hashes
-            kernels.mix(*addresses(*arrays), len(starts), factor)
+        np.add.reduceat(of_state.take(runs.target_E) * width_E, starts, out=hashes[:-1])
+        hashes[:-1] += of_state[:-1] * np.uint64(factor)
+        hashes[fixed] = of_state[fixed]
         hashes[-1:] = of_state[-1:] * (sums[-1:] + np.uint64(factor))
         count = len(firsts)
         labels, firsts = _numbered(hashes)
@@ -140,8 +159,14 @@ def _numbered(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np
         number = np.empty(len(firsts), dtype=np.int64)
         number[order] = np.arange(len(firsts))
         return number[found], firsts[order]
-    bits = (2 * size).bit_length()
-    slots, firsts = np.full(1 << bits, -1), np.empty(size, dtype=np.int64)
-    labels, count = np.empty(size, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    kernels.relabel(*addresses(hashes, slots, firsts, labels, count), size, 64 - bits)
+    slots, shift = _slots(size)
+    firsts, labels = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+    count = np.zeros(1, dtype=np.int64)
+    kernels.relabel(*addresses(hashes, slots, firsts, labels, count), size, shift)
     return labels, firsts[: int(count[0])]
+
+
+def _slots(size: int) -> tuple[NDArray[np.int64], int]:
+    """An empty table for so many hashes, and by how many bits they are shifted to be places in it."""
+    bits = (2 * size).bit_length()
+    return np.full(1 << bits, -1), 64 - bits

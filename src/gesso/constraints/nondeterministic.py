@@ -134,11 +134,19 @@ class Graph:
 
     def add_text(self, text: str, source: int) -> int:
         """Puts a text behind `source`; returns the state behind it."""
-        for byte in encode(text):
-            target = self.add()
-            self.edge(source, byte, byte, target)
-            source = target
-        return source
+        letters = encode(text)
+        if not letters:
+            return source
+        first = len(self.edges)
+        behind = first + len(letters)
+        if (rounded := (behind - 1) // 1024 * 1024) >= first:
+            self._check(rounded)
+        self.edge(source, letters[0], letters[0], first)
+        self.edges += [[(byte, byte, first + place)] for place, byte in enumerate(letters[1:], 1)]
+        self.edges.append([])
+        self.free += [[] for _ in letters]
+        self.region += [self.inside] * len(letters)
+        return behind - 1
 
     def add_leaf(self, expression: Expression, source: int) -> int:
         """Puts an expression without parts behind `source`; returns the state behind it."""

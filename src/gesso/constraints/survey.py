@@ -78,12 +78,14 @@ class Survey:
 
     def _of(self, expression: Expression) -> Facts:
         if (found := self._facts.get(id(expression))) is None:
-            parts = [self.of(part) for part in parts_of(expression)]
-            size = sum(part.size for part in parts) + 1
-            spelled = sum(part.spelled for part in parts) + 1
-            counts = any(part.counts for part in parts)
-            anchored = any(part.anchored for part in parts)
-            counted = False
+            size = spelled = 1
+            counts = anchored = counted = False
+            for part in parts_of(expression):
+                facts = self.of(part)
+                size += facts.size
+                spelled += facts.spelled
+                counts |= facts.counts
+                anchored |= facts.anchored
             match expression:
                 case Anchor():
                     anchored = True

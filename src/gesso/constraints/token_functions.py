@@ -8,7 +8,7 @@ A code stands for a function and a kind of bytes that follows. The work is done 
     E pairs
 """
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from gesso.constraints.transitions import (
 _UNKNOWN = -1
 _BATCH = 1 << 20
 """Pairs that are worked on at a time."""
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class CollisionError(Exception):
@@ -53,6 +54,8 @@ class Functions:
         self.number = {identity: self.IDENTITY, 0: self.NOWHERE}
         self.asked = budget.current()
         self.then_FG = np.full((2, self.groups), _UNKNOWN, dtype=np.int32)
+        self.made = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+        """Room for pairs that are found, which is cheaper kept than asked for each time."""
         self.kernels = host_kernels()
 
     def descend(
@@ -107,7 +110,9 @@ class Functions:
         if self.kernels is None:
             source, target, length_N, hashes_N = self._pairs_of(codes_N)
         else:
-            source, target = np.empty(pairs + 1, dtype=np.int32), np.empty(pairs + 1, dtype=np.int32)
+            if pairs >= len(self.made[0]):
+                self.made = np.empty(2 * pairs + 1, dtype=np.int32), np.empty(2 * pairs + 1, dtype=np.int32)
+            source, target = self.made
             length_N, hashes_N = np.empty(len(codes_N), dtype=np.int64), np.empty(len(codes_N), dtype=np.uint64)
             kept = self.begin_F, self.length_F, self.source_E, self.target_E
             numbers = self.next_SG, self.hashes.source, self.hashes.target
@@ -128,16 +133,14 @@ class Functions:
 
     def _make_room(self, functions: int, pairs: int) -> None:
         if functions > len(self.then_FG):
-            room = 2 * functions - len(self.then_FG)
-            self.then_FG = np.pad(self.then_FG, ((0, room), (0, 0)), constant_values=_UNKNOWN)
-            self.begin_F, self.length_F = (np.pad(numbers, (0, room)) for numbers in (self.begin_F, self.length_F))
+            room, used = 2 * functions, len(self.then_FG)
+            self.then_FG = _longer(self.then_FG, used, room)
+            self.then_FG[used:] = _UNKNOWN
+            self.begin_F, self.length_F = _longer(self.begin_F, used, room), _longer(self.length_F, used, room)
+            self.begin_F[used:] = self.length_F[used:] = 0
         if pairs > len(self.source_E):
-            used = int(self.sizes[0])
-            room = pairs + pairs // 2 - used
-            self.source_E, self.target_E = (
-                np.concatenate([numbers[:used], np.empty(room, dtype=np.int32)])
-                for numbers in (self.source_E, self.target_E)
-            )
+            room, used = pairs + pairs // 2, int(self.sizes[0])
+            self.source_E, self.target_E = _longer(self.source_E, used, room), _longer(self.target_E, used, room)
 
     def _pairs_of(
         self, codes_N: NDArray[np.int64]
@@ -179,3 +182,10 @@ class Functions:
         """Lists what some of the functions do, from places in `from_D`."""
         pairs = int(self.sizes[0])
         return Transitions(self.begin_F[used_K], self.length_F[used_K], self.source_E[:pairs], self.target_E[:pairs])
+
+
+def _longer(numbers: NDArray[_Number], used: int, room: int) -> NDArray[_Number]:
+    """The first `used` rows of a table, in one with room for `room`."""
+    longer = np.empty((room, *numbers.shape[1:]), dtype=numbers.dtype)
+    longer[:used] = numbers[:used]
+    return longer

@@ -27,7 +27,7 @@ from gesso.constraints.automaton import (
     TokenAutomaton,
 )
 from gesso.constraints.byte_table import ByteAutomaton
-from gesso.constraints.determinize import ABSOLUTE, Counts
+from gesso.constraints.deterministic import ABSOLUTE, Counts
 from gesso.constraints.distances import FAR, distinct_pairs, steps
 from gesso.constraints.token_functions import CollisionError, Functions
 from gesso.constraints.transitions import REFUSED, IntArray, Transitions
@@ -74,9 +74,10 @@ def _classes(
             for parents, labels, (tokens, nodes) in zip(tree.parents, tree.labels, tree.ends, strict=True):
                 above = functions.descend(above, parents, labels, group_B)
                 function_V[tokens] = above[nodes]
-            times_F = np.bincount(function_V, minlength=len(functions.length_F))
-            class_F = (times_F > 0).cumsum() - 1
-            return class_F[function_V].astype(np.int32), functions.transitions(np.flatnonzero(times_F))
+            used_F = np.zeros(len(functions.length_F), dtype=np.bool_)
+            used_F[function_V] = True
+            class_F = used_F.cumsum(dtype=np.int32) - 1
+            return class_F.take(function_V), functions.transitions(np.flatnonzero(used_F))
     raise AssertionError("functions fell together")
 
 

@@ -62,7 +62,8 @@ class Transitions:
         class_V = class_V.copy()
         class_V[outside] = self.kinds + np.arange(len(outside))
         # One place more, for what is in no class.
-        used_K = np.bincount(class_V + 1, minlength=self.kinds + len(outside) + 1)[1:] > 0
+        used_K = np.zeros(self.kinds + len(outside) + 1, dtype=np.bool_)
+        used_K[class_V] = True
         sources = []
         for token in outside:
             ends = np.flatnonzero(accepting_R) if token in end_tokens else np.empty(0, dtype=np.int64)
@@ -71,7 +72,7 @@ class Transitions:
         begin_O = len(self.source_E) + length_O.cumsum() - length_O
         made = Transitions(
             np.concatenate([self.begin_K, begin_O]),
-            np.concatenate([self.length_K, length_O]) * used_K,
+            np.concatenate([self.length_K, length_O]) * used_K[:-1],
             np.concatenate([self.source_E, *sources]).astype(np.int32, copy=False),
             np.concatenate([self.target_E, np.full(length_O.sum(), done, dtype=np.int32)]),
         )

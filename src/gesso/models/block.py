@@ -20,6 +20,12 @@ from gesso.nn.separate_lora import PassSide
 from gesso.nn.small_products import multiply_few
 from gesso.nn.training_norms import add_attended, add_branches
 
+_NORMS = (
+    "input_norm", "post_attention_norm", "pre_mlp_norm", "pre_experts_norm", "post_mlp_norm", "post_experts_norm",
+    "post_norm",
+)  # fmt: skip
+"""In the order in which a pass comes to them, but for those that share a kernel."""
+
 
 class Block(nn.Module):
     """Applies attention, then the dense MLP and the experts side by side, each between norms of its own."""
@@ -108,7 +114,5 @@ class Block(nn.Module):
         return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, float(scalar))
 
     def _norms(self) -> tuple[RMSNorm, ...]:
-        return (
-            self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.pre_experts_norm, self.post_mlp_norm,
-            self.post_experts_norm, self.post_norm,
-        )  # fmt: skip
+        held = self._modules  # where attributes of a module are looked up last
+        return tuple(cast("RMSNorm", held[name]) for name in _NORMS)

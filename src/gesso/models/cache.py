@@ -52,9 +52,13 @@ class LayerCache:
         tokens = k_TGK.shape[0]
         self._room(tokens, max_seq_len, max_write_len)
         stop = self.end + tokens
-        self.kv[0, :, self.end : stop] = k_TGK.transpose(0, 1)
-        self.kv[1, :, self.end : stop] = v_TGK.transpose(0, 1)
-        return self.kv[0, :, self.start : stop], self.kv[1, :, self.start : stop]
+        if tokens == 1 and self.kv.is_cpu and k_TGK.dtype == self.kv.dtype and not torch.is_grad_enabled():
+            torch.stack((k_TGK[0], v_TGK[0]), out=self.kv.select(2, self.end))  # fewer calls than below
+        else:
+            self.kv[0, :, self.end : stop] = k_TGK.transpose(0, 1)
+            self.kv[1, :, self.end : stop] = v_TGK.transpose(0, 1)
+        keys, values = self.kv[:, :, self.start : stop].unbind()
+        return keys, values
 
     def commit(self, tokens: int) -> None:
         """Commits the next `tokens` written; a sliding layer drops what is out of its window."""

@@ -47,6 +47,8 @@ def attend_by_row(
     """Returns the attention of flat rows, each over its own cache; alignment rows get the last one's result."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if len(rows) == 1 and counts[0] == q.shape[0]:
+            return _own(rows[0], causal, images[0])(layer, q, k, v)
         split = [*counts, q.shape[0] - sum(counts)]
         parts = zip(rows, images, q.split(split), k.split(split), v.split(split), strict=False)
         out = torch.cat([_own(row, causal, spans)(layer, *qkv) for row, spans, *qkv in parts])

@@ -5,6 +5,7 @@ to an `Attend` that its caller chose (cached causal, canvas over cache, or the t
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,10 @@ from gesso.config import LayerConfig
 from gesso.nn.fused_norms import fuses, norm_heads
 from gesso.nn.linear import Linear, apply_together
 from gesso.nn.norm import RMSNorm
+from gesso.nn.pass_threads import all_threads
+
+MANY_KEYS = 1 << 22
+"""Numbers of a row's keys from which on all threads attend, even in a pass of few rows."""
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(q [N, H, K], k [N, G, K], v [N, G, K]) -> [N, H, K]."""
@@ -57,8 +62,14 @@ def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
     """
     tokens, num_heads, head_dim = q_THK.shape
     groups = k_GSK.shape[0]
-    q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
-    out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], scale=1.0)
+    if tokens == 1:  # heads lie as they should already
+        q = q_THK.reshape(1, groups, -1, head_dim)
+    else:
+        q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
+    with all_threads() if k_GSK.numel() > MANY_KEYS else nullcontext():
+        out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], scale=1.0)
+    if tokens == 1:
+        return out.reshape(q_THK.shape)
     return out.view(groups, -1, tokens, head_dim).permute(2, 0, 1, 3).reshape(tokens, num_heads, head_dim)
 
 
@@ -86,12 +97,13 @@ def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | Non
         # A key head at a time, which its query heads share as it is: with many keys copies would be most of a pass's
         # memory. Heads do not know of each other, so this changes no bit.
         shared = (1, repeat, keys, -1)
-        heads = [
-            F.scaled_dot_product_attention(
-                own, k.expand(shared), v.expand(shared), attn_mask=mask, is_causal=mask is None, scale=1.0
-            )
-            for own, k, v in zip(q.split(repeat, dim=1), k_GSK, v_GSK, strict=True)
-        ]
+        with all_threads() if k_GSK.numel() > MANY_KEYS else nullcontext():
+            heads = [
+                F.scaled_dot_product_attention(
+                    own, k.expand(shared), v.expand(shared), attn_mask=mask, is_causal=mask is None, scale=1.0
+                )
+                for own, k, v in zip(q.split(repeat, dim=1), k_GSK, v_GSK, strict=True)
+            ]
         return torch.cat(heads, dim=1)[0].transpose(0, 1)
     k = k_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)
     v = v_GSK[:, None].expand(-1, repeat, -1, -1).reshape(1, num_heads, keys, -1)

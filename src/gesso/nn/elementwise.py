@@ -27,6 +27,8 @@ def gelu(x_ND: Tensor) -> Tensor:
         return F.gelu(x_ND, approximate="tanh")
     if (gap := -x_ND.shape[-1] % _VECTOR) and x_ND.is_contiguous():
         x_ND = F.pad(x_ND, (0, gap))[..., : x_ND.shape[-1]]
+    if x_ND.numel() <= _GELU_ALONE:
+        return F.gelu(x_ND, approximate="tanh")
     pieces = _pieces(*x_ND.shape, torch.get_num_threads(), gelu_shares=True)
     if len(pieces) == 1:
         return F.gelu(x_ND, approximate="tanh")

@@ -51,7 +51,9 @@ class Router(nn.Module):
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)
-        return weights_Nk * self.per_expert_scale[experts_Nk], experts_Nk
+        if torch.is_grad_enabled():
+            return weights_Nk * self.per_expert_scale[experts_Nk], experts_Nk
+        return weights_Nk * self.per_expert_scale.take(experts_Nk), experts_Nk  # a quicker way to look them up
 
 
 Projection = Callable[[Tensor], Tensor]

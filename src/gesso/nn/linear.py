@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from gesso.nn.pass_threads import all_threads
 from gesso.nn.row_alignment import Multiply, multiply_aligned
 from gesso.nn.widened_products import multiply_widened, widens
 
@@ -24,7 +25,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Which library is asked depends on types, devices and the weight, never on the number of rows.
     """
     if widens(x, weight) and (bias is None or bias.dtype == weight.dtype) and x.shape[-1] == weight.shape[-1]:
-        return multiply_widened(x, weight, bias)
+        with all_threads():
+            return multiply_widened(x, weight, bias)
     if (
         not x.is_cpu
         or torch.is_grad_enabled()
@@ -35,9 +37,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or not x.numel()
     ):
         return F.linear(x, weight, bias)
-    if x.dtype != torch.float32:
-        return multiply_aligned(_NARROW, x, weight, bias)
-    return multiply_aligned(_FLOAT32 if weight.numel() < SMALL else _LARGE_FLOAT32, x, weight, bias)
+    ways = _NARROW
+    if x.dtype == torch.float32:
+        ways = _FLOAT32 if weight.numel() < SMALL else _LARGE_FLOAT32
+    with all_threads():  # by which bits may depend on the order of a sum
+        return multiply_aligned(ways, x, weight, bias)
 
 
 def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -5,15 +5,19 @@ of how many features it adds up is found by comparing, once in a process for eac
 """
 
 import functools
+from array import array
 
 import torch
 from torch import Tensor, nn
 
+from gesso.kernels.host.threads import fixed_threads, product_threads
 from gesso.nn.linear import Linear, linear
 from gesso.nn.row_alignment import cancelling
 
 FEW = 4
 """Rows up to which the kernel is sooner done."""
+ALONE = 1 << 18
+"""Numbers of a matrix that one thread is done with sooner than one that looks on could help."""
 BLOCKS = (1024, 512, 768, 384, 256)
 """Features of a block that are tried, after all at once."""
 
@@ -26,16 +30,19 @@ def multiply_few(layer: nn.Module, x_MD: Tensor) -> Tensor:
     weight = layer.weight
     block = None
     if weight.is_cpu and weight.dtype == x_MD.dtype == torch.float32 and weight.is_contiguous():
-        block = _block(tuple(weight.shape), torch.get_num_threads())
+        block = _block(tuple(weight.shape), product_threads())
     return linear(x_MD, weight) if block is None else _multiply(x_MD.contiguous(), weight, block)
 
 
 def _multiply(x_MD: Tensor, weight: Tensor, block: int) -> Tensor:
     from gesso.kernels.host.library import norms
+    from gesso.kernels.host.small_products import SIDE
+    from gesso.kernels.host.threads import share_units
 
     out = torch.empty(x_MD.shape[0], weight.shape[0])
-    places = x_MD.data_ptr(), weight.data_ptr(), out.data_ptr()
-    norms().small_product(*places, *out.shape, weight.shape[1], block)
+    words = array("q", (x_MD.data_ptr(), weight.data_ptr(), out.data_ptr(), *out.shape, weight.shape[1], block))
+    threads = product_threads() if fixed_threads() and weight.numel() > ALONE else 1
+    share_units(norms().small_product, words.buffer_info()[0], weight.shape[0] // SIDE, threads)
     return out
 
 

@@ -10,35 +10,31 @@ from llvmlite import binding, ir
 
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
-from gesso.kernels.host.block_gradients import (
-    write_attended_backward,
-    write_attended_forward,
-    write_mixed_backward,
-    write_mixed_forward,
-)
+from gesso.kernels.host.calls import write_multiply_all
+from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module
 from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
-from gesso.kernels.host.gated import write_gated_backward, write_gated_forward
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.mixtures import write_mix_backward, write_mix_forward
-from gesso.kernels.host.norm_gradients import (
-    write_heads_backward,
-    write_heads_forward,
-    write_norm_backward,
-    write_norm_forward,
+from gesso.kernels.host.norms import (
+    write_add_branches,
+    write_add_norm,
+    write_fold,
+    write_mix_rows,
+    write_norm,
+    write_norm_heads,
 )
-from gesso.kernels.host.norms import write_add_branches, write_add_norm, write_mix_rows, write_norm, write_norm_heads
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
+from gesso.kernels.host.pairings import write_pair
 from gesso.kernels.host.products import write_multiply
-from gesso.kernels.host.refinements import write_heights, write_mix, write_relabel
+from gesso.kernels.host.refinements import write_alike, write_heights, write_mix, write_refine, write_relabel
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
-from gesso.kernels.host.softmax import write_softmax, write_softmax_back
-
-_POINTER, _WHOLE, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+from gesso.kernels.host.subsets import write_settle, write_subsets
+from gesso.kernels.host.team import write_team
+from gesso.kernels.host.threads import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,8 @@ class Kernels:
     """Holds one format's compiled kernels, which let other threads run while they do."""
 
     round_rows: Callable[..., None]
-    multiply: Callable[..., None]
+    multiply: int
+    """The address of `products.write_multiply`'s kernel, which `calls` calls."""
     engine: Any
     """Owns the code."""
 
@@ -57,6 +54,7 @@ def features() -> dict[str, bool]:
     return dict(binding.get_host_cpu_features())
 
 
+@functools.cache
 def best_dot() -> Dot:
     """Returns the best way that the processor has to multiply bytes."""
     known = features()
@@ -74,14 +72,44 @@ def kernels(name: str, kind: Dot) -> Kernels:
     module = ir.Module(f"gesso_{name}_{kind}")
     write_round_rows(module, "round_rows", shifted=layout.signed)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
-    round_rows = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 3)
-    multiply = ctypes.CFUNCTYPE(None, *[_POINTER] * 9, *[_WHOLE] * 5)
-    engine = _compile(module)
+    round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
+    engine = compile_module(module)
     return Kernels(
-        round_rows(engine.get_function_address("round_rows")),
-        multiply(engine.get_function_address("multiply")),
-        engine,
+        round_rows(engine.get_function_address("round_rows")), engine.get_function_address("multiply"), engine
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Holds the compiled kernels by which threads share a job (see `team`), and the job that is done so."""
+
+    share: Callable[..., int]
+    finish: Callable[..., int]
+    wait: Callable[..., int]
+    serve: Callable[..., None]
+    multiply_all: Work
+    engine: Any
+    """Owns the code."""
+
+
+@functools.cache
+def team() -> Team:
+    """Compiles the kernels of `team` and `calls`."""
+    module = ir.Module("gesso_team")
+    module.triple = binding.get_default_triple()
+    write_team(module)
+    write_multiply_all(module, "multiply_all")
+    engine = compile_module(module)
+    kinds = {
+        "share": ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 6),
+        "finish": ctypes.CFUNCTYPE(WHOLE, POINTER),
+        "wait": ctypes.CFUNCTYPE(WHOLE, POINTER),
+        "serve": ctypes.CFUNCTYPE(None, POINTER, WHOLE, WHOLE, ctypes.c_int32, WHOLE),
+        "multiply_all": ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3),
+    }
+    made = {name: kind(engine.get_function_address(name)) for name, kind in kinds.items()}
+    work = Work(made.pop("multiply_all"), engine.get_function_address("multiply_all"))
+    return Team(**made, multiply_all=work, engine=engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +122,8 @@ class Norms:
     turn_heads: Callable[..., None]
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
-    small_product: Callable[..., None]
+    fold: Callable[..., None]
+    small_product: Work
     engine: Any
     """Owns the code."""
 
@@ -109,70 +138,20 @@ def norms() -> Norms:
     write_norm_heads(module, "turn_heads", turned=True)
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows")
+    write_fold(module, "fold")
     write_small_product(module, "small_product")
     sizes = {
-        "small_product": (3, 4, 0),
+        "small_product": (1, 3, 0),
         "mix_rows": (3, 4, 0),
+        "fold": (6, 3, 0),
         "norm": (3, 3, 1),
         "add_norm": (10, 3, 2),
         "add_branches": (7, 3, 2),
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
-    made, engine = _of_arrays(module, sizes)
-    return Norms(**made, engine=engine)
-
-
-@dataclass(frozen=True, slots=True)
-class Gradients:
-    """Holds the compiled kernels of training (see `norm_gradients`, `block_gradients`, `gated`, `mixtures` and
-    `softmax`)."""
-
-    norm: Callable[..., None]
-    norm_back: Callable[..., None]
-    plain_norm: Callable[..., None]
-    plain_norm_back: Callable[..., None]
-    heads: Callable[..., None]
-    heads_back: Callable[..., None]
-    attended: Callable[..., None]
-    attended_back: Callable[..., None]
-    mixed: Callable[..., None]
-    mixed_back: Callable[..., None]
-    gated: Callable[..., None]
-    gated_back: Callable[..., None]
-    mix: Callable[..., None]
-    mix_back: Callable[..., None]
-    sum_rows: Callable[..., None]
-    softmax: Callable[..., None]
-    biased_softmax: Callable[..., None]
-    softmax_back: Callable[..., None]
-    engine: Any
-    """Owns the code."""
-
-
-@functools.cache
-def gradients() -> Gradients:
-    """Compiles the kernels of training."""
-    module = ir.Module("gesso_gradients")
-    writers: dict[str, tuple[Callable[..., None], tuple[int, int, int]]] = {
-        "norm": (functools.partial(write_norm_forward, weighted=True), (4, 3, 1)),
-        "norm_back": (functools.partial(write_norm_backward, weighted=True), (6, 4, 0)),
-        "plain_norm": (functools.partial(write_norm_forward, weighted=False), (4, 3, 1)),
-        "plain_norm_back": (functools.partial(write_norm_backward, weighted=False), (6, 4, 0)),
-        "heads": (write_heads_forward, (6, 4, 1)), "heads_back": (write_heads_backward, (8, 5, 0)),
-        "attended": (write_attended_forward, (11, 4, 2)), "attended_back": (write_attended_backward, (14, 4, 1)),
-        "mixed": (write_mixed_forward, (8, 4, 2)), "mixed_back": (write_mixed_backward, (11, 4, 1)),
-        "gated": (write_gated_forward, (3, 4, 0)), "gated_back": (write_gated_backward, (5, 4, 0)),
-        "mix": (functools.partial(write_mix_forward, weighted=True), (4, 4, 0)),
-        "mix_back": (write_mix_backward, (6, 4, 0)),
-        "sum_rows": (functools.partial(write_mix_forward, weighted=False), (4, 4, 0)),
-        "softmax": (functools.partial(write_softmax, biased=False), (2, 7, 0)),
-        "biased_softmax": (functools.partial(write_softmax, biased=True), (2, 7, 0)),
-        "softmax_back": (write_softmax_back, (2, 3, 0)),
-    }  # fmt: skip
-    for name, (write, _) in writers.items():
-        write(module, name)
-    made, engine = _of_arrays(module, {name: sizes for name, (_, sizes) in writers.items()})
-    return Gradients(**made, engine=engine)
+    made, engine = compile_arrays(module, sizes)
+    small_product = Work(made.pop("small_product"), engine.get_function_address("small_product"))
+    return Norms(**made, small_product=small_product, engine=engine)
 
 
 @functools.cache
@@ -183,8 +162,8 @@ def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None],
         write_pack_int4(module, "pack", group_size, half=half)
     else:
         write_pack_int8(module, "pack", half=half)
-    engine = _compile(module)
-    prototype = ctypes.CFUNCTYPE(None, _POINTER, *[_WHOLE] * 3, *[_POINTER] * 4)
+    engine = compile_module(module)
+    prototype = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 4)
     return prototype(engine.get_function_address("pack")), engine
 
 
@@ -193,8 +172,8 @@ def sha256_kernel() -> tuple[Callable[..., None], Any]:
     """Compiles the kernel that sums up blocks of bytes; returns it and the owner of its code."""
     module = ir.Module("gesso_sha256")
     write_sha256(module, "take")
-    engine = _compile(module)
-    return ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _WHOLE)(engine.get_function_address("take")), engine
+    engine = compile_module(module)
+    return ctypes.CFUNCTYPE(None, POINTER, POINTER, WHOLE)(engine.get_function_address("take")), engine
 
 
 @functools.cache
@@ -203,7 +182,7 @@ def bfloat16_kernel(turned: bool) -> tuple[int, Any]:
     module = ir.Module(f"gesso_bfloat16_{turned:d}")
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
-    engine = _compile(module)
+    engine = compile_module(module)
     return engine.get_function_address("multiply"), engine
 
 
@@ -225,13 +204,16 @@ def scans() -> Scans:
     writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
+    made, engine = compile_arrays(
+        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
+    )
     return Scans(made["best"], made["behind"], made["shares"], engine)
 
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists` and `refinements`)."""
+    """Holds the compiled kernels that make automata (see `compositions`, `pair_lists`, `pairings`, `refinements`
+    and `subsets`)."""
 
     descend: Callable[..., None]
     land: Callable[..., None]
@@ -244,6 +226,10 @@ class Compositions:
     heights: Callable[..., None]
     mix: Callable[..., None]
     relabel: Callable[..., None]
+    refine: Callable[..., None]
+    pair: Callable[..., None]
+    subsets: Callable[..., None]
+    alike: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
     engine: Any
@@ -252,47 +238,21 @@ class Compositions:
 
 @functools.cache
 def compositions() -> Compositions:
-    """Compiles the kernels of `compositions`, `pair_lists` and `refinements`."""
+    """Compiles the kernels of `compositions`, `pair_lists`, `pairings`, `refinements` and `subsets`."""
     module = ir.Module("gesso_compositions")
     writers = {
         "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
         "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
         "distinct": (write_distinct, 4, 1), "reach": (write_reach, 5, 2), "sums": (write_sums, 10, 1),
         "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
-        "relabel": (write_relabel, 5, 2),
+        "relabel": (write_relabel, 5, 2), "refine": (write_refine, 11, 5),
+        "pair": (write_pair, 5, 3), "subsets": (write_subsets, 19, 7),
+        "alike": (write_alike, 5, 3),
     }  # fmt: skip
+    write_settle(module, "settle")
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = _of_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
-    return Compositions(**made, engine=engine)
-
-
-def _of_arrays(
-    module: ir.Module, arguments: dict[str, tuple[int, int, int]]
-) -> tuple[dict[str, Callable[..., None]], Any]:
-    """Compiles kernels that take so many arrays, then so many whole numbers, then so many floats; returns them and the
-    owner of their code."""
-    engine = _compile(module)
-    made: dict[str, Callable[..., None]] = {
-        name: ctypes.CFUNCTYPE(None, *[_POINTER] * pointers, *[_WHOLE] * wholes, *[_FLOAT] * floats)(
-            engine.get_function_address(name)
-        )
-        for name, (pointers, wholes, floats) in arguments.items()
-    }
-    return made, engine
-
-
-def _compile(module: ir.Module) -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    module.triple = binding.get_default_triple()
-    code = binding.parse_assembly(str(module))
-    code.verify()
-    target = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
+    made, engine = compile_arrays(
+        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
     )
-    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
-    passes.getModulePassManager().run(code, passes)
-    engine = binding.create_mcjit_compiler(code, target)
-    engine.finalize_object()
-    return engine
+    return Compositions(**made, engine=engine)

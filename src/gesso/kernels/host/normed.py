@@ -21,11 +21,12 @@ ALONE = 1 << 17
 
 def serves(*tensors: Tensor | None) -> bool:
     """Says whether kernels take these: fp32, contiguous, a multiple of 16 features: half a head is whole parts."""
-    return all(
-        tensor is None
-        or (tensor.dtype == torch.float32 and tensor.is_contiguous() and tensor.shape[-1] % (2 * LANES) == 0)
-        for tensor in tensors
-    )
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if tensor.dtype != torch.float32 or not tensor.is_contiguous() or tensor.shape[-1] % (2 * LANES):
+            return False
+    return True
 
 
 def _share(work: Callable[[int, int], None], rows: int, numbers: int) -> None:

@@ -10,6 +10,7 @@ weights are no whole numbers, they stay in fp32 (`float_products`).
 
 import functools
 import threading
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,11 +18,12 @@ import torch
 from torch import Tensor
 
 from gesso.kernels.host.activations import BLOCK
+from gesso.kernels.host.calls import units, words
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.library import best_dot, features, kernels
+from gesso.kernels.host.library import best_dot, features, kernels, team
 from gesso.kernels.host.products import TILES, scratch_size
-from gesso.kernels.host.threads import share_out
+from gesso.kernels.host.threads import product_threads, share_out, share_units
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18
 """Products, and activations, that one thread is done with sooner than others could be asked to help."""
@@ -56,28 +58,23 @@ class RoundedRows(NamedTuple):
     found: str
     """The layout of the weights that they are rounded for."""
     dot: Dot
-
-    @property
-    def places(self) -> tuple[int, int, int]:
-        """Returns the addresses of codes, scales and sums."""
-        begin, codes = self.held.data_ptr(), self.rows * self.width
-        if self.held.dtype == torch.float32:
-            return begin, begin, begin
-        return begin, begin + codes, begin + codes + codes // BLOCK * 4
+    places: tuple[int, int, int]
+    """The addresses of codes, scales and sums."""
 
 
 def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
     """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, dot or best_dot()
-    kernel, x = kernels(found, dot).round_rows, x_MD
-    if x.dtype != torch.float32 or not x.is_contiguous():
-        x = x.float().contiguous()
+    x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
+    source, codes = x.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
-        return RoundedRows(x, rows, width, found, dot)
-    rounded = RoundedRows(torch.empty(rows * (width + 8 * blocks), dtype=torch.int8), rows, width, found, dot)
-    source, places = x.data_ptr(), rounded.places
-    if rows * width <= ROUNDED_ALONE:
+        return RoundedRows(x, rows, width, found, dot, (source, source, source))
+    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8)
+    begin, kernel = held.data_ptr(), kernels(found, dot).round_rows
+    places = begin, begin + codes, begin + codes + 4 * rows * blocks
+    rounded = RoundedRows(held, rows, width, found, dot, places)
+    if codes <= ROUNDED_ALONE:
         kernel(source, blocks, 0, rows, *places)
     else:
         share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
@@ -99,43 +96,31 @@ def _scratch(numbers: int) -> int:
 
 
 def multiply(
-    rounded: RoundedRows, matrices: Sequence[Sequence[Tensor]], pieces: Tensor, rows: int
+    rounded: RoundedRows, matrices: Sequence[Sequence[Tensor]], pieces: "array[int]", rows: int
 ) -> tuple[Tensor, ...]:
     """Multiplies rounded rows by one stack of matrices after the other, [rows, N] each, fp32, in one sharing out.
 
     Args:
         matrices: the parts of each stack, [E, N, ...] or [N, ...], contiguous.
-        pieces: (first row of x, R, matrix of the stack, first row of what comes out), int64 [count, 4].
+        pieces: (first row of x, R, matrix of the stack, first row of what comes out) of each, 64-bit numbers.
         rows: that come out.
     """
     blocks, dot = rounded.width // BLOCK, rounded.dot
-    kernel = kernels(rounded.found, dot).multiply
-    out = tuple(torch.empty(rows, parts[0].shape[-2]) for parts in matrices)
-    products = rows * sum(made.shape[1] for made in out) * rounded.width
-    threads = torch.get_num_threads() if products > MULTIPLIED_ALONE else 1
-    room = scratch_size(dot, blocks)
-    near = _scratch(threads * room)
-    calls = []
-    for parts, made in zip(matrices, out, strict=True):
-        third = parts[2] if len(parts) > 2 else parts[1]
-        addresses = (parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), made.data_ptr())
-        calls.append(((*rounded.places, *addresses), made.shape[1]))
-
-    count = pieces.shape[0]
-    if threads == 1:
-        listed = pieces.data_ptr()
-        for places, columns in calls:
-            kernel(*places, near, listed, count, columns, blocks, 0, columns)
-        return out
-
-    def work(thread: int, first: int, last: int) -> None:
-        own, listed = near + 4 * thread * room, pieces.data_ptr()
-        for places, columns in calls:
-            edges = columns * first // threads, columns * last // threads
-            kernel(*places, own, listed, count, columns, blocks, *edges)
-
-    share_out(work, threads, threads)
-    return out
+    own, made, count, total = [], [], 0, 0
+    for parts in matrices:
+        codes, third = parts[0], parts[2] if len(parts) > 2 else parts[1]
+        columns = codes.shape[-2]
+        out = torch.empty(rows, columns)
+        made.append(out)
+        own.append((codes.data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
+        count, total = count + units(columns), total + columns
+    threads = product_threads() if rows * total * rounded.width > MULTIPLIED_ALONE else 1
+    room, kernel = scratch_size(dot, blocks), kernels(rounded.found, dot).multiply
+    listed, numbers = pieces.buffer_info()
+    shared = (kernel, len(own), _scratch(threads * room), room, listed, numbers // 4, blocks, *rounded.places)
+    job = array("q", words(shared, own))
+    share_units(team().multiply_all, job.buffer_info()[0], count, threads)
+    return tuple(made)
 
 
 def matmul(
@@ -156,7 +141,7 @@ def matmul(
     assert found is not None
     rounded = round_rows(x_MD, found, dot)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
-    (out,) = multiply(rounded, [parts], pieces_of(ends, tuple(TILES[rounded.dot])), rows)
+    (out,) = multiply(rounded, [parts], pieces_of(ends, rounded.dot), rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
 
 
@@ -166,7 +151,7 @@ def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]
     assert found is not None
     assert all(layout(name, parts) == found for parts in matrices)
     rounded = round_rows(x_MD, found)
-    made = multiply(rounded, matrices, pieces_of((rounded.rows,), tuple(TILES[rounded.dot])), rounded.rows)
+    made = multiply(rounded, matrices, pieces_of((rounded.rows,), rounded.dot), rounded.rows)
     return list(made) if x_MD.dtype == torch.float32 else [out.to(x_MD.dtype) for out in made]
 
 
@@ -181,20 +166,18 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
     assert found is not None
     each = len(matrices) // x_ND.shape[0]
     order = sorted(range(len(matrices)), key=matrices.__getitem__)  # a matrix that several chose is still near
-    # A list of numbers becomes a tensor in half the time that a list of tuples takes.
-    pieces = torch.tensor([number for row in order for number in (row // each, 1, matrices[row], row)]).view(-1, 4)
+    pieces = array("q", [number for row in order for number in (row // each, 1, matrices[row], row)])
     (out,) = multiply(round_rows(x_ND, found), [parts], pieces, len(matrices))
     return out if x_ND.dtype == torch.float32 else out.to(x_ND.dtype)
 
 
 @functools.lru_cache(64)
-def pieces_of(ends: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+def pieces_of(ends: tuple[int, ...], dot: Dot) -> "array[int]":
     """Cuts every group's rows into pieces of the sizes that there are kernels for: (row, rows, group, row)."""
-    pieces: list[tuple[int, int, int, int]] = []
-    row = 0
+    pieces, sizes, row = array("q"), TILES[dot], 0
     for group, end in enumerate(ends):
         while row < end:
             size = next(size for size in sizes if size <= end - row)
-            pieces.append((row, size, group, row))
+            pieces.extend((row, size, group, row))
             row += size
-    return torch.tensor(pieces)
+    return pieces

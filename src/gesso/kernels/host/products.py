@@ -43,6 +43,9 @@ TILES: dict[Dot, dict[int, int]] = {
 """Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
 NEAR = 64
 """Rows of a matrix that all rows of activations are multiplied by before the next ones: they stay in a near cache."""
+AHEAD = 128
+"""Blocks that memory is asked for ahead at least: rows lie one behind the other, and the next few short ones come too
+soon."""
 STRIDE = 8
 """Blocks whose scales are multiplied at a time for one row."""
 
@@ -246,7 +249,8 @@ class _Piece(Writer):
     def _ask_for(self, weights: Weights, block: Value, beside: int) -> None:
         """Has the memory send the codes of this block in the rows that come next, which processors do not foresee."""
         width = constant(BLOCK * self.layout.bits // 8)
-        ahead = self.mul(self.blocks, constant(beside))
+        rows, least = self.mul(self.blocks, constant(beside)), constant(AHEAD)
+        ahead = self.select(self.icmp_signed("<", rows, least), least, rows)
         address = self.at(weights.codes, self.mul(self.add(block, ahead), width), I8)
         # One row waits for memory alone, and the second cache has more lines on their way than the first.
         read, near, data = (constant(number, I32) for number in (0, 2 if self.size == 1 else 3, 1))

@@ -87,3 +87,63 @@ def write_relabel(module: ir.Module, name: str) -> None:
     item.close()
     build.write(build.load(count, typ=I64), counts, constant(0))
     build.ret_void()
+
+
+def write_refine(module: ir.Module, name: str) -> None:
+    """Writes `name(begins, targets, widths, of_label, fixed, labels, numbers, hashes, slots, firsts, counts, states,
+    width, factor, shift, turns)`: mixes and numbers anew, so many times at most, until no more labels are told apart.
+
+    Behind the `states` stands one more, whose runs lead to itself and are `width` wide in all. `counts` has how many
+    labels there are, and gets how many there are then, and whether that is all. `numbers`, `hashes` and `slots` are
+    room; for the rest see `mix` and `relabel`, which the module has already.
+    """
+    build = Writer(module, name, VOID, [POINTER] * 11 + [I64] * 5)
+    begins, targets, widths, of_label, fixed, labels, numbers, hashes, slots, firsts, counts, *rest = build.made.args
+    states, width, factor, shift, turns = rest
+    size = build.add(states, constant(1))
+    places = build.add(build.lshr(constant(-1), shift), constant(1))
+    head, done = build.made.append_basic_block(), build.made.append_basic_block()
+    before = build.block
+    build.branch(head)
+    build.position_at_end(head)
+    turn = build.phi(I64)
+    turn.add_incoming(constant(1), before)
+    known = build.read(counts, I64, constant(0))
+    state = Loop(build, constant(0), size)
+    build.write(build.read(of_label, I64, build.read(labels, I64, state.index)), numbers, state.index)
+    state.close()
+    build.call(module.get_global("mix"), [begins, targets, widths, numbers, fixed, hashes, states, factor])
+    last = build.mul(build.read(numbers, I64, states), build.add(width, factor))
+    build.write(last, hashes, states)
+    slot = Loop(build, constant(0), places)
+    build.write(constant(-1), slots, slot.index)
+    slot.close()
+    build.call(module.get_global("relabel"), [hashes, slots, firsts, labels, counts, size, shift])
+    settled = build.icmp_signed("==", build.read(counts, I64, constant(0)), known)
+    ends = build.or_(settled, build.icmp_signed(">=", turn, turns))
+    turn.add_incoming(build.add(turn, constant(1)), build.block)
+    build.cbranch(ends, done, head)
+    build.position_at_end(done)
+    build.write(build.zext(settled, I64), counts, constant(1))
+    build.ret_void()
+
+
+def write_alike(module: ir.Module, name: str) -> None:
+    """Writes `name(next, labels, firsts, seconds, differs, pairs, states, groups)`: whether the labels that follow two
+    states differ, for any of the pairs. What is no state, in a pair or in a row, leads nowhere: to the last label."""
+    build = Writer(module, name, VOID, [POINTER] * 5 + [I64] * 3)
+    following, labels, firsts, seconds, differs, pairs, states, groups = build.made.args
+    pair = Loop(build, constant(0), pairs, carried=[constant(0)])
+    rows = [build.read(numbers, I64, pair.index) for numbers in (firsts, seconds)]
+    group = Loop(build, constant(0), groups, carried=pair.carried)
+    found = []
+    for row in rows:
+        inside = build.icmp_signed("<", row, states)
+        place = build.add(build.mul(build.select(inside, row, constant(0)), groups), group.index)
+        target = build.sext(build.read(following, I32, place), I64)
+        leads = build.and_(inside, build.icmp_signed(">=", target, constant(0)))
+        found.append(build.read(labels, I64, build.select(leads, target, states)))
+    group.close(build.or_(group.carried[0], build.xor(*found)))
+    pair.close(group.carried[0])
+    build.write(pair.carried[0], differs)
+    build.ret_void()

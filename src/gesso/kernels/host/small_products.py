@@ -16,12 +16,17 @@ _ROW = vector(F32, SIDE)
 
 
 def write_small_product(module: ir.Module, name: str) -> None:
-    """Writes `name(x, weight, out, M, N, K, block)`: x [M, K] times the transposed weight [N, K], out [M, N]."""
-    build = Writer(module, name, VOID, [POINTER] * 3 + [I64] * 4)
-    x, weight, out, count, outputs, width, block = build.made.args
+    """Writes `name(words, thread, begin, end)`: x [M, K] times the transposed weight [N, K], out [M, N], for rows of
+    the matrix from 16 `begin` to before 16 `end`, which threads may share (see `team`). The words are the addresses of
+    x, weight and out, then M, N, K and the features of a block."""
+    build = Writer(module, name, VOID, [POINTER, I64, I64, I64])
+    words, _, begin, end = build.made.args
+    x, weight, out = (build.inttoptr(build.read(words, I64, constant(i)), POINTER) for i in range(3))
+    count, outputs, width, block = (build.read(words, I64, constant(i)) for i in range(3, 7))
+    first, last = (build.mul(edge, constant(SIDE)) for edge in (begin, end))
     rows = Loop(build, constant(0), count)
     row, target = build.at(x, build.mul(rows.index, width), F32), build.at(out, build.mul(rows.index, outputs), F32)
-    groups = Loop(build, constant(0), outputs, step=SIDE)
+    groups = Loop(build, first, last, step=SIDE)
     matrix = build.at(weight, build.mul(groups.index, width), F32)
     blocks = Loop(
         build, constant(0), build.sdiv(build.add(width, build.sub(block, constant(1))), block), carried=[zeros(_ROW)]

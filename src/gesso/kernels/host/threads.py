@@ -4,8 +4,13 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import NamedTuple
+
+import torch
 
 Share = Callable[[int, int, int], None]
 """Does one thread's share: the thread's number, where it begins and where it ends."""
@@ -34,11 +39,6 @@ def _helpers(count: int) -> _Asked:
     for number in range(count):
         threading.Thread(target=_serve, args=(asked,), name=f"gesso-kernel_{number}", daemon=True).start()
     return asked
-
-
-if hasattr(os, "register_at_fork"):
-    # A child process has none of its parent's threads.
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
 def share_out(work: Share, count: int, threads: int) -> None:
@@ -87,3 +87,131 @@ def _openmp() -> Callable[[int, int, int, int], None] | None:
     parallel.argtypes, parallel.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint), None
     found: Callable[[int, int, int, int], None] = parallel
     return found
+
+
+class Work(NamedTuple):
+    """Names a compiled function (context, thread, begin, end), which does some units of a job."""
+
+    call: Callable[[int, int, int, int], None]
+    address: int
+
+
+NAP = 5e-5
+"""Seconds that a caller sleeps who has waited in vain for a helper that the system does not let run."""
+_AWAITED = 3
+"""A helper's state, beside those of `team`: it is asleep, and what wakes it is on its way."""
+
+
+class _Team:
+    """Holds helpers that look on in compiled code before they sleep (see `team`)."""
+
+    def __init__(self, helpers: int) -> None:
+        from gesso.kernels.host.library import team
+        from gesso.kernels.host.team import STATES, WORDS
+
+        self.kernels, self.lock = team(), threading.Lock()
+        line = 8 * WORDS
+        self._memory = ctypes.create_string_buffer(line * (STATES + helpers + 1))
+        self.begin = -(-ctypes.addressof(self._memory) // line) * line
+        self.states = [ctypes.c_int64.from_address(self.begin + line * (STATES + i)) for i in range(helpers)]
+        self.called = [SimpleQueue[None]() for _ in range(helpers)]
+        for number in range(helpers):
+            threading.Thread(target=self._serve, args=(number,), name=f"gesso-product_{number}", daemon=True).start()
+
+    def _serve(self, number: int) -> None:
+        clock, kind, cpu = system_calls()
+        while True:
+            self.called[number].get()
+            self.kernels.serve(self.begin, number, clock, kind, cpu)
+
+    def share(self, work: Work, context: int, count: int, watch: int) -> None:
+        """Does a job together with the helpers; see `share_units`."""
+        begin, threads = self.begin, len(self.states) + 1
+        left = self.kernels.share(begin, work.address, context, count, threads, watch, system_calls()[2])
+        asleep = left > 0
+        try:
+            if asleep:
+                self._wake()
+        finally:  # nobody computes any longer, whatever happened here
+            if asleep:
+                left = self.kernels.finish(begin)
+            while left:
+                time.sleep(NAP)
+                left = self.kernels.wait(begin)
+
+    def _wake(self) -> None:
+        from gesso.kernels.host.team import CALLED
+
+        for state, called in zip(self.states, self.called, strict=True):
+            if state.value == CALLED:
+                state.value = _AWAITED
+                called.put(None)
+
+
+@functools.cache
+def _team(helpers: int) -> _Team:
+    return _Team(helpers)
+
+
+if hasattr(os, "register_at_fork"):
+    # A child process has none of its parent's threads.
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
+    os.register_at_fork(after_in_child=_team.cache_clear)
+
+
+@functools.cache
+def system_calls() -> tuple[int, int, int]:
+    """Returns the address of `clock_gettime`, its steady clock, and the address of `sched_getcpu`; 0 where the system
+    has none: then helpers sleep as soon as they have nothing to do."""
+    try:
+        library = ctypes.CDLL(None)
+    except (OSError, TypeError):  # no such thing as the process's own symbols
+        return 0, 0, 0
+    found = [getattr(library, name, None) for name in ("clock_gettime", "sched_getcpu")]
+    clock, cpu = (ctypes.cast(function, ctypes.c_void_p).value or 0 if function else 0 for function in found)
+    return clock, getattr(time, "CLOCK_MONOTONIC", 0), cpu
+
+
+def share_units(work: Work, context: int, count: int, threads: int) -> None:
+    """Does a compiled job of `count` units by so many threads, of which the caller is one, and waits for all of them.
+
+    They take units as they come, so that one who is held up does not hold up the others. Where the helpers are at
+    another caller's job, this one does its own alone.
+    """
+    if threads > 1 and (team := _team(threads - 1)).lock.acquire(blocking=False):
+        try:
+            team.share(work, context, count, _own.watch)
+        finally:
+            team.lock.release()
+    else:
+        work.call(context, 0, 0, count)
+
+
+class _Own(threading.local):
+    threads: int | None = None
+    watch = 0
+
+
+_own = _Own()
+
+
+def product_threads() -> int:
+    """Returns how many threads share a product of packed weights: as many as PyTorch's, but where `products_by` says
+    otherwise."""
+    return _own.threads or torch.get_num_threads()
+
+
+def fixed_threads() -> bool:
+    """Says whether `products_by` is in force in this thread."""
+    return _own.threads is not None
+
+
+@contextmanager
+def products_by(threads: int, watch: int) -> Iterator[None]:
+    """Shares this thread's products among so many; helpers look on for `watch` nanoseconds before they sleep."""
+    before = _own.threads, _own.watch
+    _own.threads, _own.watch = threads, watch
+    try:
+        yield
+    finally:
+        _own.threads, _own.watch = before

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gesso.kernels.host.library import gradients
+from gesso.kernels.host.gradients import gradients
 from gesso.kernels.host.row_writer import CHUNK, LANES
 from gesso.kernels.host.threads import share_out
 

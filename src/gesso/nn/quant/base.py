@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gesso.kernels import host, usable
 from gesso.nn.linear import linear
+from gesso.nn.pass_threads import in_few_rows
 from gesso.nn.quant import nf4
 from gesso.nn.row_alignment import ALIGNMENTS
 
@@ -87,6 +88,8 @@ def on_host(x: Tensor, parts: tuple[Tensor, ...], form: Format) -> bool:
 
 def host_kernels(x: Tensor) -> bool:
     """Says whether compiled kernels may compute with `x` on the CPU at all."""
+    if in_few_rows():  # which begins with the same question
+        return x.is_cpu
     return (
         x.is_cpu
         and not torch.is_grad_enabled()
@@ -112,8 +115,9 @@ def multiply_several_on_host(x_MD: Tensor, matrices: Sequence[tuple[Tensor, ...]
     from gesso.kernels.host import packed
 
     rows, count = leading_rows(x_MD), x_MD.shape[0]
-    found = packed.matmul_several(x_MD[:rows], form.kernel, matrices)
-    return found if rows == count else [repeat_last(out, count) for out in found]
+    if rows == count:
+        return packed.matmul_several(x_MD, form.kernel, matrices)
+    return [repeat_last(out, count) for out in packed.matmul_several(x_MD[:rows], form.kernel, matrices)]
 
 
 def leading_rows(x_MD: Tensor) -> int:

@@ -20,6 +20,8 @@ FEW_ROWS = 8
 
 def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: Tensor) -> SoftmaxPass:
     """Computes `Vocabulary._softmax_pass` without the mixture."""
+    from gesso.kernels.host.library import norms
+
     rows, chunk = len(hidden_ND), vocabulary.chunk(hidden_ND.device)
     scores_NV = vocabulary.slice(0, vocabulary.size).scores(hidden_ND).float()
     whole = vocabulary.size // chunk * chunk
@@ -47,10 +49,8 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
         p_NKC = z_NKC.sub_(running_NK[:, :, None]).exp()
         blocks_NKB = p_NKC.unflatten(2, (-1, BLOCK)).sum(dim=-1)
         mass_NK, heat_NK = blocks_NKB.sum(dim=-1), z_NKC.mul_(p_NKC).sum(dim=-1)
-        for k in range(z_NKC.shape[1]):
-            part = slice(k, k + 1)
-            weighted_N1 = (weighted_N1 + shift_NK[:, part] * total_N1) * shrink_NK[:, part] + heat_NK[:, part]
-            total_N1 = total_N1 * shrink_NK[:, part] + mass_NK[:, part]
+        terms = [term.contiguous() for term in (shift_NK, shrink_NK, mass_NK, heat_NK)]
+        norms().fold(*(term.data_ptr() for term in (*terms, total_N1, weighted_N1)), 0, rows, z_NKC.shape[1])
         maximum_N1 = running_NK[:, -1:]
         sums.append(blocks_NKB.flatten(1))
         references.append(running_NK[:, :, None].expand_as(blocks_NKB).flatten(1))

@@ -33,6 +33,8 @@ class QuantizedLinear(nn.Module):
     """Applies a frozen linear layer with a quantized weight; a bias keeps its dtype."""
 
     bias: Tensor | None
+    _asked: tuple[Tensor, bool] | None = None
+    """The part about which it was asked whether kernels read it, and the answer."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = False, form: Format | None = None) -> None:
         """`form` is NF4 where none is given."""
@@ -44,12 +46,23 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("bias", torch.empty(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        out = matmul(x, self.packed, self.form)
+        if x.dim() == 2 and self.on_host(x):
+            out = base.multiply_on_host(x, None, self.packed, self.form)
+        else:
+            out = matmul(x, self.packed, self.form)
         return out if self.bias is None else out + self.bias
 
     def on_host(self, x: Tensor) -> bool:
         """Says whether a compiled kernel multiplies `x` on the CPU."""
-        return base.on_host(x, self.packed, self.form)
+        return base.host_kernels(x) and self.read_by_kernels()
+
+    def read_by_kernels(self) -> bool:
+        """Says whether there is a kernel for these parts; asked where kernels are available."""
+        part = self._buffers[self.form.parts[0]]
+        if self._asked is None or self._asked[0] is not part:
+            assert part is not None
+            self._asked = part, host.reads(self.form.kernel, self.packed)
+        return self._asked[1]
 
     @property
     def packed(self) -> tuple[Tensor, ...]:
@@ -62,16 +75,19 @@ class QuantizedLinear(nn.Module):
         if not all(type(layer) is QuantizedLinear and layer.bias is None for layer in layers):
             return None
         alike = cast("Sequence[QuantizedLinear]", layers)
-        form, matrices = alike[0].form, [layer.packed for layer in alike]
+        form = alike[0].form
         if not base.host_kernels(x_ND) or any(layer.form != form for layer in alike):
             return None
-        if not all(host.reads(form.kernel, held) for held in matrices):
+        if not all(layer.read_by_kernels() for layer in alike):
             return None
-        return base.multiply_several_on_host(x_ND, matrices, form)
+        return base.multiply_several_on_host(x_ND, [layer.packed for layer in alike], form)
 
 
 class QuantizedExperts(nn.Module):
     """Applies frozen fused experts with quantized weights; an expert is dequantized only when it has tokens."""
+
+    _asked: tuple[list[Tensor], bool] | None = None
+    """The parts about which it was asked whether kernels read them, and the answer."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, form: Format | None = None) -> None:
         """`form` is NF4 where none is given."""
@@ -79,13 +95,24 @@ class QuantizedExperts(nn.Module):
         self.shapes = ((2 * intermediate_size, hidden_size), (hidden_size, intermediate_size))
         self.num_experts = num_experts
         self.form: Format = form or NF4()
-        for matrix, shape in zip(("gate_up", "down"), self.shapes, strict=True):
-            for name, part in zip(self.form.parts, self.form.empty(*shape), strict=True):
-                self.register_buffer(f"{matrix}_{name}", part.new_empty(num_experts, *part.shape))
+        self._names = {matrix: tuple(f"{matrix}_{part}" for part in self.form.parts) for matrix in ("gate_up", "down")}
+        for names, shape in zip(self._names.values(), self.shapes, strict=True):
+            for name, part in zip(names, self.form.empty(*shape), strict=True):
+                self.register_buffer(name, part.new_empty(num_experts, *part.shape))
 
     def parts(self, matrix: str) -> tuple[Tensor, ...]:
         """Returns the packed "gate_up" or "down" of all experts."""
-        return _buffers(self, [f"{matrix}_{name}" for name in self.form.parts])
+        return _buffers(self, self._names[matrix])
+
+    def on_host(self, x: Tensor) -> bool:
+        """Says whether compiled kernels multiply `x` on the CPU."""
+        if not base.host_kernels(x):
+            return False
+        both = [self.parts(matrix) for matrix in self._names]
+        first = [parts[0] for parts in both]
+        if self._asked is None or any(known is not part for known, part in zip(self._asked[0], first, strict=True)):
+            self._asked = first, all(host.reads(self.form.kernel, parts) for parts in both)
+        return self._asked[1]
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
         """Yields gate_up and down of every expert."""
@@ -98,16 +125,18 @@ class QuantizedExperts(nn.Module):
 
     def forward(self, x_ND: Tensor, weights_Nk: Tensor, experts_Nk: Tensor) -> Tensor:
         """Sums weight times expert(x) over the chosen experts, [N, D]."""
-        parts = [self.parts(name) for name in ("gate_up", "down")]
         if in_kernel(x_ND):
+            parts = [self.parts(matrix) for matrix in self._names]
             gate_up, down = (partial(base.multiply_in_kernel, parts=part, form=self.form) for part in parts)
             return mix_sorted(x_ND, weights_Nk, experts_Nk, self.num_experts, gate_up, down)
-        if all(base.on_host(x_ND, part, self.form) for part in parts):
-            gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
+        if self.on_host(x_ND):
             rows, count = base.leading_rows(x_ND), x_ND.shape[0]
             if rows * experts_Nk.shape[1] <= min(FEW_CHOICES, self.num_experts // 2):
-                mixed = self._mix_few(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows])
-                return mixed if rows == count else base.repeat_last(mixed, count)
+                if rows == count:
+                    return self._mix_few(x_ND, weights_Nk, experts_Nk)
+                return base.repeat_last(self._mix_few(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows]), count)
+            parts = [self.parts(matrix) for matrix in self._names]
+            gate_up, down = (partial(base.multiply_on_host, parts=part, form=self.form) for part in parts)
             mixed = mix_sorted(x_ND[:rows], weights_Nk[:rows], experts_Nk[:rows], self.num_experts, gate_up, down)
             return mixed if rows == count else base.repeat_last(mixed, count)
         return mix_experts(x_ND, weights_Nk, experts_Nk, self.num_experts, self.projections())

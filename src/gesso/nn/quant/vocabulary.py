@@ -8,6 +8,7 @@ table that the bits stand for. What is held beside the bits is one chunk.
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
+from gesso.nn.pass_threads import few_rows
 from gesso.nn.quant.base import (
     CPU_TILE,
     Format,
@@ -27,7 +29,7 @@ from gesso.nn.quant.base import (
     repeat_last,
 )
 from gesso.nn.quant.few_rows import FEW_ROWS, softmax_pass_of_few
-from gesso.nn.vocabulary import TableSlice, Vocabulary, chunk_of
+from gesso.nn.vocabulary import TableSlice, Vocabulary, VocabularyPass, chunk_of
 
 GPU_CHUNK = 1 << 14
 """Tokens that are read back at a time on an accelerator: 88 MiB of bfloat16 where D is 2,816. On a CPU chunks are as
@@ -115,6 +117,12 @@ class QuantizedVocabulary(Vocabulary):
         the gradient."""
         loss: Tensor = _CrossEntropy.apply(hidden_ND, targets_N, self)  # type: ignore[no-untyped-call]
         return loss
+
+    def predict(
+        self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
+    ) -> VocabularyPass:
+        with few_rows(len(hidden_ND)) if not mix and on_host(hidden_ND, self.parts, self.form) else nullcontext():
+            return super().predict(hidden_ND, temperature_N, uniform_N, mix=mix)
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
         if not mix and on_host(hidden_ND, self.parts, self.form):

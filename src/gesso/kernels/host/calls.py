@@ -1,0 +1,63 @@
+"""Writes the kernel that does a part of several products, which threads share as one job (see `team`).
+
+What the products are stands in 64-bit words: `SHARED` of all of them, then `OWN` of each. Columns of what comes out are
+numbered through all products, `UNIT` to a unit; a product begins with a unit of its own.
+"""
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from gesso.kernels.host.llvm_ir import F32, I64, POINTER, VOID, Loop, Value, Writer, constant
+
+UNIT = 16
+"""Columns that a thread takes at least: of one expert's matrix 23 kB in 4 bits where rows are 2,816 long."""
+SHARED = ("kernel", "products", "scratch", "room", "pieces", "count", "blocks", "x", "x_scales", "x_sums")
+"""The address of a format's `multiply`, the number of products, scratch memory and how many floats of it a thread has,
+and what `multiply` is given."""
+OWN = ("codes", "scales", "third", "out", "columns", "first")
+"""What it is given of each product, and the product's first unit."""
+_MULTIPLY = ir.FunctionType(VOID, [POINTER] * 9 + [I64] * 5)
+
+
+def units(columns: int) -> int:
+    """Returns how many units so many columns take."""
+    return -(-columns // UNIT)
+
+
+def words(shared: Sequence[int], products: Sequence[Sequence[int]]) -> list[int]:
+    """Returns the words of products, each given without its first unit."""
+    assert len(shared) == len(SHARED)
+    found, first = list(shared), 0
+    for own in products:
+        found += (*own, first)
+        first += units(own[-1])
+    return found
+
+
+def write_multiply_all(module: ir.Module, name: str) -> None:
+    """Writes `name(words, thread, begin, end)`, which computes units `begin` to before `end`."""
+    build = Writer(module, name, VOID, [POINTER, I64, I64, I64])
+    held, thread, begin, end = build.made.args
+    shared = {name: build.read(held, I64, constant(i)) for i, name in enumerate(SHARED)}
+    scratch = build.at(build.inttoptr(shared["scratch"], POINTER), build.mul(thread, shared["room"]), F32)
+    kernel = build.inttoptr(shared["kernel"], _MULTIPLY.as_pointer())
+    products = Loop(build, constant(0), shared["products"])
+    place = build.add(constant(len(SHARED)), build.mul(products.index, constant(len(OWN))))
+    own = {name: build.read(held, I64, build.add(place, constant(i))) for i, name in enumerate(OWN)}
+    edges = [_column(build, edge, own["first"], own["columns"]) for edge in (begin, end)]
+    with build.if_then(build.icmp_signed("<", *edges)):
+        addresses = [shared["x"], shared["x_scales"], shared["x_sums"], *(own[name] for name in OWN[:4])]
+        pointers = [build.inttoptr(address, POINTER) for address in addresses]
+        pieces = build.inttoptr(shared["pieces"], POINTER)
+        numbers = [shared["count"], own["columns"], shared["blocks"], *edges]
+        build.call(kernel, [*pointers, scratch, pieces, *numbers])
+    products.close()
+    build.ret_void()
+
+
+def _column(build: Writer, edge: Value, first: Value, columns: Value) -> Value:
+    """Returns the column of a product that a unit begins with, or the nearest that there is."""
+    column = build.mul(build.sub(edge, first), constant(UNIT))
+    column = build.select(build.icmp_signed("<", column, constant(0)), constant(0), column)
+    return build.select(build.icmp_signed("<", columns, column), columns, column)

@@ -1,0 +1,42 @@
+"""Compiles modules of LLVM's intermediate representation for the processor at hand."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import binding, ir
+
+POINTER, WHOLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+"""What kernels take: addresses, whole numbers of 64 bits, floats of 32."""
+
+
+def compile_arrays(
+    module: ir.Module, arguments: dict[str, tuple[int, int, int]]
+) -> tuple[dict[str, Callable[..., None]], Any]:
+    """Compiles kernels that take so many arrays, then so many whole numbers, then so many floats; returns them and the
+    owner of their code."""
+    engine = compile_module(module)
+    made: dict[str, Callable[..., None]] = {
+        name: ctypes.CFUNCTYPE(None, *[POINTER] * pointers, *[WHOLE] * wholes, *[FLOAT] * floats)(
+            engine.get_function_address(name)
+        )
+        for name, (pointers, wholes, floats) in arguments.items()
+    }
+    return made, engine
+
+
+def compile_module(module: ir.Module) -> Any:
+    """Compiles a module; returns the owner of its code."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module.triple = binding.get_default_triple()
+    code = binding.parse_assembly(str(module))
+    code.verify()
+    target = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
+    )
+    passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
+    passes.getModulePassManager().run(code, passes)
+    engine = binding.create_mcjit_compiler(code, target)
+    engine.finalize_object()
+    return engine
