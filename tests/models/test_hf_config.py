@@ -355,5 +355,5 @@ def test_our_own_defaults_stand_in_a_file_beside_the_published_one(tmp_path: Pat
     with pytest.raises(ConfigError, match=r"gesso\.json: unknown key 'seed'"):
         read_generation_defaults(tmp_path, model.config)
     (tmp_path / "gesso.json").write_text('{"verify": "never"}', encoding="utf-8")
-    with pytest.raises(OptionError, match="verify must be auto or a number"):
+    with pytest.raises(OptionError, match="verify must be auto, exact or a number"):
         read_generation_defaults(tmp_path, model.config)

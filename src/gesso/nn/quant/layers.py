@@ -46,7 +46,7 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("bias", torch.empty(out_features) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 2 and self.on_host(x):
+        if x.dim() == 2 and not in_kernel(x) and self.on_host(x):
             out = base.multiply_on_host(x, None, self.packed, self.form)
         else:
             out = matmul(x, self.packed, self.form)
