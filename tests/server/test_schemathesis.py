@@ -99,14 +99,15 @@ def test_nothing_crashes(mini_url: str, method: str, path: str) -> None:
 
 def check(response: Any, path: str) -> None:
     """An answer or a refusal, and nothing in between."""
-    assert response.status_code < 500, response.text
+    told_of = f"{bytes(response.request.body or b'')!r:.2000} -> {response.text}"
+    assert response.status_code < 500, told_of
     if response.status_code >= 400:
         told = response.json()["error"]
         if path not in OTHERS:
             assert set(told) == {"message", "type", "param", "code"}
     elif path in SHORT:
-        assert '{"error"' not in response.text
-        assert "event: error" not in response.text
+        assert '{"error"' not in response.text, told_of
+        assert "event: error" not in response.text, told_of
     elif response.headers["content-type"][0].startswith("text/event-stream"):
-        assert '{"error"' not in response.text
+        assert '{"error"' not in response.text, told_of
         assert response.text.endswith("data: [DONE]\n\n")
