@@ -128,6 +128,10 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
         ({"json_schema": {"properties": {"a": {"uniqueItems": True, "minItems": 9}}}}, "#/properties/a/uniqueItems"),
         ({"json_schema": False}, "json_schema false allows nothing"),
         ({"regex": "(?<=a)b"}, "(?i)look"),
+        (
+            {"json_object": True, "begin": "pear fig", "max_new_tokens": 3},
+            "json_object: the shortest answer has 2 tokens, max_new_tokens is 3, of which begin takes 2",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tiny: Engine, options: dict[str, Any], match: str) -> None:

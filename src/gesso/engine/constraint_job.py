@@ -22,8 +22,11 @@ class ConstraintJob:
     name: str
     compilation: Compilation[TokenAutomaton]
 
-    def finish(self, config: GenerationConfig, runner: Runner) -> OutputConstraint:
+    def finish(self, config: GenerationConfig, runner: Runner, begun: int) -> OutputConstraint:
         """Returns the constraint, after it is compiled, with its tables on the runner's device.
+
+        Args:
+            begun: tokens that the answer is made to begin with, which count and are not held to the constraint.
 
         Raises:
             OptionError: it cannot be used, or its shortest answer is too long.
@@ -33,11 +36,11 @@ class ConstraintJob:
         except UserError as error:
             raise _unusable(self.name, error) from None
         needed = automaton.shortest - 1
-        if needed > config.max_new_tokens:
-            raise OptionError(
-                f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {config.max_new_tokens}",
-                option=self.name,
-            )
+        most = config.max_new_tokens
+        if needed > max(0, most - begun):
+            taken = f", of which begin takes {begun}" if begun else ""
+            message = f"{self.name}: the shortest answer has {needed} tokens, max_new_tokens is {most}{taken}"
+            raise OptionError(message, option=self.name)
         return OutputConstraint(get_lattice(automaton, runner.device))
 
 

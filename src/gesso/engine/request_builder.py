@@ -130,7 +130,7 @@ class RequestBuilder:
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 
         def build() -> RequestState:
-            constraint = None if job is None else job.finish(config, self._runner)
+            constraint = None if job is None else job.finish(config, self._runner, len(prefix))
             needs_canvas = asked.classifier is not None or asked.accept is not None
             settled, decision = _choose_mode(config, width, constraint, costs, measure=measure, canvas=needs_canvas)
             if whole + answer_positions(settled, width) > context.limit:
