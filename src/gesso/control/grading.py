@@ -52,12 +52,7 @@ def augmented(augment: Augment, prompt: str, rng: random.Random) -> Augmented | 
         OptionError: the augmentation fails, or returns something else.
         DataError: it is a task's, and the prompt is none of the task's.
     """
-    try:
-        found: Any = augment(prompt, rng)
-    except UserError:
-        raise
-    except Exception as error:
-        raise OptionError(f"the check's augment failed: {type(error).__name__}: {error}", option="augment") from error
+    found = _asked("augment", "the check's augment", augment, prompt, rng)
     if found is not None and not isinstance(found, Augmented):
         raise OptionError(f"augment returns gesso.tasks.base.Augmented or None, got {found!r:.60}", option="augment")
     return found
@@ -118,15 +113,20 @@ def grade(grader: Grader, prompt: str, text: str) -> float:
         OptionError: it fails, or returns no number.
         DataError: it is a task's, which cannot tell, or the prompt is none of the task's.
     """
-    try:
-        found: Any = grader(prompt, text)
-    except UserError:
-        raise
-    except Exception as error:
-        raise OptionError(f"the check failed: {type(error).__name__}: {error}", option="check") from error
+    found = _asked("check", "the check", grader, prompt, text)
     if not isinstance(found, int | float) or math.isnan(found):
         raise OptionError(f"a check returns a number or a boolean, got {found!r}", option="check")
     return float(found)
+
+
+def _asked(option: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function that may be the user's own; what goes wrong in it is `option`'s fault."""
+    try:
+        return function(*arguments)
+    except UserError:
+        raise
+    except Exception as error:
+        raise OptionError(f"{what} failed: {type(error).__name__}: {error}", option=option) from error
 
 
 def passes(score: float) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from gesso.diffusion.samplers import Sampler
 from gesso.diffusion.schedules import Schedule
 from gesso.diffusion.stopping import StoppingRule
-from gesso.generation.contradictions import given_constraints, refuse_contradictions
+from gesso.generation.contradictions import given_constraints, gives_way, refuse_contradictions
 from gesso.generation.strategies import HOLDERS, STRATEGIES, strategy_option
 from gesso.options import (
     BiasMap,
@@ -327,9 +327,7 @@ class GenerationConfig:
             if name not in generation_options() and name not in HOLDERS:
                 raise unknown_option(name, generation_options())
         given = {name: value for name, value in changes.items() if value is not None}
-        if self.verify == "exact" and (given.get("guidance_scale", 1) != 1 or given.get("logit_bias")):
-            # What a checkpoint asks for gives way to what a request does; that both are asked for is refused.
-            given.setdefault("verify", 0)
+        given = gives_way(self, given) | given
         for role in STRATEGIES:
             if given.get(role, getattr(self, role)) != getattr(self, role):
                 given.setdefault(f"{role}_options", None)

@@ -1,5 +1,6 @@
 """Refuses settings of a request that contradict each other. Configs are `GenerationConfig`s, which import this."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from gesso.errors import OptionError
@@ -46,6 +47,12 @@ def refuse_contradictions(config: Any) -> None:
         raise OptionError(message, option=constraints[0])
     if constraints and config.ignore_eos:
         raise OptionError(f"ignore_eos {refused} beside {constraints[0]}, got True", option="ignore_eos")
+
+
+def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused."""
+    unread = given.get("guidance_scale", 1) != 1 or given.get("logit_bias")
+    return {"verify": 0} if config.verify == "exact" and unread else {}
 
 
 def _check_verify(config: Any) -> None:
