@@ -79,6 +79,35 @@ SUITE: dict[str, list[Case]] = {
             [[1]],
             [],
         ),
+        (  # the resource that everything begins in says what the other's items are
+            {
+                "$id": "http://e.x/",
+                "$ref": "list",
+                "$defs": {
+                    "integer": {"$dynamicAnchor": "item", "type": "integer"},
+                    "list": {
+                        "$id": "list",
+                        "type": "array",
+                        "items": {"$dynamicRef": "#item"},
+                        "$defs": {"any": {"$dynamicAnchor": "item"}},
+                    },
+                },
+            },
+            [[1, 2], []],
+            [["a"]],
+        ),
+        (
+            {
+                "$id": "http://e.x/",
+                "$ref": "list",
+                "$defs": {
+                    "integers": {"$id": "integers", "$dynamicAnchor": "item", "type": "integer"},
+                    "list": {"$id": "list", "$dynamicAnchor": "item", "items": {"$dynamicRef": "#item"}},
+                },
+            },
+            [[[]]],
+            [],
+        ),
     ],
     "enum": [
         ({"enum": [1, "a", None, [1, 2]]}, [1, "a", None, [1, 2]], [2, "b", [1]]),

@@ -196,8 +196,9 @@ REFUSED = [
     ({"not": {"unevaluatedProperties": False}}, "#/not/unevaluatedProperties: that this keyword does not hold"),
     ({"not": {"anyOf": [{"unevaluatedItems": False}]}}, "#/not/anyOf/0/unevaluatedItems: that this"),
     ({"properties": {"a/b~": {"contains": {"$dynamicRef": "#a"}}}}, "#/properties/a~1b~0/contains/.ref: .*nowhere"),
-    ({"$id": "http://e.x/a", "items": {"$dynamicRef": "#a"}, "$defs": {"b": {"$dynamicAnchor": "a"}, "c": {
-        "$id": "c", "$dynamicAnchor": "a"}}}, "#/items/.dynamicRef: '#a' has several anchors: not supported"),
+    ({"$id": "http://e.x/a", "$ref": "b", "$defs": {
+        "b": {"$id": "b", "$dynamicAnchor": "a", "items": {"$dynamicRef": "#a"}},
+        "c": {"$id": "c", "$dynamicAnchor": "a"}}}, "#/.defs/b/items/.dynamicRef: '#a' has several anchors, none of"),
     ({"not": {"uniqueItems": True}}, "#/not/uniqueItems: that this keyword does not hold"),
     ({"not": {"type": "string", "format": "date"}}, "#/not/format: that this"),
     ({"if": {"items": INTEGER, "prefixItems": [STRING]}, "then": {}}, "#/if/(items|prefixItems): that this"),

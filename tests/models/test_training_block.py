@@ -60,6 +60,16 @@ def test_compiled_layers_are_those_of_array_operations(model: DiffusionGemma, mo
         assert (ours - theirs).abs().max() <= 1e-5 * theirs.abs().max().clamp(min=1e-3)
 
 
+def test_under_autocast_products_alone_are_narrow(model: DiffusionGemma, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_training, "LEAST", 1)
+    exact = gradients(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gradients(model)
+    for half, wanted in zip(found, exact, strict=True):
+        assert half.dtype == torch.float32
+        assert 1e-5 < (half - wanted).norm() / wanted.norm() < 0.15
+
+
 def test_a_norm_that_somebody_observes_is_called_itself(model: DiffusionGemma, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_training, "LEAST", 1)
     monkeypatch.setattr(block, "add_attended", lambda *_: pytest.fail("the norms are computed together"))

@@ -68,6 +68,20 @@ def test_values_and_gradients_are_those_of_double_precision(tokens: int, count: 
         assert close(ours.grad, theirs.grad)
 
 
+def test_under_autocast_products_alone_are_narrow() -> None:
+    experts, given_, numbers = draw(40, 3, 2, 2, 0)
+    found = []
+    for narrow in (False, True):
+        x, weights = (tensor.clone().requires_grad_() for tensor in given_[:2])
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            out = experts(x, weights, numbers)
+        assert "_Mix" in type(out.grad_fn).__name__
+        found.append([out, *torch.autograd.grad(out.sin().sum(), [x, weights, *experts.parameters()])])
+    for half, exact in zip(*found[::-1], strict=True):
+        assert half.dtype == torch.float32
+        assert 1e-5 < (half - exact).norm() / exact.norm() < 0.02
+
+
 def test_gradients_of_gradients_are_made_by_array_operations() -> None:
     experts, given_, numbers = draw(9, 3, 2, 3, 0)
     leaves = [*(tensor.clone().requires_grad_() for tensor in given_[:2]), *experts.parameters()]

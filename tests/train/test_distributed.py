@@ -102,6 +102,22 @@ def test_two_processes_make_the_same_run_as_one(tmp_path: Path) -> None:
         torch.testing.assert_close(right[name], tensor, atol=2e-3, rtol=0.02, msg=name)
 
 
+def test_two_processes_share_the_work_of_muon(tmp_path: Path) -> None:
+    """Each has all parameters and makes half of the matrices orthogonal; a run goes on as one and back, the first time
+    before canvases have joined in."""
+    settings = {"batch_size": 5, "optimizer": "muon", "causal_steps": 6, "learning_rate": 1e-3}
+    train(recipe(**settings), tmp_path / "one", device="cpu")
+    run_team(tmp_path / "two", 2, 4, **settings)
+    train(recipe(**settings), tmp_path / "two", device="cpu", stop_at=8)
+    run_team(tmp_path / "two", 2, 12, **settings)
+    assert_same_run(tmp_path / "one", tmp_path / "two")
+    denoiser = [loss[0] for loss in losses_of(tmp_path / "one").values()]
+    assert not any(denoiser[:6]) and all(denoiser[6:])
+    left, right = (load_file(tmp_path / name / "step-000012" / "model.safetensors") for name in ("one", "two"))
+    for name, tensor in left.items():
+        torch.testing.assert_close(right[name], tensor, atol=2e-3, rtol=0.02, msg=name)
+
+
 def test_two_processes_train_an_adapter(tmp_path: Path) -> None:
     """Unevenly divided experts, several canvases and micro-batches, and looks after which every state is there."""
     settings = {"batch_size": 5, "micro_batch_size": 2, "canvases_per_example": 2, "evaluate_every": 3, "steps": 6}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ def train(
     max_minutes: opt.MaxMinutes = None,
     export: opt.Export = None,
     context_parallel: opt.ContextParallel = 1,
+    precision: Annotated[
+        str | None, typer.Option(help="auto, float32 or bfloat16: type of the products; the recipe's own without it.")
+    ] = None,
     estimate: opt.Estimate = False,
     plot: opt.Plot = False,
     tensorboard: opt.TensorBoard = False,
@@ -34,8 +37,10 @@ def train(
             print(f"{name}  {(make.__doc__ or '').strip().splitlines()[0]}")
         return 0
     plan = load_recipe(recipe)
-    if context_parallel != 1:
-        plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, context_parallel=context_parallel))
+    settings: dict[str, Any] = {"context_parallel": context_parallel}
+    if precision is not None:
+        settings["precision"] = precision
+    plan = dataclasses.replace(plan, train=dataclasses.replace(plan.train, **settings))
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.loading import pick_device

@@ -157,7 +157,15 @@ class Document:
         name = unquote(urldefrag(reference)[1]) if keyword == "$dynamicRef" else ""
         anchored = self._dynamic.get(name, [])
         if any(node is target for node in anchored) and len(anchored) > 1:
-            raise OptionError(f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors: not supported")
+            # The outermost resource on the way decides, and every way begins at the root's.
+            outermost = self.place(self.root, "#").base
+            for node in anchored:
+                if self._places[id(node)].base == outermost:
+                    return node, self._places[id(node)]
+            raise OptionError(
+                f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors, none of them in the resource that "
+                "the schema begins with: not supported"
+            )
         return target, there
 
     def leads_back(self, pointer: str) -> bool:

@@ -55,12 +55,23 @@ def takes(x: Tensor, *others: Tensor | None) -> bool:
 
 
 def _computes() -> bool:
-    """Says whether this pass computes numbers in fp32: it is not traced, and not under autocast."""
+    """Says whether this pass computes numbers: it is not traced."""
     return not (
         torch.compiler.is_compiling()
         or is_in_torch_dispatch_mode()
-        or torch.is_autocast_enabled("cpu")
         or torch._C._functorch.maybe_current_level() is not None
+    )
+
+
+def narrows(x: Tensor) -> bool:
+    """Says whether this pass multiplies in bfloat16 what kernels take and leave in fp32: one of training on a CPU under
+    autocast."""
+    return (
+        x.is_cpu
+        and torch.is_autocast_enabled("cpu")
+        and (torch.is_grad_enabled() or _ALSO_WITHOUT_GRADIENT.get())
+        and _computes()
+        and host.available()
     )
 
 

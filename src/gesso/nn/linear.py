@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+from gesso.nn.compiled_training import narrows
 from gesso.nn.pass_threads import all_threads
 from gesso.nn.row_alignment import Multiply, multiply_aligned
 from gesso.nn.widened_products import multiply_widened, widens
@@ -36,7 +37,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         or is_in_torch_dispatch_mode()  # a pass that is traced: there are no numbers to measure
         or not x.numel()
     ):
-        return F.linear(x, weight, bias)
+        out = F.linear(x, weight, bias)
+        return out.float() if narrows(x) else out
     ways = _NARROW
     if x.dtype == torch.float32:
         ways = _FLOAT32 if weight.numel() < SMALL else _LARGE_FLOAT32

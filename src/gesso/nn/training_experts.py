@@ -52,14 +52,17 @@ class _Mix(torch.autograd.Function):
 
         x_ND, weights_Nk, gate_up_EFD, down_EDF, slots, source, tiles, plain = inputs
         slots_Nk = slots.view(weights_Nk.shape)
-        rows_MD = x_ND.index_select(0, source)
-        gate_up_MF = rows_MD.new_empty(len(rows_MD), gate_up_EFD.shape[1])
-        out_MD = torch.empty_like(rows_MD)
+        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x_ND.dtype
+        rows_MD = x_ND.to(dtype).index_select(0, source)
+        gate_up_MF = x_ND.new_empty(len(rows_MD), gate_up_EFD.shape[1])
+        out_MD = x_ND.new_empty(rows_MD.shape)
+        matrices = gate_up_EFD.to(dtype)
         for expert, tile in _tiles(tiles):
-            torch.mm(rows_MD[tile], gate_up_EFD[expert].T, out=gate_up_MF[tile])
-        inner_MF = trained.gated(*gate_up_MF.chunk(2, dim=-1))
+            _multiply(rows_MD[tile], matrices[expert].T, gate_up_MF[tile])
+        inner_MF = trained.gated(*gate_up_MF.chunk(2, dim=-1)).to(dtype)
+        matrices = down_EDF.to(dtype)
         for expert, tile in _tiles(tiles):
-            torch.mm(inner_MF[tile], down_EDF[expert].T, out=out_MD[tile])
+            _multiply(inner_MF[tile], matrices[expert].T, out_MD[tile])
         ctx.tiles, ctx.plain = tiles, plain
         ctx.save_for_backward(x_ND, weights_Nk, gate_up_EFD, down_EDF, slots_Nk, rows_MD, gate_up_MF, inner_MF, out_MD)
         return trained.mix(out_MD, slots_Nk, weights_Nk)
@@ -94,13 +97,24 @@ def _tiles(tiles: list[int]) -> Iterator[tuple[int, slice]]:
 def _back(
     given: Tensor, grad: Tensor, matrices: Tensor, tiles: list[int], *, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the gradients of every expert's rows and, where they are wanted, of its matrix."""
-    of_rows = torch.empty_like(given)
+    """Returns the gradients of every expert's rows and, where they are wanted, of its matrix, in fp32; products are in
+    the dtype of `given`."""
+    of_rows = grad.new_empty(given.shape)
+    grad = grad.to(given.dtype)
+    narrowed = matrices.to(given.dtype)
     of_matrices = torch.empty_like(matrices) if wanted else None
     if of_matrices is not None and 0 in tiles:
         of_matrices.zero_()
     for expert, tile in _tiles(tiles):
-        torch.mm(grad[tile], matrices[expert], out=of_rows[tile])
+        _multiply(grad[tile], narrowed[expert], of_rows[tile])
         if of_matrices is not None:
-            torch.mm(grad[tile].T, given[tile], out=of_matrices[expert])
+            _multiply(grad[tile].T, given[tile], of_matrices[expert])
     return of_rows, of_matrices
+
+
+def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Writes a product of matrices in fp32 where it belongs, or one of narrower matrices."""
+    if left.dtype == out.dtype:
+        torch.mm(left, right, out=out)
+    else:
+        out.copy_(left @ right)

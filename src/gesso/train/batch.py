@@ -75,6 +75,8 @@ class Batch:
     """Images of each example, in order, where they are in its row; empty where no example has any."""
     ahead_BC: Tensor | None = None
     """Each canvas at an earlier time of its path, where a teacher speaks (`gesso.train.distill`)."""
+    causal: bool = False
+    """The causal pass alone learns from this batch."""
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the same batch with its tensors on `device`."""
@@ -118,6 +120,7 @@ class Batch:
                     self_generated=None if self.self_generated is None else self.self_generated.rows(canvases),
                     images=tuple(self.images[i] for i in mine) if self.images else (),
                     ahead_BC=None if self.ahead_BC is None else self.ahead_BC[canvases],
+                    causal=self.causal,
                 )
             )
         return batches

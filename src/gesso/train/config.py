@@ -125,6 +125,8 @@ class TrainConfig:
     denoiser_loss_weight: float = 1.0
     """0 leaves the canvases out: only the causal pass learns, for less than half of the work of an example."""
     encoder_loss_weight: float = 1.0
+    causal_steps: int = 0
+    """The first so many steps leave the canvases out, and take as many examples as the others have canvases."""
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
     time_exponent: float = 1.0
@@ -177,6 +179,7 @@ class TrainConfig:
             "patience",
             "sample_every",
             "warmup_steps",
+            "causal_steps",
             "weight_decay",
             "workers",
             "denoiser_loss_weight",
@@ -207,6 +210,8 @@ class TrainConfig:
     def _refuse_contradictions(self) -> None:
         if not self.denoiser_loss_weight and not self.encoder_loss_weight:
             raise ConfigError("denoiser_loss_weight and encoder_loss_weight are both 0: nothing would be learned")
+        if self.causal_steps and not self.encoder_loss_weight:
+            raise ConfigError("causal_steps need encoder_loss_weight above 0: nothing would be learned in them")
         if self.patience and not self.evaluate_every:
             raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
         if self.sample_every and not self.sample_prompts:

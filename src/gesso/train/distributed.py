@@ -6,7 +6,7 @@ Checkpoints hold full tensors, so a run goes on with any number of processes.
 
 import dataclasses
 import os
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 import torch
@@ -113,6 +113,17 @@ def shard(model: DiffusionGemma, root: nn.Module, mesh: DeviceMesh, apart: Set[n
     for _, _, block in model.blocks():
         fully_shard(block, mesh=mesh, ignored_params=set(apart))
     fully_shard(root, mesh=mesh, ignored_params=set(apart))
+
+
+def average_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup) -> None:
+    """Puts the mean over the processes in place of every gradient, as FSDP does; for parameters that all of them hold
+    whole."""
+    grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    flat = torch.cat([grad.flatten() for grad in grads])
+    dist.all_reduce(flat)
+    flat /= group.size
+    for grad, mean in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
+        grad.copy_(mean.view_as(grad))
 
 
 def reshard(root: nn.Module) -> None:

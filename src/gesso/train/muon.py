@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -46,11 +47,15 @@ class Muon(torch.optim.AdamW):
         groups: of one parameter each, with `momentum` and `weight_decay`.
         betas: AdamW's.
         dtype: what the matrices are made orthogonal in.
+        rank, size: this process among those that hold the same parameters and gradients: each makes its share of the
+            matrices orthogonal, for all.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], betas: tuple[float, float], dtype: torch.dtype) -> None:
+    def __init__(
+        self, groups: list[dict[str, Any]], betas: tuple[float, float], dtype: torch.dtype, rank: int = 0, size: int = 1
+    ) -> None:
         super().__init__(groups, lr=0.0, betas=betas, foreach=False, fused=True)
-        self.dtype = dtype
+        self.dtype, self.rank, self.size = dtype, rank, size
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # AdamW's would look for its own numbers in every parameter's state.
@@ -59,26 +64,43 @@ class Muon(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
         """Takes one step. The matrices' gradients are used up: AdamW, which comes second, passes over what has none."""
-        for group in self.param_groups:
-            if group["momentum"] is None:
-                continue
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._turn(parameter, group)
-                    parameter.grad = None
+        matrices = [
+            (parameter, group)
+            for group in self.param_groups
+            if group["momentum"] is not None
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        ahead = [self._ahead(*matrix) for matrix in matrices]
+        for (parameter, group), update in zip(matrices, self._orthogonal(ahead), strict=True):
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.add_(update, alpha=-group["lr"] * ADAMW_SIZE * max(parameter.shape[-2:]) ** 0.5)
+            parameter.grad = None
         return super().step(closure)
 
-    def _turn(self, parameter: nn.Parameter, group: dict[str, Any]) -> None:
+    def _ahead(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
+        """The momentum with the newest gradient, which Nesterov counts once more."""
         gradient, beta = parameter.grad, group["momentum"]
         assert gradient is not None
         state = self.state[parameter]
         if not state:
             state["momentum"] = torch.zeros_like(parameter)
         state["momentum"].lerp_(gradient, 1 - beta)
-        ahead = gradient.lerp(state["momentum"], beta)  # Nesterov: the newest gradient counts once more
-        update = orthogonal(ahead.to(self.dtype)).to(parameter.dtype)
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(update, alpha=-group["lr"] * ADAMW_SIZE * max(parameter.shape[-2:]) ** 0.5)
+        ahead: Tensor = gradient.lerp(state["momentum"], beta)
+        return ahead
+
+    def _orthogonal(self, matrices: list[Tensor]) -> list[Tensor]:
+        if self.size == 1:
+            return [orthogonal(matrix.to(self.dtype)).to(matrix.dtype) for matrix in matrices]
+        flat = torch.zeros(sum(matrix.numel() for matrix in matrices), device=matrices[0].device)
+        updates = [
+            part.view_as(matrix)
+            for part, matrix in zip(flat.split([matrix.numel() for matrix in matrices]), matrices, strict=True)
+        ]
+        for number in range(self.rank, len(matrices), self.size):
+            updates[number].copy_(orthogonal(matrices[number].to(self.dtype)))
+        dist.all_reduce(flat)  # the others' are zeros here
+        return updates
 
 
 def is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:

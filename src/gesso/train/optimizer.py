@@ -28,10 +28,13 @@ def trainable(model: nn.Module, vision: VisionModel | None = None) -> Iterator[t
 
 
 def make_optimizer(
-    model: DiffusionGemma, config: TrainConfig, vision: VisionModel | None = None
+    model: DiffusionGemma, config: TrainConfig, vision: VisionModel | None = None, rank: int = 0, size: int = 1
 ) -> torch.optim.Optimizer:
     """Makes AdamW or Muon, with a group for each parameter in the model's order; `set_rate` sets the rate before every
     step.
+
+    Args:
+        rank, size: this process among those that share Muon's work.
 
     Raises:
         OptionError: 8-bit moments are asked for and torchao is not installed.
@@ -44,7 +47,8 @@ def make_optimizer(
     if config.optimizer == "muon":
         for group, (name, parameter) in zip(groups, trained, strict=True):
             group["momentum"] = config.momentum if is_hidden_matrix(name, parameter) else None
-        return Muon(groups, betas, torch.bfloat16 if config.is_half(model.device.type) else torch.float32)
+        dtype = torch.bfloat16 if config.is_half(model.device.type) else torch.float32
+        return Muon(groups, betas, dtype, rank, size)
     try:
         from torchao.optim import AdamW8bit  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
@@ -97,6 +101,8 @@ def load_state_tensors(
         found[label].setdefault(key, {})[part] = tensor
     entries: dict[int, dict[str, Any]] = {}
     for index, (label, parameter) in enumerate(parameters.items()):
+        if not found[label] and _joins_late(label):
+            continue
         if set(found[label]) != (ADAMW_STATE if optimizer.param_groups[index].get("momentum") is None else MUON_STATE):
             raise KeyError(label)
         entries[index] = {key: _shard(optimizer, parameter, label, key, parts) for key, parts in found[label].items()}
@@ -106,6 +112,12 @@ def load_state_tensors(
             optimizer.state[parameter] = entries[index]
         return
     optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
+
+
+def _joins_late(name: str) -> bool:
+    """Says whether a parameter may have no state yet: what only canvases go through, while the causal pass learns
+    alone."""
+    return name.startswith("self_conditioning.")
 
 
 def _full(optimizer: torch.optim.Optimizer, key: str, value: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class LossModule(nn.Module):
                 batch,
                 () if self.images is None or not batch.images else self.images.embeddings(batch),
                 checkpointing=config.gradient_checkpointing,
-                denoiser=config.denoiser_loss_weight > 0 or not self.training,
+                denoiser=(config.denoiser_loss_weight > 0 and not batch.causal) or not self.training,
                 encoder=config.encoder_loss_weight > 0,
                 uniform=self.uniform,
                 context=self.context,
@@ -149,7 +149,11 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
     width = pick_width(recipe, generator)
-    return make_batch(
+    causal = step < config.causal_steps
+    if causal:
+        examples = width.batch_size * width.canvases_per_example
+        width = dataclasses.replace(width, batch_size=examples, canvases_per_example=1)
+    batch = make_batch(
         recipe.examples.batch(step, width.batch_size, width.canvas_length),
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
@@ -165,6 +169,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
         jump=recipe.distill,
     )
+    return dataclasses.replace(batch, causal=causal)
 
 
 def micro_batches(batch: Batch, group: ProcessGroup, size: int | None) -> list[tuple[Batch, float, float]]:

@@ -33,6 +33,7 @@ from gesso.train.checkpoint import (
 from gesso.train.config import Recipe
 from gesso.train.distributed import (
     ProcessGroup,
+    average_gradients,
     full_tensor,
     join_process_group,
     leave_process_group,
@@ -97,9 +98,11 @@ class _Run:
             raise OptionError(
                 "samples on the way are made by one process only: leave out sample_every", option="sample_every"
             )
-        if group.size > 1 and recipe.train.optimizer == "muon":
+        self.replicated = group.size > 1 and recipe.train.optimizer == "muon"
+        if self.replicated and recipe.train.expert_parallel > 1:
             raise OptionError(
-                "muon is for one process: it makes whole matrices orthogonal, and they lie in parts", option="optimizer"
+                "muon makes whole matrices orthogonal, and expert_parallel lays them over the processes: use adamw",
+                option="optimizer",
             )
         check_expert_parallel(recipe.train.expert_parallel, recipe.model.num_experts, group.size)
         group = self.group = split_sequences(group, recipe.train.context_parallel)
@@ -116,10 +119,10 @@ class _Run:
             self.objective = PolicyObjective(recipe, self.model, group)
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
-        if mesh is not None:
+        if mesh is not None and not self.replicated:
             apart = lay_out_experts(self.model, mesh) if parallel else set()
             shard(self.model, self.objective.root, mesh, apart)
-        self.optimizer = make_optimizer(self.model, recipe.train, self.vision)
+        self.optimizer = make_optimizer(self.model, recipe.train, self.vision, group.rank, group.size)
         self.progress = self._resume()
 
     def _resume(self) -> Progress:
@@ -217,6 +220,8 @@ class _Run:
         torch.manual_seed((config.seed << 32) + (step << 8) + group.rank)  # dropout
         self.optimizer.zero_grad(set_to_none=True)
         measures, tokens = self.objective.backward(batch)
+        if self.replicated:
+            average_gradients(self._trained(), group)
         norm = full_tensor(torch.nn.utils.clip_grad_norm_(self._trained(), config.gradient_clip))
         self.optimizer.step()
         return torch.cat((measures, norm.detach().float().cpu().view(1))), tokens

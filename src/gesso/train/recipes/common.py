@@ -43,7 +43,7 @@ def small_model(tokenizer: Tokenizer, **shape: Any) -> ModelConfig:
     return ModelConfig(
         vocab_size=tokenizer.size,
         num_attention_heads=4,
-        layers=(SLIDING, SLIDING, FULL) * 2,
+        layers=shape.pop("layers", (SLIDING, SLIDING, FULL) * 2),
         num_experts=8,
         top_k_experts=2,
         sliding_rope=RopeConfig("default", 10_000.0),
