@@ -48,9 +48,9 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
     ("line", "words"),
     [
         ("gesso gen", ["generate"]),
-        ("gesso generate --model ", ["mini", "sudoku", "org/ours"]),
+        ("gesso generate --model ", ["mini", "skills", "sudoku", "org/ours"]),
         ("gesso bench m", ["mini"]),
-        ("gesso models show ", ["mini", "sudoku", "org/ours"]),
+        ("gesso models show ", ["mini", "skills", "sudoku", "org/ours"]),
         ("gesso generate --mode ", ["canvas", "ar", "auto"]),
         ("gesso finetune --method q", ["qlora"]),
         ("gesso eval mini --task sudo", ["sudoku"]),
@@ -67,13 +67,13 @@ def test_bash_is_offered(environment: Environment, line: str, words: list[str]) 
 
 def test_zsh_is_offered(environment: Environment) -> None:
     models = offered(environment, "zsh", "gesso generate --model ").stdout
-    assert all(f'"{name}"' in models for name in ("mini", "sudoku", "org/ours"))
+    assert all(f'"{name}"' in models for name in ("mini", "skills", "sudoku", "org/ours"))
     assert "org/theirs" not in models
     assert offered(environment, "zsh", "gesso fill ").stdout == "_files\n"
 
 
 def test_fish_is_offered(environment: Environment) -> None:
-    assert offered(environment, "fish", "gesso bench ").stdout.split() == ["mini", "sudoku", "org/ours"]
+    assert offered(environment, "fish", "gesso bench ").stdout.split() == ["mini", "skills", "sudoku", "org/ours"]
     for line, code in (("gesso bench ", 0), ("gesso fill ", 1)):
         assert offered(environment, "fish", line, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
 

@@ -20,7 +20,7 @@ from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
 
-_SKILLS = (skill for skill in SKILLS if skill.name != "filling")
+_SKILLS = tuple(skill for skill in SKILLS if skill.name != "filling")
 TASKS: dict[str, Task] = {
     task.name: task for task in (*_MINI, Revision(), RevisionInFile(), Sudoku(), Sql(), *_SKILLS, *SIGHT)
 }
@@ -35,7 +35,11 @@ TRAINING_TASKS: dict[str, Task] = {
 
 MINI_SKILLS: tuple[str, ...] = tuple(task.name for task in _MINI)
 
-_MODEL_TASKS = {"sudoku": ("sudoku",), "sight": tuple(task.name for task in SIGHT)}
+_MODEL_TASKS = {
+    "sudoku": ("sudoku",),
+    "skills": tuple(skill.name for skill in _SKILLS),
+    "sight": tuple(task.name for task in SIGHT),
+}
 
 MINI_WEIGHTS: MappingProxyType[str, float] = MappingProxyType(
     {"json": 0.10, "code": 0.17, "arithmetic": 0.25, "ordering": 0.20, "editing": 0.18, "counting": 0.10}

@@ -62,11 +62,6 @@ class Tokenizer:
         """Returns the number of tokens, special ones included."""
         return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Returns the id of every token by its name, special ones included."""
-        return dict(self._tokenizer.get_vocab(with_added_tokens=True))
-
     @functools.cached_property
     def max_characters(self) -> int:
         """Returns the characters of a text that one of its tokens covers at most.
@@ -158,11 +153,6 @@ class TokenIds(Tokenizer):
     @property
     def size(self) -> int:
         return 0
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Returns the id of every token by its name, special ones included."""
-        return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     @functools.cached_property
     def max_characters(self) -> int:

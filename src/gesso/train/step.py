@@ -14,12 +14,10 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
-from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Batch, make_batch
-from gesso.train.config import CanvasWidth, NewText, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.expert_parallel import hold_experts, own_experts
-from gesso.train.retokenize import retokenize
 from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
 
@@ -93,14 +91,11 @@ def _start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None) 
         initialise(model, recipe.train.seed)
         return model
     exact = recipe.adapter is None or recipe.train.precision == "float32"
-    # Under another tokenizer the model is made anew, whole.
-    parts = None if isinstance(recipe.text, NewText) and recipe.adapter is None else mesh
-    own = None if parts is None else own_experts(recipe.model.num_experts, parts.get_local_rank(), parts.size())
+    own = None if mesh is None else own_experts(recipe.model.num_experts, mesh.get_local_rank(), mesh.size())
     dtype = "float32" if exact else "auto"
     model = load_folder(recipe.start, str(device), dtype, recipe.quantize, experts=own)
-    if parts is not None:
-        hold_experts(model, parts)
-    model = _in_its_tokenizer(model, recipe)
+    if mesh is not None:
+        hold_experts(model, mesh)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.
     names = {field.name for field in dataclasses.fields(recipe.model)} - {"canvas_length", "sliding_window"}
     if differing := [name for name in sorted(names) if getattr(model.config, name) != getattr(recipe.model, name)]:
@@ -119,19 +114,6 @@ def _start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None) 
     for parameter in adapter_parameters(model).values():
         parameter.requires_grad_(True)
     return model.train()
-
-
-def _in_its_tokenizer(model: DiffusionGemma, recipe: Recipe) -> DiffusionGemma:
-    """The start under the tokenizer of the recipe; as it is where it has the same, or none."""
-    if recipe.start is None or recipe.adapter is not None or not isinstance(recipe.text, NewText):
-        return model
-    if not (recipe.start / "tokenizer.json").exists():
-        return model
-    before, after = Tokenizer.from_folder(recipe.start), recipe.text.tokenizer()
-    if before.vocabulary == after.get_vocab():
-        return model
-    refuse_quantized(model, "taking another tokenizer")
-    return retokenize(model, before, after)
 
 
 def pick_width(recipe: Recipe, generator: torch.Generator) -> CanvasWidth:

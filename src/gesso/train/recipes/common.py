@@ -33,17 +33,20 @@ VISION = {
 """The format wants a vision tower described; these models have none, and this one is too small to matter."""
 
 
-def small_model(tokenizer: Tokenizer, **shape: Any) -> ModelConfig:
+def small_model(
+    tokenizer: Tokenizer, layers: tuple[LayerConfig, ...] = (SLIDING, SLIDING, FULL) * 2, **shape: Any
+) -> ModelConfig:
     """Returns the shape of a model of the family: six layers, eight experts of which two work on a token.
 
     Args:
+        layers: of attention.
         shape: the fields of `ModelConfig` that differ within the family.
     """
     special = tokenizer.special
     return ModelConfig(
         vocab_size=tokenizer.size,
         num_attention_heads=4,
-        layers=shape.pop("layers", (SLIDING, SLIDING, FULL) * 2),
+        layers=layers,
         num_experts=8,
         top_k_experts=2,
         sliding_rope=RopeConfig("default", 10_000.0),

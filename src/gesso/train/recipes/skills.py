@@ -3,6 +3,7 @@ do."""
 
 import dataclasses
 from functools import cache
+from typing import Any
 
 from gesso.config import LayerConfig
 from gesso.tasks.spelled import Spelling, build_tokenizer
@@ -16,10 +17,11 @@ CANVAS, NARROWEST = 64, 8
 SLIDING = LayerConfig("sliding_attention", head_dim=32, num_key_value_heads=4)
 FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=2)
 """Twice the key heads of `mini`: letters are copied by keys."""
-SMALL = {"hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
-""""""
-LARGE = {"hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
-"""11 million parameters, for who has a GPU."""
+SHAPE: dict[str, Any] = {"layers": (SLIDING, SLIDING, FULL) * 2, "sliding_window": 256, "canvas_length": CANVAS}
+SMALL = {**SHAPE, "hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
+"""5.5 million parameters, nearly the shape of `mini`."""
+LARGE = {**SHAPE, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
+"""12 million parameters, for who has a GPU."""
 
 NARROW = (
     CanvasWidth(8, batch_size=64, share=0.10, canvases_per_example=3),
@@ -28,7 +30,7 @@ NARROW = (
 )
 
 
-ALL = Mixture(
+FIRST = Mixture(
     0,
     {
         "sorting": 0.06, "duplicates": 0.05, "reversing": 0.06, "casing": 0.06, "replacing": 0.07, "extraction": 0.09,
@@ -40,6 +42,18 @@ ALL = Mixture(
     },
 )  # fmt: skip
 """All skills, and the six tasks in the words of the model before."""
+ALL = Mixture(
+    1200,
+    {
+        "sorting": 0.075, "duplicates": 0.05, "reversing": 0.075, "casing": 0.05, "replacing": 0.08, "extraction": 0.08,
+        "functions": 0.06, "changes": 0.045, "conversion": 0.055, "dates": 0.03, "units": 0.03, "sums": 0.12,
+        "ranges": 0.045, "filling": 0.03, "calls": 0.035, "sentiment": 0.01, "topics": 0.02, "dialogues": 0.04,
+        "abstention": 0.04,
+        "json": 0.03, "code": 0.015, "arithmetic": 0.06, "ordering": 0.03, "editing": 0.05, "counting": 0.015,
+        "revision": 0.015, "revision-in-file": 0.01,
+    },
+)  # fmt: skip
+"""The same with more of what is learned late."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -52,10 +66,10 @@ def _tokenizer() -> Tokenizer:
 def skills() -> Recipe:
     """Trains nineteen skills with open slots, and abstention, from random weights, in some two hours of two cores."""
     tokenizer = _tokenizer()
-    model = small_model(tokenizer, **SMALL, layers=(SLIDING, SLIDING, FULL) * 2, sliding_window=256, canvas_length=CANVAS)
+    model = small_model(tokenizer, **SMALL)
     train = TrainConfig(
-        steps=4800,
-        causal_steps=2700,
+        steps=6400,
+        causal_steps=3800,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
@@ -72,14 +86,14 @@ def skills() -> Recipe:
         generation=small_generation(tokenizer, verify=0),
         train=train,
         text=text_files(build_tokenizer),
-        data=skill_data((ALL,), seed=0),
+        data=skill_data((FIRST, ALL), seed=0),
     )
 
 
 def skills_gpu() -> Recipe:
     """Trains nineteen skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
     recipe = skills()
-    model = small_model(_tokenizer(), **LARGE, layers=(SLIDING, SLIDING, FULL) * 2, sliding_window=256, canvas_length=CANVAS)
+    model = small_model(_tokenizer(), **LARGE)
     # More of the whole width, which is what answers are written in where nobody asks for less.
     narrow = tuple(
         dataclasses.replace(width, batch_size=width.batch_size * GPU_TIMES, share=share)
@@ -88,7 +102,9 @@ def skills_gpu() -> Recipe:
     train = dataclasses.replace(
         recipe.train,
         steps=8000,
+        causal_steps=3000,
         batch_size=recipe.train.batch_size * GPU_TIMES,
+        micro_batch_size=64 * GPU_TIMES,
         narrow=narrow,
         warmup_steps=300,
         self_conditioning_probability=0.6,
@@ -98,7 +114,7 @@ def skills_gpu() -> Recipe:
         checkpoint_every=500,
         log_every=25,
     )
-    data = skill_data((ALL,), seed=1)
+    data = skill_data((FIRST, ALL), seed=1)
     return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
