@@ -1,11 +1,13 @@
-"""Times a training step of the recipe `skills` in fp32 on one thread, with compiled kernels beside array operations.
+"""Times a training step of the recipe `skills` on one thread, with compiled kernels beside array operations.
 
     python benchmarks/train_step.py [--examples 48] [--canvases 3] [--width 32] [--rounds 4] [--parts] [--goal 1.25]
+        [--precision bfloat16] [--causal]
 
-One batch (5.4 million parameters, hidden 192, 6 layers, 8 experts), all weights trained with the recipe's Muon:
+One batch (5.5 million parameters, hidden 192, 6 layers, 8 experts), all weights trained with the recipe's Muon:
 forward, backward, clipping and the optimiser's step. Both kinds take turns, and the least processor time of each
-counts, so that it can be measured beside other work. `--parts` also leaves out one kind of kernel at a time. The
-ceiling is the step's products at the rate of one of its largest. The last line is JSON.
+counts, so that it can be measured beside other work. `--parts` also leaves out one kind of kernel at a time;
+`--causal` lets the causal pass learn alone, from as many examples as there would be canvases. The ceiling is the step's
+products at the rate of one of its largest. The last line is JSON.
 """
 
 import argparse
@@ -22,9 +24,9 @@ from rich.table import Table
 from torch.utils.flop_counter import FlopCounterMode
 
 from gesso.models import block
-from gesso.nn import gated_gelu, norm, training_experts, training_norms
+from gesso.nn import gated_gelu, linear, norm, training_experts, training_norms
 from gesso.train import attention
-from gesso.train.config import CanvasWidth
+from gesso.train.config import CanvasWidth, Precision
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import make_optimizer, set_rate
 from gesso.train.recipes.skills import skills
@@ -35,6 +37,7 @@ PARTS: dict[str, list[tuple[ModuleType, str]]] = {
     "gelu(gate) * up": [(gated_gelu, "serves")],
     "experts in one": [(training_experts, "serves")],
     "softmax": [(attention, "takes")],
+    "results of narrow products in fp32": [(linear, "narrows")],
 }
 """Where each kind of kernel is asked for."""
 PRODUCT = 4608, 192, 256
@@ -56,11 +59,11 @@ def left_out(names: list[str]) -> Iterator[None]:
             setattr(module, name, own)
 
 
-def make_step(examples: int, canvases: int, width: int) -> Callable[[], float]:
+def make_step(width: CanvasWidth, precision: Precision, *, causal: bool) -> Callable[[], float]:
     """One step of the recipe's first batch; it returns its loss."""
     recipe = skills()
-    widths = (CanvasWidth(width, batch_size=examples, share=1.0, canvases_per_example=canvases),)
-    recipe = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, narrow=widths))
+    settings = dataclasses.replace(recipe.train, narrow=(width,), precision=precision, causal_steps=int(causal))
+    recipe = dataclasses.replace(recipe, train=settings)
     device = torch.device("cpu")
     model = start_model(recipe, device)
     losses = LossModule(model, recipe.train, ProcessGroup(device))
@@ -87,12 +90,12 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-def ceiling(step: Callable[[], float]) -> float:
+def ceiling(step: Callable[[], float], dtype: torch.dtype) -> float:
     """Seconds that the step's products take at the rate of one of its largest."""
     with FlopCounterMode(display=False) as counter:
         step()
     rows, inner, columns = PRODUCT
-    x, weight = torch.randn(rows, inner), torch.randn(columns, inner)
+    x, weight = torch.randn(rows, inner).to(dtype), torch.randn(columns, inner).to(dtype)
     took = min(seconds(lambda: x @ weight.T) for _ in range(30))
     return float(counter.get_total_flops() * took / (2 * rows * inner * columns))
 
@@ -102,10 +105,13 @@ def main() -> None:
     for name, value in (("examples", 48), ("canvases", 3), ("width", 32), ("rounds", 4)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--goal", type=float, default=1.25)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    step = make_step(asked.examples, asked.canvases, asked.width)
+    width = CanvasWidth(asked.width, asked.examples, share=1.0, canvases_per_example=asked.canvases)
+    step = make_step(width, asked.precision, causal=asked.causal)
     kinds = {"compiled": [], "array operations": list(PARTS)}
     if asked.parts:
         kinds |= {f"without {name}": [name] for name in PARTS}
@@ -119,14 +125,22 @@ def main() -> None:
                 losses[name] = step()
                 taken[name].append(time.process_time() - before)
     least = {name: min(times) for name, times in taken.items()}
-    most = ceiling(step)
+    most = ceiling(step, getattr(torch, asked.precision))
     table = Table("", "s of processor", "loss", box=None)
     for name, took in least.items():
         table.add_row(name, f"{took:.3f}", f"{losses[name]:.6f}")
     table.add_row("ceiling: products alone", f"{most:.3f}", "")
     Console().print(table)
     speedup = least["array operations"] / least["compiled"]
-    found = {"step_s": least, "losses": losses, "ceiling_s": most, "speedup": speedup, "goal": asked.goal}
+    found = {
+        "precision": asked.precision,
+        "causal": asked.causal,
+        "step_s": least,
+        "losses": losses,
+        "ceiling_s": most,
+        "speedup": speedup,
+        "goal": asked.goal,
+    }
     print(json.dumps(found | {"met": speedup >= asked.goal}))
 
 

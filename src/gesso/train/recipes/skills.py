@@ -69,7 +69,7 @@ def skills() -> Recipe:
     model = small_model(tokenizer, **SMALL)
     train = TrainConfig(
         steps=6400,
-        causal_steps=3800,
+        causal_steps=4300,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
