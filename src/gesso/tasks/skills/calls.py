@@ -7,70 +7,18 @@ from typing import Any, ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
 
 _QUOTE = '<|"|>'
 _ARGUMENT = re.compile(rf"(\w+):(?:{re.escape(_QUOTE)}(.*?){re.escape(_QUOTE)}|(-?\d+))[,}}]")
 _STRING, _INTEGER = "string", "integer"
 
-_WEATHER = Phrasings(
-    (
-        "What is the weather in {city}?", "How is the weather in {city}?", "What's the weather like in {city}?",
-        "Weather in {city}?", "Will it rain in {city}?", "Tell me the weather in {city}.",
-        "Check the weather for {city}.",
-    ),
-    ("Do I need an umbrella in {city}?", "Is it sunny in {city}?"),
-)  # fmt: skip
-_TIMER = Phrasings(
-    (
-        "Set a timer for {minutes} minutes.",
-        "Wake me in {minutes} minutes.",
-        "Start a timer of {minutes} minutes.",
-        "Remind me in {minutes} minutes.",
-        "Timer: {minutes} minutes",
-        "Set the timer to {minutes} minutes.",
-    ),
-    ("Let me know when {minutes} minutes are over.", "Count {minutes} minutes for me."),
-)
-_MESSAGE = Phrasings(
-    (
-        'Send {name} the message "{text}".', 'Tell {name}: "{text}".', 'Write "{text}" to {name}.',
-        'Message {name}: "{text}"',
-        'Send a message to {name} that says "{text}".', 'Text {name} "{text}".',
-    ),
-    ('Let {name} know: "{text}".', 'Say "{text}" to {name}.'),
-)  # fmt: skip
-_CART = Phrasings(
-    (
-        "Add {count} {item} to the cart.", "Put {count} {item} in my cart.", "I want to buy {count} {item}.",
-        "Order {count} {item}.",
-        "{count} {item}, please.", "Get me {count} {item}.", "Buy {count} {item}.",
-    ),
-    ("My cart needs {count} {item}.", "I'd take {count} {item}."),
-)  # fmt: skip
-_TRAIN = Phrasings(
-    (
-        "Find a train from {origin} to {destination}.",
-        "When does a train go from {origin} to {destination}?",
-        "I need to get from {origin} to {destination}.",
-        "Trains from {origin} to {destination}?",
-        "Show me trains to {destination} from {origin}.",
-        "I want to travel from {origin} to {destination} by train.",
-    ),
-    ("How do I get to {destination} from {origin} by rail?", "Take me by train from {origin} to {destination}."),
-)
-_SEARCH = Phrasings(
-    (
-        "Search for {query}.",
-        "Find {query}.",
-        "Look up {query}.",
-        "Look for {query}.",
-        "What can you find about {query}?",
-        "Search {query}",
-        "Show results for {query}.",
-    ),
-    ("Anything about {query}?", "See what there is on {query}."),
-)
+_WEATHER = read_phrasings("calls", "weather")
+_TIMER = read_phrasings("calls", "timer")
+_MESSAGE = read_phrasings("calls", "message")
+_CART = read_phrasings("calls", "cart")
+_TRAIN = read_phrasings("calls", "train")
+_SEARCH = read_phrasings("calls", "search")
 _TOOLS: dict[str, tuple[str, Mapping[str, str], Phrasings]] = {
     "get_weather": ("Tells the weather of a city.", {"city": _STRING}, _WEATHER),
     "set_timer": ("Starts a timer.", {"minutes": _INTEGER}, _TIMER),
@@ -79,18 +27,7 @@ _TOOLS: dict[str, tuple[str, Mapping[str, str], Phrasings]] = {
     "find_train": ("Finds a train.", {"origin": _STRING, "destination": _STRING}, _TRAIN),
     "search": ("Searches for a text.", {"query": _STRING}, _SEARCH),
 }
-_CALL = Phrasings(
-    (
-        "Call {tool} with {arguments}.",
-        "Use {tool} with {arguments}.",
-        "Run {tool} with {arguments}.",
-        "{tool}: {arguments}",
-        "Please call {tool}, {arguments}.",
-        "Execute {tool} with {arguments}.",
-        "Invoke {tool} with {arguments}.",
-    ),
-    ("I want {tool} to be called with {arguments}.", "Apply {tool} to {arguments}."),
-)
+_CALL = read_phrasings("calls", "call")
 
 
 class Calls(Skill):

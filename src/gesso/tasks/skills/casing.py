@@ -5,42 +5,11 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
 
-_UPPER = Phrasings(
-    (
-        "Write in upper case",
-        "Write [this|these words|the words|the text] in [upper case|uppercase|capital letters]",
-        "[Convert|Change] [this|the words|the text] to [upper case|uppercase]",
-        "Make [this|the words] upper case",
-        "Put [this|these words|everything] in capital letters",
-        "Uppercase[| this| the words]",
-        "Turn [this|the words] into [upper case|capital letters]",
-    ),
-    ("Capitalize every letter", "Give me this in block capitals", "Shout the words in capital letters"),
-)
-_LOWER = Phrasings(
-    (
-        "Write in lower case",
-        "Write [this|these words|the words|the text] in [lower case|lowercase|small letters]",
-        "[Convert|Change] [this|the words|the text] to [lower case|lowercase]",
-        "Make [this|the words] lower case",
-        "Put everything in small letters",
-        "Lowercase[| this| the words]",
-    ),
-    ("Remove all capitals", "Give me this without capital letters", "Turn every capital into a small letter"),
-)
-_TITLE = Phrasings(
-    (
-        "Write in title case",
-        "Capitalize [each|every] word",
-        "Capitalize the first letter of [each|every] word",
-        "[Convert|Change] [this|the words] to title case",
-        "Write [each|every] word with a capital letter",
-        "Start [each|every] word with a capital letter",
-    ),
-    ("Make this a title with capitals", "Give every word a capital initial"),
-)
+_UPPER = read_phrasings("casing", "upper")
+_LOWER = read_phrasings("casing", "lower")
+_TITLE = read_phrasings("casing", "title")
 
 
 def _camel(words: Sequence[str]) -> str:
@@ -58,16 +27,7 @@ _STYLES: dict[str, tuple[str, Callable[[Sequence[str]], str]]] = {
     "kebab": ("[kebab-case|kebab case]", "-".join),
     "constant": ("[CONSTANT_CASE|constant case|SCREAMING_SNAKE_CASE]", lambda words: "_".join(words).upper()),
 }
-_STYLE = Phrasings(
-    (
-        "Convert to {style}",
-        "[Convert|Change|Turn] [this|the name|the identifier|this identifier] [to|into] {style}",
-        "Write [this|the name|this name|this identifier] in {style}", "Rewrite [this|the identifier] in {style}",
-        "Put [this|the name] in {style}", "Change the style to {style}", "Give [this|the name] in {style}",
-        "Write in {style}",
-    ),
-    ("Translate this identifier to {style}", "~How do you write this in {style}", "Restyle the name as {style}"),
-)  # fmt: skip
+_STYLE = read_phrasings("casing", "style")
 
 
 class Casing(Skill):

@@ -11,53 +11,12 @@ from gesso.tasks.base import Example
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.tasks.skills.functions import Function, draw_function
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots
+from gesso.tasks.skills.slots import RESERVED, Slots, read_phrasings
 
-_RENAME = Phrasings(
-    (
-        "Rename the function to {new}.", "Rename {old} to {new}.", "Call the function {new}[| instead].",
-        "Name the function {new}.",
-        "Change the function's name to {new}.", "Change the name of the function [from {old} |]to {new}.",
-        "Give the function the name {new}.", "The function [should|must] be called {new}.", "Rename this to {new}.",
-        "Rename the function {old} to {new}.",
-    ),
-    (
-        "Let the function go by {new}.", "{new} should be the name of the function.",
-        "Switch the function name to {new}.",
-    ),
-)  # fmt: skip
-_ARGUMENT = Phrasings(
-    (
-        "Rename the argument [{old} |]to {new}.", "Rename the parameter [{old} |]to {new}.",
-        "Call the argument {new}[| instead].",
-        "Rename {old} to {new}.", "Use {new} instead of {old}.", "Change the argument's name to {new}.",
-        "The argument [should|must] be called {new}.", "Replace {old} [by|with] {new}.",
-    ),
-    ("Let the argument be named {new}.", "Everywhere, {old} becomes {new}."),
-)  # fmt: skip
-_NUMBER = Phrasings(
-    (
-        "Change {old} to {new}.", "Replace {old} [by|with] {new}.", "Use {new} instead of {old}.",
-        "Make the {old} a {new}.",
-        "Set {old} to {new}.", "Turn {old} into {new}.", "It should be {new}, not {old}.",
-        "Change the number {old} to {new}.",
-        "Change the constant from {old} to {new}.", "Write {new} in place of {old}.",
-    ),
-    ("Where it says {old}, put {new}.", "Swap the {old} for {new}.", "The {old} must become {new}."),
-)  # fmt: skip
-_INVERT = Phrasings(
-    (
-        "Invert the condition.",
-        "Negate the condition.",
-        "Turn the condition around.",
-        "Invert the comparison.",
-        "Make the condition the opposite.",
-        "Use the opposite condition.",
-        "Reverse the condition.",
-        "Flip the condition.",
-    ),
-    ("The condition should be the other way round.", "Negate the comparison."),
-)
+_RENAME = read_phrasings("changes", "rename")
+_ARGUMENT = read_phrasings("changes", "argument")
+_NUMBER = read_phrasings("changes", "number")
+_INVERT = read_phrasings("changes", "invert")
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 _COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
 _LONE = re.compile(r"(?<![\w.])\d+(?![\w.])")

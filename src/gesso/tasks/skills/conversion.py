@@ -6,26 +6,12 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 from gesso.tasks.to_json import same_json
 
 Row = dict[str, str | int]
 
-_ASK = Phrasings(
-    (
-        "Convert to {new}", "Convert [this|the|] {old} to {new}",
-        "[Convert|Turn|Change] this {old} [table|data|] into {new}",
-        "Write [this|the table|this data] as {new}", "[Write|Give] this {old} as {new}",
-        "Rewrite [this|the {old}] as {new}",
-        "Make {new} [from|of|out of] this {old}", "~{old} to {new}", "Format [this|the data] as {new}",
-        "Give me [this|the table] as {new}", "Transform this into {new}", "Put this {old} into {new}",
-        "Translate this {old} to {new}",
-    ),
-    (
-        "Show this as {new}", "Express the {old} below as {new}", "~I have this {old} and need {new}",
-        "Output the same data in {new}",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("conversion", "ask")
 
 
 def _json(rows: Sequence[Row]) -> str:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
 _MONTHS = tuple(calendar.month_name)[1:]
 _WEEKDAYS = tuple(calendar.day_name)
@@ -16,44 +16,20 @@ _FORMS = {
     "words": (("words like 5 March 2021", "the form 5 March 2021", "the form day month year"), "{d} {month} {y}"),
     "american": (("words like March 5, 2021", "the form March 5, 2021"), "{month} {d}, {y}"),
 }
-_FORM = Phrasings(
-    (
-        "Write {date} in {form}", "Write the date {date} in {form}", "Convert {date} to {form}",
-        "Convert the date {date} to {form}",
-        "[Give|Put] {date} in {form}", "Change {date} to {form}", "Rewrite [the date|] {date} in {form}",
-        "Format {date} in {form}", "Turn the date {date} into {form}", "Write this date in {form}: {date}",
-    ),
-    ("~How is {date} written in {form}", "Express {date} in {form}", "~I need the date {date} in {form}"),
-)  # fmt: skip
-_PART = Phrasings(
-    (
-        "What is the {part} of {date}?",
-        "Which {part} is {date} in?",
-        "Give the {part} of {date}.",
-        "{part} of {date}?",
-        "Name the {part} in {date}.",
-        "Tell me the {part} of the date {date}.",
-        "Extract the {part} from {date}.",
-    ),
-    ("Read the {part} off {date}.", "In {date}, what is the {part}?"),
-)
-_NEXT = Phrasings(
-    (
-        "What is the day {side} {date}?", "Which date comes [right|directly|] {side} {date}?",
-        "What date is one day {side} {date}?",
-        "Give the date {side} {date}.", "The day {side} {date}?",
-    ),
-    ("One day {side} {date} is which date?", "Tell me the date of the day {side} {date}."),
-)  # fmt: skip
-_WEEKDAY = Phrasings(
-    (
-        "Which day [comes|is] {side} {day}?", "What day [comes|is] {side} {day}?",
-        "[Name|Give] the day {side} {day}.",
-        "The day of the week {side} {day}?", "Which weekday is {count} days {side} {day}?",
-        "What day is {count} days {side} {day}?",
-    ),
-    ("If you move {count} days {side} {day}, which day is it?", "Tell me the weekday {count} days {side} {day}."),
-)  # fmt: skip
+_FORM = read_phrasings("dates", "form")
+_PART = read_phrasings("dates", "part")
+_NEXT = read_phrasings("dates", "next")
+_WEEKDAY = read_phrasings("dates", "weekday")
+_SIDES = {
+    True: {
+        "side": "after", "follows": "follows", "later": "later", "move": "forward", "turn": "next",
+        "add": "Add one day to", "tomorrow": "will it be tomorrow",
+    },
+    False: {
+        "side": "before", "follows": "precedes", "later": "earlier", "move": "back", "turn": "previous",
+        "add": "Subtract one day from", "tomorrow": "was it yesterday",
+    },
+}  # fmt: skip
 
 
 class Dates(Skill):
@@ -82,14 +58,15 @@ class Dates(Skill):
             part, answer = rng.choice((("year", str(year)), ("month", _MONTHS[month - 1]), ("day", str(day))))
             return Example(self.name, slots.question(_PART, part=part, date=written), answer, kind=slots.kind(kind))
         after = rng.random() < 0.5
-        prompt = slots.question(_NEXT, side="after" if after else "before", date=written)
+        prompt = slots.question(_NEXT, date=written, **_SIDES[after])
         return Example(self.name, prompt, _write(old, *_step(year, month, day, after)), kind=slots.kind(kind))
 
     def _weekday(self, slots: Slots) -> Example:
         rng = slots.rng
         place, after = rng.randrange(7), rng.random() < 0.6
         count = rng.randint(2, 9)
-        text = slots.question(_WEEKDAY, side="after" if after else "before", day=_WEEKDAYS[place], count=count)
+        when = f"will it be in {count} days" if after else f"was it {count} days ago"
+        text = slots.question(_WEEKDAY, day=_WEEKDAYS[place], count=count, when=when, **_SIDES[after])
         moved = count if f" {count} days" in text else 1
         answer = _WEEKDAYS[(place + (moved if after else -moved)) % 7]
         return Example(self.name, text, answer, kind=slots.kind("weekday"))

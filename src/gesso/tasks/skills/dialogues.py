@@ -6,96 +6,23 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Phrasings, Slots, read_phrasings
 
 Items = list[str]
 
-_FIRST = Phrasings(
-    (
-        "Repeat: {items}",
-        "Repeat this: {items}",
-        "Say {items}",
-        "Here is a list: {items}",
-        "My list: {items}",
-        "Write {items}",
-        "Copy this list: {items}",
-        "Remember these words: {items}",
-        "The words are {items}",
-        "List: {items}",
-    ),
-    ("Take these: {items}", "We start with {items}", "Note down {items}"),
-)
-_SORT = Phrasings(
-    (
-        "Now sort [them|it].",
-        "Sort them.",
-        "Now in alphabetical order.",
-        "And sorted?",
-        "Sort that list.",
-        "Put them in order.",
-    ),
-    ("And from A to Z?", "Order them now."),
-)
-_REVERSE = Phrasings(
-    ("Now reverse [them|it].", "Reverse the order.", "Now backwards.", "And in reverse?", "Now the other way round."),
-    ("Turn it around.", "From last to first now."),
-)
-_UPPER = Phrasings(
-    (
-        "Now in upper case.",
-        "And in upper case?",
-        "Write [it|them] in upper case.",
-        "Now in capital letters.",
-        "Uppercase, please.",
-    ),
-    ("Make it all capitals.", "The same in uppercase."),
-)
-_LOWER = Phrasings(
-    ("Now in lower case.", "And in lower case?", "Write [it|them] in lower case.", "Back to small letters."),
-    ("The same in lowercase.", "Without capitals now."),
-)
-_ADD = Phrasings(
-    (
-        "Add {word}.",
-        "Now add {word}.",
-        "Add {word} at the end.",
-        "Append {word}.",
-        "Put {word} at the end.",
-        "And {word}.",
-    ),
-    ("{word} as well.", "Also {word}."),
-)
-_DROP = Phrasings(
-    (
-        "Remove {word}.",
-        "Now without {word}.",
-        "Delete {word}.",
-        "Leave out {word}.",
-        "Take {word} out.",
-        "Drop {word}.",
-    ),
-    ("{word} can go.", "No {word}, please."),
-)
-_SWAP = Phrasings(
-    ("Replace {word} with {new}.", "Change {word} to {new}.", "{new} instead of {word}.", "Make {word} {new}."),
-    ("Not {word}, {new}.", "Put {new} for {word}."),
-)
-_JSON = Phrasings(
-    ("Now as JSON.", "As a JSON list.", "Give it as JSON.", "Write it as a JSON list."), ("JSON, please.",)
-)
-_LINES = Phrasings(
-    ("One [word|item] a line.", "Now one per line.", "Each on its own line.", "Write them below each other."),
-    ("With line breaks instead.",),
-)
-_FIRST_ONE = Phrasings(
-    ("Which is the first?", "The first one?", "What comes first?", "Only the first."), ("Name the first.",)
-)
-_LAST_ONE = Phrasings(
-    ("Which is the last?", "The last one?", "What comes last?", "Only the last."), ("Name the last.",)
-)
-_COUNT = Phrasings(
-    ("How many are there?", "How many?", "Count them.", "How many words is that?"), ("The number of words?",)
-)
+_FIRST = read_phrasings("dialogues", "first")
+_SORT = read_phrasings("dialogues", "sort")
+_REVERSE = read_phrasings("dialogues", "reverse")
+_UPPER = read_phrasings("dialogues", "upper")
+_LOWER = read_phrasings("dialogues", "lower")
+_ADD = read_phrasings("dialogues", "add")
+_DROP = read_phrasings("dialogues", "drop")
+_SWAP = read_phrasings("dialogues", "swap")
+_JSON = read_phrasings("dialogues", "json")
+_LINES = read_phrasings("dialogues", "lines")
+_FIRST_ONE = read_phrasings("dialogues", "first_one")
+_LAST_ONE = read_phrasings("dialogues", "last_one")
+_COUNT = read_phrasings("dialogues", "count")
 
 _CHANGES: tuple[tuple[Phrasings, Callable[[Items], Items]], ...] = (
     (_SORT, sorted),

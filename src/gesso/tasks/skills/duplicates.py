@@ -4,22 +4,9 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_ASK = Phrasings(
-    (
-        "Remove duplicates", "Remove [all|the|any] duplicates[| from this list| from the list]",
-        "[Delete|Drop|Take out] [the|all] [duplicates|repeated words|repetitions]",
-        "Deduplicate[| this list| the list]",
-        "Remove [repeated|duplicate] [words|items|entries]", "List each [word|item] [once|only once]",
-        "Keep only the first of each [word|item]", "Leave out [repetitions|duplicates]",
-        "Write every [word|item] [just|only] once", "Keep each [word|item|entry] once",
-    ),
-    (
-        "Make the items unique", "Strip the repeats from this list", "Get rid of duplicates",
-        "Return the distinct items in order",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("duplicates", "ask")
 _SEPARATORS = (", ", ", ", " ", " ", "\n")
 
 

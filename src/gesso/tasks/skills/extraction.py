@@ -6,89 +6,17 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Phrasings, Slots, expand, read_phrasings
 from gesso.tasks.to_json import same_json
 from gesso.tasks.words import COLOURS
 
-_ASK = Phrasings(
-    (
-        "Give {keys} as JSON", "Give {keys} as JSON", "Give me {keys} as [JSON|a JSON object]",
-        "Extract {keys} as JSON", "Extract {keys}[| from this text] and [write|give|return] [JSON|a JSON object]",
-        "Return {keys} as [JSON|a JSON object]", "Write {keys} as JSON", "Put {keys} into [JSON|a JSON object]",
-        "Make a JSON object with {keys}", "Make JSON with the keys {keys}", "Answer with JSON: {keys}",
-        "Turn this into JSON with {keys}", "Find {keys} and answer in JSON", "List {keys} as JSON",
-    ),
-    (
-        "Produce a JSON object that has {keys}", "~I need {keys} in JSON", "Read off {keys} and format them as JSON",
-        "~What are {keys}? Reply in JSON",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("extraction", "ask")
 
-_PERSON = Phrasings(
-    (
-        "{name} is {age} years old and lives in {city}.", "{name}, aged {age}, lives in {city}.",
-        "{name} ({age}) works in {city} as a {job}.", "{name} from {city} is {age} years old.",
-        "{name} is a {job} in {city}.", "Our new {job} is {name}, {age}, from {city}.",
-        "In {city} lives {name}, a {job} of {age} years.", "My neighbour {name} is {age} and was born in {city}.",
-    ),
-    (
-        "At {age}, {name} moved to {city} to become a {job}.",
-        "The {job} {name} has been living in {city} for years.",
-        "Meet {name}: {age}, {job}, at home in {city}.",
-    ),
-)  # fmt: skip
-_GOODS = Phrasings(
-    (
-        "The {colour} {item} costs {price} euros and is made in {city}.",
-        "In {city} you can buy a {colour} {item} for {price} euros.",
-        "For sale: {colour} {item} from {city}, price {price} euros.", "A {colour} {item} for {price} dollars.",
-        "The shop in {city} sells a {colour} {item} at {price} euros.", "{name} bought a {item} for {price} euros.",
-        "You get the {item} in {colour} for {price} euros.", "{name} sells a {colour} {item} in {city}.",
-    ),
-    (
-        "For {price} euros {name} offers a {colour} {item}.",
-        "{city} is where the {colour} {item} comes from; it costs {price}.",
-        "A {item} that is {colour} went to {name} for {price} euros.",
-    ),
-)  # fmt: skip
-_ORDER = Phrasings(
-    (
-        "Order {order}: {quantity} {item} for {name}.", "{name} ordered {quantity} {item}, order number {order}.",
-        "{quantity} boxes of {item} were sent to {name} in {city}.",
-        "Invoice {order} for {name} is about {quantity} {item}.",
-        "{name} from {city} wants {quantity} {item}.", "Please send {quantity} {item} to {name}, {city}.",
-    ),
-    (
-        "Number {order} goes to {name}: {quantity} pieces of {item}.",
-        "There are {quantity} {item} waiting in {city} for {name}.",
-    ),
-)  # fmt: skip
-_TRIP = Phrasings(
-    (
-        "The train from {origin} to {destination} leaves at {time} on {day}.",
-        "On {day} {name} flies from {origin} to {destination}.",
-        "{name} travels to {destination} on {day} at {time}.",
-        "The bus to {destination} starts in {origin} at {time}.",
-        "From {origin} to {destination} it costs {price} euros.",
-        "{name} left {origin} on {day} for {destination}.",
-    ),
-    (
-        "At {time} the ferry from {origin} arrives in {destination}.",
-        "{destination} is reached from {origin} on {day} by {name}.",
-    ),
-)  # fmt: skip
-_LISTED = Phrasings(
-    (
-        "The {k1} is {v1} and the {k2} is {v2}.", "{k1}: {v1}, {k2}: {v2}", "{k1} = {v1}; {k2} = {v2}; {k3} = {v3}",
-        "The {k1} of {name} is {v1}, the {k2} {v2}.", "{k1}: {v1}\n{k2}: {v2}\n{k3}: {v3}",
-        "It has {k1} {v1}, {k2} {v2} and {k3} {v3}.", "With {k1} {v1} the {k2} was {v2}.",
-        "{v1} is the {k1}, {v2} the {k2}.",
-    ),
-    (
-        "As {k1} we have {v1}, as {k2} {v2}.", "{k1} -> {v1}, {k2} -> {v2}, {k3} -> {v3}",
-        "Its {k1} was {v1} while its {k2} was {v2}.",
-    ),
-)  # fmt: skip
+_PERSON = read_phrasings("extraction", "person")
+_GOODS = read_phrasings("extraction", "goods")
+_ORDER = read_phrasings("extraction", "order")
+_TRIP = read_phrasings("extraction", "trip")
+_LISTED = read_phrasings("extraction", "listed")
 _DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "listed": _LISTED}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _JOBS = ("doctor", "teacher", "nurse", "baker", "pilot", "farmer", "lawyer", "singer", "painter", "cook")
@@ -160,7 +88,7 @@ def _sentence(slots: Slots, phrasings: Phrasings, facts: Mapping[str, Value]) ->
             return facts[key]
 
     pattern = slots.rng.choice(phrasings.unseen if slots.reworded else phrasings.seen)
-    text = pattern.format_map(Told())
+    text = "\n".join(expand(line, slots.rng) for line in pattern.split("\n")).format_map(Told())
     if phrasings is _LISTED:
         used = [key for key in used if key.startswith("v")]
     return text, list(dict.fromkeys(used))
@@ -179,5 +107,5 @@ def _place(slots: Slots, ask: str, sentence: str) -> str:
     rng = slots.rng
     if rng.random() < 0.35:
         return slots.frame(ask, sentence)
-    ask = slots.frame(ask)
+    ask = slots.frame(ask).replace("??", "?")
     return f"{sentence}{rng.choice((' ', ' ', chr(10), chr(10) * 2))}{ask}"

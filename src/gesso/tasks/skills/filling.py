@@ -11,15 +11,13 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.functions import Function, draw_function, grade_function
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
 PROMPT = "Fill in what is missing."
 LATER = "\n\nLater the text goes on:\n\n"
 _LONG_SHARE = 0.12
-_COMMENT = Phrasings(("Return {what}.", "Returns {what}.", "{what}"), ("Gives back {what}.",))
-_CALL = Phrasings(
-    ("{name}({value})", "print({name}({value}))", "result = {name}({value})"), ("total = {name}({value})",)
-)
+_COMMENT = read_phrasings("filling", "comment")
+_CALL = read_phrasings("filling", "call")
 
 
 class Filling(Skill):

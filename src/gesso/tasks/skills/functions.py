@@ -9,36 +9,10 @@ from typing import Any, ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.run_code import UnsafeCodeError, constants, load_function, outcome
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_UNNAMED = Phrasings(
-    (
-        "Write a [Python |]function {name} that returns {what}",
-        "Write a [Python |]function called {name} that returns {what}",
-        "Write a [Python |]function named {name} which returns {what}",
-        "Define a function {name} that returns {what}",
-        "Create a Python function {name} that gives back {what}", "Make a function {name} that returns {what}",
-        "Implement {name}, which returns {what}", "Code a function {name} returning {what}",
-        "Write {name}, a function that returns {what}", "Write Python: a function {name} that returns {what}",
-        "Give me a function {name} that returns {what}", "Define {name} to return {what}",
-    ),
-    (
-        "Program a function by the name of {name} whose result is {what}",
-        "~I need a function {name}; it should return {what}",
-        "Let {name} be a Python function that yields {what}", "Come up with a function {name} to return {what}",
-    ),
-)  # fmt: skip
-_NAMED = Phrasings(
-    (
-        "Write a [Python |]function {name}({args}) that returns {what}", "Define {name}({args}) returning {what}",
-        "Write {name}({args}), which returns {what}", "Implement {name}({args}) so that it returns {what}",
-        "Write a function {name} of {args} that returns {what}",
-        "Create a function {name} with the argument {args} that returns {what}",
-        "Make a function {name}({args}) that returns {what}",
-        "Write a function {name} that takes {args} and returns {what}",
-    ),
-    ("~{name}({args}) should return {what}; write it", "~I need {name}({args}) to return {what}"),
-)  # fmt: skip
+_UNNAMED = read_phrasings("functions", "unnamed")
+_NAMED = read_phrasings("functions", "named")
 
 _COMPARISONS = {
     ">": ("greater than {n}", "larger than {n}", "more than {n}", "above {n}"),
@@ -142,7 +116,8 @@ class Functions(Skill):
         function = draw_function(slots, named=named)
         args = (" and " if slots.rng.random() < 0.1 else ", ").join(function.parameters)
         ask = slots.choice(_NAMED if named else _UNNAMED, name=function.name, args=args, what=function.what)
-        return Example(self.name, slots.frame(ask), function.source, kind=slots.kind("named" if named else "plain"))
+        prompt = slots.frame(ask).replace("??", "?")
+        return Example(self.name, prompt, function.source, kind=slots.kind("named" if named else "plain"))
 
     def grade(self, example: Example, text: str) -> bool:
         """Accepts a function of the asked name that returns what the reference does on every input tried."""

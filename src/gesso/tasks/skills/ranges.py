@@ -4,43 +4,11 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_UP = Phrasings(
-    (
-        "Count from {a} to {b}",
-        "Count from {a} to {b} separated by commas",
-        "Count up from {a} to {b}",
-        "List [the|all|] numbers from {a} to {b}",
-        "[Write|Give] [the|all] numbers from {a} to {b}",
-        "Count {a} to {b}",
-        "Write out the numbers between {a} and {b}, both included",
-        "~Numbers from {a} to {b}",
-        "Count from {a} up to {b}",
-        "Name every number from {a} to {b}",
-    ),
-    ("Start at {a} and count to {b}", "Give me the range {a} to {b}", "Enumerate {a} through {b}"),
-)
-_DOWN = Phrasings(
-    (
-        "Count down from {a} to {b}",
-        "Count backwards from {a} to {b}",
-        "List the numbers from {a} down to {b}",
-        "Count from {a} down to {b}",
-        "[Write|Give] the numbers from {a} down to {b}",
-    ),
-    ("Start at {a} and count back to {b}", "Make a countdown from {a} to {b}"),
-)
-_STEPS = Phrasings(
-    (
-        "Count from {a} to {b} in steps of {s}",
-        "Count from {a} to {b} by {s}",
-        "List every {s}th number from {a} to {b}",
-        "Write the numbers from {a} to {b} in steps of {s}",
-        "Count by {s} from {a} to {b}",
-    ),
-    ("Go from {a} to {b} by adding {s} each time", "Starting with {a}, add {s} until you reach {b}"),
-)
+_UP = read_phrasings("ranges", "up")
+_DOWN = read_phrasings("ranges", "down")
+_STEPS = read_phrasings("ranges", "steps")
 _LONGEST = 14
 
 

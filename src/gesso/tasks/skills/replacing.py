@@ -5,28 +5,10 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_REPLACE = Phrasings(
-    (
-        "Replace every {old} with {new}", "Replace {old} [with|by] {new}", "Replace [all|each] {old} [with|by] {new}",
-        "Change [every|each|] {old} [to|into] {new}", "Turn every {old} into {new}", "Write {new} instead of {old}",
-        "Substitute {new} for {old}", "Swap {old} for {new}", "Use {new} instead of {old}",
-        "Replace the word {old} with {new}", "Exchange {old} for {new}",
-    ),
-    ("Put {new} wherever it says {old}", "Make each {old} a {new}", "Where you see {old}, write {new}"),
-)  # fmt: skip
-_REMOVE = Phrasings(
-    (
-        "Remove [every|the word|] {old}",
-        "Delete [every|the word|] {old}",
-        "Leave out {old}",
-        "Drop every {old}",
-        "Take out [every|the word] {old}",
-        "Strike [every|the word] {old}",
-    ),
-    ("Get rid of {old}", "Write it without {old}"),
-)
+_REPLACE = read_phrasings("replacing", "replace")
+_REMOVE = read_phrasings("replacing", "remove")
 _QUOTES = ('"{}"', '"{}"', "{}", "'{}'")
 
 

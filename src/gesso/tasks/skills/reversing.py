@@ -4,30 +4,10 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_WORDS = Phrasings(
-    (
-        "Reverse the words", "Reverse [these|the] words", "Reverse the order of [these|the] [words|items]",
-        "Reverse [this|the] list", "Write [these|the] words [backwards|in reverse order|in reverse]",
-        "Put [these|the] words in reverse order", "Turn the order of the [words|items] around",
-        "[Write|List|Give] the words from last to first", "Repeat the words in reverse order",
-    ),
-    ("Flip the order of these words", "Read the list from its end", "List the items back to front"),
-)  # fmt: skip
-_LETTERS = Phrasings(
-    (
-        "Reverse the letters[| of this word]",
-        "Reverse [the|this] word",
-        "Write [the|this] word backwards",
-        "Spell [the|this] word backwards",
-        "Write the letters in reverse order",
-        "Reverse the string",
-        "Reverse the letters of [the|each] word",
-        "Spell backwards",
-    ),
-    ("Flip the letters of this word", "Turn this word around letter by letter", "Mirror the word"),
-)
+_WORDS = read_phrasings("reversing", "words")
+_LETTERS = read_phrasings("reversing", "letters")
 _SEPARATORS = (" ", " ", ", ", "\n")
 
 

@@ -5,26 +5,9 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_ASK = Phrasings(
-    (
-        "~Is this [positive or negative|positive, negative or neutral]", "~Sentiment",
-        "~What is the sentiment[| of this sentence]",
-        "~Is this sentence positive or negative", "Classify the sentiment",
-        "Classify the sentiment[ as positive, negative or neutral|]",
-        "Say whether this is positive or negative", "Give the sentiment of this [sentence|review|comment]",
-        "~Is the [review|comment|opinion] positive or negative", "Label the sentiment[| of this text]",
-        "~Positive, negative or neutral",
-        "~Does this sound positive or negative", "Rate this as positive, negative or neutral",
-        "Determine the sentiment",
-        "~What is the mood of this", "Tell me the sentiment of this",
-    ),
-    (
-        "~Is this praise or blame: positive or negative", "Judge the sentiment of the text",
-        "~How does this sound, positive, negative or neutral",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("sentiment", "ask")
 _GOOD = words_of("""
     good great excellent wonderful lovely fantastic superb amazing brilliant delightful perfect pleasant nice
     beautiful helpful fine charming outstanding impressive enjoyable
@@ -33,43 +16,11 @@ _BAD = words_of("""
     bad terrible awful horrible poor dreadful disappointing useless nasty ugly boring annoying broken rude dirty
     worthless unpleasant sad weak miserable
 """)
-_SENTENCES = Phrasings(
-    (
-        "The {thing} was {adjective}.", "The {thing} is really {adjective}.", "What a {adjective} {thing}!",
-        "I find the {thing} {adjective}.",
-        "{name} says the {thing} is {adjective}.", "Our {thing} in {city} was {adjective}.",
-        "It is a {adjective} {thing}.",
-        "A truly {adjective} {thing}.", "We had a {adjective} {thing} yesterday.",
-        "The {thing} and the {other} are {adjective}.",
-        "My new {thing} turned out to be {adjective}.", "This {adjective} {thing} cost {number} euros.",
-    ),
-    (
-        "Everybody thought the {thing} was {adjective}.", "Honestly, the {thing} felt {adjective}.",
-        "{adjective} {thing}, {name} wrote.",
-    ),
-)  # fmt: skip
-_VERBS = Phrasings(
-    (
-        "I {verb} the {thing}.",
-        "I {verb} this {thing}.",
-        "{name} and I {verb} the {thing}.",
-        "We {verb} the {thing} in {city}.",
-        "I really {verb} my {thing}.",
-    ),
-    ("They all {verb} that {thing}.", "You can tell I {verb} the {thing}."),
-)
+_SENTENCES = read_phrasings("sentiment", "sentences")
+_VERBS = read_phrasings("sentiment", "verbs")
 _LIKED = ("love", "like", "enjoy", "adore", "recommend", "admire")
 _DISLIKED = ("hate", "dislike", "regret", "despise", "detest", "cannot stand")
-_PLAIN = Phrasings(
-    (
-        "The {thing} is in {city}.", "The {thing} weighs {number} grams.", "{name} bought a {thing}.",
-        "There are {number} {thing} in the box.",
-        "The {thing} stands beside the {other}.", "{name} lives in {city}.", "The {thing} costs {number} euros.",
-        "A {thing} has arrived.",
-        "The {thing} opens at noon.", "{name} carries the {thing} to {city}.",
-    ),
-    ("The {thing} belongs to {name}.", "It takes {number} minutes to {city}."),
-)  # fmt: skip
+_PLAIN = read_phrasings("sentiment", "plain")
 
 
 class Sentiment(Skill):

@@ -8,6 +8,8 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 from gesso.tasks.skills.lexicon import draw_pseudo_word, draw_word, is_unseen, words_of
 from gesso.tasks.words import CITIES, POOL
@@ -38,6 +40,23 @@ class Phrasings:
     unseen: tuple[str, ...]
 
 
+def read_phrasings(file: str, name: str) -> Phrasings:
+    """Reads the patterns of one request from `phrasings/FILE.txt`: a line each, below `## NAME`, those that only
+    evaluations use below `## NAME, held out`. A line break within a pattern is written `\\n`."""
+    sections = _sections(file)
+    return Phrasings(sections[name], sections[f"{name}, held out"])
+
+
+@cache
+def _sections(file: str) -> dict[str, tuple[str, ...]]:
+    text = resources.files("gesso.tasks.skills").joinpath("phrasings", f"{file}.txt").read_text("utf-8")
+    found = {}
+    for section in text.split("## ")[1:]:
+        name, *patterns = section.rstrip("\n").split("\n")
+        found[name] = tuple(pattern.replace("\\n", "\n") for pattern in patterns)
+    return found
+
+
 def expand(pattern: str, rng: random.Random) -> str:
     """Chooses one of each `[a|b]`, innermost first."""
     while found := _CHOICE.search(pattern):
@@ -53,14 +72,9 @@ def variants(pattern: str) -> int:
     return total
 
 
-_POLITE = Phrasings(
-    (
-        "{Ask}", "{Ask}", "{Ask}", "{Ask}", "{Ask}", "{Ask}", "Please {ask}", "please {ask}", "{Ask}, please",
-        "Can you {ask}?", "Could you {ask}?", "I want you to {ask}", "I need you to {ask}", "Your task: {ask}",
-        "Would you {ask}?", "Now {ask}", "Help me: {ask}", "Could you please {ask}?",
-    ),
-    ("Kindly {ask}", "Hey, can you {ask}?", "I would like you to {ask}", "Hello! {Ask}", "{Ask} for me"),
-)  # fmt: skip
+_POLITE = read_phrasings("slots", "polite")
+_PLAIN = ("{Ask}",) * 88
+"""A third of the requests are put without politeness."""
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
@@ -154,7 +168,7 @@ class Slots:
 
     def frame(self, ask: str, data: str = "") -> str:
         """Draws the same from a request that is already worded."""
-        shell = self.rng.choice(_POLITE.unseen if self.reworded else _POLITE.seen)
+        shell = self.rng.choice(_POLITE.unseen if self.reworded else _PLAIN + _POLITE.seen)
         if ask.startswith("~"):
             ask, shell = ask[1:], "{Ask}"
         small = ask if ask[1:2].isupper() or ask[1:2] == " " else ask[:1].lower() + ask[1:]
@@ -162,7 +176,7 @@ class Slots:
             ask = small
         ask = shell.replace("{Ask}", ask).replace("{ask}", small)
         if not data:
-            if shell == "{Ask}" and ask.startswith(_QUESTIONS):
+            if shell == "{Ask}" and ask.startswith(_QUESTIONS) and ask[-1] not in ".?!" and ". " not in ask:
                 ask += "?"
             return ask if ask[-1] in ".?!" or self.rng.random() < 0.3 else ask + "."
         layout = self.rng.choices(_LAYOUTS, _LAYOUT_WEIGHTS)[0]

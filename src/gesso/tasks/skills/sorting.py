@@ -5,47 +5,12 @@ from typing import ClassVar
 from gesso.tasks.base import Example
 from gesso.tasks.skills.lexicon import is_unseen
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_WORDS_UP = Phrasings(
-    (
-        "Sort", "Sort", "Order", "Sort [these|the|the following] words",
-        "[Sort|Order|Arrange] [these|the|the following] words [alphabetically|in alphabetical order|from A to Z]",
-        "Put [these|the|the following] words in[| alphabetical| dictionary] order", "Alphabetize",
-        "Sort [this|the] list [alphabetically|in alphabetical order]", "Sort [alphabetically|from A to Z|ascending]",
-        "Put [these|this list] into alphabetical order", "Write [these|the] words in alphabetical order",
-        "List [these|the] words [alphabetically|from A to Z]",
-    ),
-    (
-        "Rank [these|the] words alphabetically", "Return the words sorted from A to Z", "Make this list alphabetical",
-        "Bring the words into alphabetical order",
-    ),
-)  # fmt: skip
-_WORDS_DOWN = Phrasings(
-    (
-        "Sort [these words|the words|this list|] [from Z to A|in reverse alphabetical order|descending]",
-        "[Order|Arrange] [these words|the words] [from Z to A|in reverse alphabetical order]",
-        "Put [these|the] words in reverse alphabetical order",
-    ),
-    ("List the words from Z to A", "Make this list run from Z to A"),
-)
-_NUMBERS_UP = Phrasings(
-    (
-        "Sort", "Sort", "Sort [these|the|the following] numbers", "[Order|Arrange] [these|the|the following] numbers",
-        "[Sort|Order|Arrange] [these|the] numbers [from smallest to largest|by size|in ascending order|ascending]",
-        "Put [these|the] numbers in[| ascending] order", "Sort [this|the] list of numbers",
-        "Sort by size", "List [these|the] numbers from [smallest to largest|low to high]",
-    ),
-    ("Bring the numbers into ascending order", "Return the numbers from least to greatest", "Rank the numbers by size"),
-)  # fmt: skip
-_NUMBERS_DOWN = Phrasings(
-    (
-        "Sort [these|the|] numbers [from largest to smallest|in descending order|descending]",
-        "[Order|Arrange|List] [these|the] numbers [from largest to smallest|from high to low|in descending order]",
-        "Put [these|the] numbers in descending order",
-    ),
-    ("Bring the numbers into descending order", "Return the numbers from greatest to least"),
-)
+_WORDS_UP = read_phrasings("sorting", "words_up")
+_WORDS_DOWN = read_phrasings("sorting", "words_down")
+_NUMBERS_UP = read_phrasings("sorting", "numbers_up")
+_NUMBERS_DOWN = read_phrasings("sorting", "numbers_down")
 _SEPARATORS = (", ", ", ", ", ", " ", "\n", "; ")
 _COUNTS = (2, 3, 4, 5, 6, 7)
 _COUNT_WEIGHTS = (0.1, 0.25, 0.25, 0.2, 0.12, 0.08)

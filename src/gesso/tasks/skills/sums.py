@@ -4,57 +4,12 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_SIGNS = Phrasings(
-    (
-        "What is {a} {s} {b}?", "What is {a} {s} {b}?", "{a} {s} {b}", "{a} {s} {b} =", "{a} {s} {b} = ?",
-        "{a}{s}{b}",
-        "[Calculate|Compute|Work out] {a} {s} {b}.", "How much is {a} {s} {b}?", "What's {a} {s} {b}?",
-        "What does {a} {s} {b} [give|make|equal]?", "Solve {a} {s} {b}.", "[Tell me|Give me] {a} {s} {b}.",
-        "{a}{s}{b}=",
-    ),
-    ("Evaluate {a} {s} {b}.", "The result of {a} {s} {b}?", "Can you do {a} {s} {b}?"),
-)  # fmt: skip
-_PLUS = Phrasings(
-    (
-        "What is {a} plus {b}?",
-        "How much is {a} plus {b}?",
-        "{a} plus {b}",
-        "Add {a} and {b}.",
-        "Add {b} to {a}.",
-        "What is the sum of {a} and {b}?",
-        "[Calculate|Give] the sum of {a} and {b}.",
-        "What do {a} and {b} make together?",
-    ),
-    ("Sum up {a} and {b}.", "If I add {b} to {a}, what do I get?", "{a} increased by {b} is what?"),
-)
-_MINUS = Phrasings(
-    (
-        "What is {a} minus {b}?",
-        "How much is {a} minus {b}?",
-        "{a} minus {b}",
-        "Subtract {b} from {a}.",
-        "Take {b} from {a}.",
-        "Take {b} away from {a}.",
-        "What is {a} less {b}?",
-        "What is the difference [between|of] {a} and {b}?",
-    ),
-    ("What is left when I take {b} from {a}?", "{a} decreased by {b} is what?", "Deduct {b} from {a}."),
-)
-_TIMES = Phrasings(
-    (
-        "What is {a} times {b}?",
-        "How much is {a} times {b}?",
-        "{a} times {b}",
-        "Multiply {a} by {b}.",
-        "Multiply {a} and {b}.",
-        "What is the product of {a} and {b}?",
-        "[Calculate|Give] the product of {a} and {b}.",
-        "What is {a} multiplied by {b}?",
-    ),
-    ("Find {a} times {b}.", "If I multiply {a} by {b}, what do I get?"),
-)
+_SIGNS = read_phrasings("sums", "signs")
+_PLUS = read_phrasings("sums", "plus")
+_MINUS = read_phrasings("sums", "minus")
+_TIMES = read_phrasings("sums", "times")
 _WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
 _SMALL = [
     "zero",

@@ -4,27 +4,9 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
-_ASK = Phrasings(
-    (
-        "What is this about: {labels}?", "Is this about {labels}?", "Topic ({labels})?",
-        "Which topic is it: {labels}?",
-        "Classify as {labels}.", "Choose the topic: {labels}.", "Which of {labels} is this about?",
-        "Label this as {labels}.",
-        "Pick one: {labels}.", "What is the topic, {labels}?", "Give the topic. Choices: {labels}.",
-        "Sort this into {labels}.",
-        "Does this concern {labels}?", "Assign a topic ({labels}).", "Say if this is about {labels}.",
-        "Topics: {labels}. Which one fits?",
-        "Categorize: {labels}.", "Find the right category among {labels}.",
-        "Under which heading does this go: {labels}?",
-        "Tell me the category, {labels}.",
-    ),
-    (
-        "Of {labels}, which one fits this?", "Into which of these would you file it: {labels}?",
-        "Tag the text with {labels}.",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("topics", "ask")
 _WORDS = {
     "sports": "match goal team coach stadium referee player league tennis football race medal tournament",
     "weather": "rain snow storm sunshine clouds wind frost thunder temperature fog hail heat",
@@ -37,22 +19,7 @@ _WORDS = {
     "computers": "software keyboard program server browser file screen password network laptop code processor",
     "animals": "dog cat horse bird fish zoo lion elephant rabbit cow sheep tiger",
 }
-_SENTENCES = Phrasings(
-    (
-        "{name} talked about the {a} and the {b}.", "The {a} in {city} had a {b}.",
-        "Yesterday the {a} and the {b} were discussed.",
-        "The {a} was followed by the {b}.", "{name} asked for the {a} and a {b}.",
-        "In {city} the {a} is all about the {b}.",
-        "There was a {a} with a {b} and a {noun}.", "{name} wrote {number} pages on the {a}, and on the {b}.",
-        "A {noun}, a {a} and a {b}.", "Without the {b}, the {a} is nothing, says {name}.",
-        "The {a} came before the {b} in {city}.",
-        "They saw the {a}. The {b} was next.",
-    ),
-    (
-        "{name} remembers the {b} and then the {a}.", "Between the {a} and the {b} was a {noun}.",
-        "Nobody in {city} forgot the {a} or the {b}.",
-    ),
-)  # fmt: skip
+_SENTENCES = read_phrasings("topics", "sentences")
 
 
 class Topics(Skill):

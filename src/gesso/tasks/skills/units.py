@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from gesso.tasks.base import Example
 from gesso.tasks.skills.skill import Skill
-from gesso.tasks.skills.slots import Phrasings, Slots
+from gesso.tasks.skills.slots import Slots, read_phrasings
 
 _DECIMAL = (
     (("km", "kilometres", "kilometers"), ("m", "metres", "meters"), 1000),
@@ -26,23 +26,7 @@ _OTHER = (
     (("years", "years", "years"), ("months", "months", "months"), 12),
     (("feet", "feet", "feet"), ("inches", "inches", "inches"), 12),
 )
-_ASK = Phrasings(
-    (
-        "Convert {value} {old} to {new}.", "Convert {value} {old} into {new}.", "How many {new} are {value} {old}?",
-        "How many {new} are there in {value} {old}?", "What is {value} {old} in {new}?", "{value} {old} in {new}",
-        "{value} {old} to {new}", "{value} {old} = ? {new}", "Give {value} {old} in {new}.",
-        "Write {value} {old} in {new}.",
-        "Change {value} {old} to {new}.", "How much is {value} {old} in {new}?", "Turn {value} {old} into {new}.",
-        "[What are|What's] {value} {old} in {new}?", "Please convert {value} {old} to {new}.",
-        "{value} {old} is how many {new}?",
-        "Calculate {value} {old} in {new}.", "Tell me {value} {old} in {new}.", "How many {new} is {value} {old}?",
-        "{value} {old} into {new}", "Compute how many {new} are in {value} {old}.",
-    ),
-    (
-        "{value} {old} make how many {new}?", "Express {value} {old} in {new}.",
-        "I have {value} {old}, how many {new} is that?",
-    ),
-)  # fmt: skip
+_ASK = read_phrasings("units", "ask")
 
 
 class Units(Skill):
@@ -62,7 +46,8 @@ class Units(Skill):
         if rng.random() < 0.4:
             old, new = new, old
             value, result = (value, value / factor) if decimal else (result, value)
-        prompt = slots.question(_ASK, value=_write(value), old=old, new=new)
+        short = _write(value) + ("" if len(old) <= 3 else " ") + old
+        prompt = slots.question(_ASK, value=_write(value), old=old, new=new, short=short)
         return Example(self.name, prompt, f"{_write(result)} {new}", kind=slots.kind("decimal" if decimal else "other"))
 
     def grade(self, example: Example, text: str) -> bool:

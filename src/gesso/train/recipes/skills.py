@@ -68,8 +68,8 @@ def skills() -> Recipe:
     tokenizer = _tokenizer()
     model = small_model(tokenizer, **SMALL)
     train = TrainConfig(
-        steps=6400,
-        causal_steps=4300,
+        steps=8200,
+        causal_steps=5700,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
