@@ -119,7 +119,7 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_bundled_names_are_folders_with_a_config(shipped: Path) -> None:
-    assert hub.bundled() == ["mini", "skills", "sudoku"]
+    assert hub.bundled() == ["mini", "sudoku"]
 
 
 def test_a_bundled_name(shipped: Path) -> None:

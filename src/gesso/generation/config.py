@@ -135,7 +135,9 @@ class GenerationConfig:
     guidance_end: float = option(
         0.0, "Noise level from which on it does not hold any more.", minimum=0, below=1, group=GUIDANCE
     )
-    mode: Mode = option("canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", group=DENOISING)
+    mode: Mode = option(
+        "canvas", "canvas, ar (token by token, same weights), or auto: the quicker.", file="gesso.json", group=DENOISING
+    )
     temperature: float = option(
         1.0,
         "Sampling temperature: 1 is as trained, 0 takes the likeliest tokens. It multiplies the schedule's, at which "
@@ -143,6 +145,7 @@ class GenerationConfig:
         minimum=0,
         maximum=MOST_TEMPERATURE,
         field="*",
+        file="gesso.json",
         group=SAMPLING,
     )
     top_k: int = option(

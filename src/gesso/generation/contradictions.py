@@ -6,6 +6,8 @@ from typing import Any
 from gesso.errors import OptionError
 
 CONSTRAINTS = ("regex", "json_schema", "json_object", "choices", "grammar")
+OF_A_CANVAS = ("start_canvas", "canvas", "probe")
+"""Options that say what stands on a canvas, or ask about one."""
 
 
 def given_constraints(config: Any) -> list[str]:
@@ -34,7 +36,7 @@ def refuse_contradictions(config: Any) -> None:
     if config.canvas is not None and config.thinking_budget is not None:
         message = f"thinking_budget {refused} beside canvas, got {config.thinking_budget!r}"
         raise OptionError(message, option="thinking_budget")
-    for name in ("start_canvas", "canvas", "probe"):
+    for name in OF_A_CANVAS:
         given = getattr(config, name) is not None
         if given and ar:
             raise OptionError(f"mode ar has no canvas: leave {name} out", option="mode")
@@ -51,8 +53,13 @@ def refuse_contradictions(config: Any) -> None:
 
 def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused."""
-    unread = given.get("guidance_scale", 1) != 1 or given.get("logit_bias")
-    return {"verify": 0} if config.verify == "exact" and unread else {}
+    guided = given.get("guidance_scale", 1) != 1
+    changes: dict[str, Any] = {}
+    if config.verify == "exact" and (guided or given.get("logit_bias")):
+        changes["verify"] = 0
+    if config.mode == "ar" and (guided or given.get("verify") or any(name in given for name in OF_A_CANVAS)):
+        changes["mode"] = "canvas"
+    return changes
 
 
 def _check_verify(config: Any) -> None:

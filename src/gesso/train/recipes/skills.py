@@ -68,13 +68,14 @@ def skills() -> Recipe:
     tokenizer = _tokenizer()
     model = small_model(tokenizer, **SMALL)
     train = TrainConfig(
-        steps=8200,
+        steps=7800,
         causal_steps=5700,
         batch_size=16,
         canvases_per_example=2,
         narrow=NARROW,
         learning_rate=2.5e-3,
         warmup_steps=150,
+        encoder_loss_weight=2.0,
         optimizer="muon",
         source_probability=0.3,
         prefix_probability=0.4,
@@ -83,7 +84,7 @@ def skills() -> Recipe:
     return Recipe(
         name="skills",
         model=model,
-        generation=small_generation(tokenizer, verify=0),
+        generation=small_generation(tokenizer, mode="ar", temperature=0.0),
         train=train,
         text=text_files(build_tokenizer),
         data=skill_data((FIRST, ALL), seed=0),
