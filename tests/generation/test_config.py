@@ -117,7 +117,9 @@ def test_request_options_are_refused_by_name(options: dict[str, Any], name: str)
     assert refusal.value.option == name
 
 
-@pytest.mark.parametrize("given", [{"canvas": (None, 5)}, {"guidance_scale": 2.0}, {"verify": 1}, {"probe": ((5,), (6,))}])
+@pytest.mark.parametrize(
+    "given", [{"canvas": (None, 5)}, {"guidance_scale": 2.0}, {"verify": 1}, {"probe": ((5,), (6,))}]
+)
 def test_a_checkpoints_mode_ar_gives_way_to_what_asks_for_a_canvas(given: dict[str, Any]) -> None:
     defaults = GenerationConfig(mode="ar")
     assert defaults.override(**given).mode == "canvas"
