@@ -28,7 +28,7 @@ def test_it_is_small_and_of_its_recipes_shape(engine: Engine) -> None:
     assert engine.model.config == load_recipe("skills").model
 
 
-def test_its_card_has_every_skill_and_no_better_figure_than_was_measured() -> None:
+def test_its_card_has_every_skill_and_the_command_that_measures_it() -> None:
     card = read_card(resolve("skills"))
     assert card is not None
     assert {skill.name for skill in card.skills} == set(default_tasks("skills"))

@@ -45,12 +45,11 @@ FIRST = Mixture(
 ALL = Mixture(
     1200,
     {
-        "sorting": 0.075, "duplicates": 0.05, "reversing": 0.075, "casing": 0.05, "replacing": 0.08, "extraction": 0.08,
-        "functions": 0.06, "changes": 0.045, "conversion": 0.055, "dates": 0.03, "units": 0.03, "sums": 0.12,
-        "ranges": 0.045, "filling": 0.03, "calls": 0.035, "sentiment": 0.01, "topics": 0.02, "dialogues": 0.04,
-        "abstention": 0.04,
-        "json": 0.03, "code": 0.015, "arithmetic": 0.06, "ordering": 0.03, "editing": 0.05, "counting": 0.015,
-        "revision": 0.015, "revision-in-file": 0.01,
+        **FIRST.weights,
+        "sorting": 0.075, "reversing": 0.075, "casing": 0.05, "replacing": 0.08, "extraction": 0.08, "functions": 0.06,
+        "changes": 0.045, "conversion": 0.055, "sums": 0.12, "ranges": 0.045, "filling": 0.03, "calls": 0.035,
+        "topics": 0.02, "abstention": 0.04,
+        "code": 0.015, "arithmetic": 0.06, "ordering": 0.03, "editing": 0.05, "counting": 0.015,
     },
 )  # fmt: skip
 """The same with more of what is learned late."""
