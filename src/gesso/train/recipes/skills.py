@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from gesso.config import LayerConfig
+from gesso.models.hub import resolve
 from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
@@ -53,6 +54,17 @@ ALL = Mixture(
     },
 )  # fmt: skip
 """The same with more of what is learned late."""
+AGAIN = Mixture(
+    0,
+    {
+        **ALL.weights,
+        "sorting": 0.09, "duplicates": 0.07, "reversing": 0.06, "replacing": 0.10, "extraction": 0.10,
+        "functions": 0.04, "changes": 0.05, "conversion": 0.07, "units": 0.04, "sums": 0.10, "ranges": 0.05,
+        "filling": 0.02, "calls": 0.05, "sentiment": 0.02, "topics": 0.01, "dialogues": 0.06, "abstention": 0.03,
+        "json": 0.01, "code": 0.01, "arithmetic": 0.03, "ordering": 0.01, "editing": 0.03, "counting": 0.01,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the first run, and little of what was all right."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -88,6 +100,16 @@ def skills() -> Recipe:
         text=text_files(build_tokenizer),
         data=skill_data((FIRST, ALL), seed=0),
     )
+
+
+def skills_2() -> Recipe:
+    """Goes on from the bundled `skills`: the causal pass, then canvases for as long."""
+    recipe = skills()
+    train = dataclasses.replace(
+        recipe.train, steps=6000, causal_steps=3000, learning_rate=2e-3, warmup_steps=100, seed=2
+    )
+    data = skill_data((AGAIN,), seed=2)
+    return dataclasses.replace(recipe, name="skills-2", train=train, data=data, start=resolve("skills"))
 
 
 def skills_gpu() -> Recipe:
