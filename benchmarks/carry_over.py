@@ -62,7 +62,9 @@ def right(engine: Engine, draw: Draw, *, unseen: bool) -> float:
     return sum(r.text.strip() == answer for r, (_, answer) in zip(results, pairs, strict=True)) / ANSWERED
 
 
-def measure(model: str, name: str, pairs: int, steps: int, learning_rate: float) -> dict[str, float | str]:
+def measure(
+    model: str, name: str, pairs: int, steps: int, learning_rate: float, vary_copies: float
+) -> dict[str, float | str]:
     """Train an adapter on one format and answer with it."""
     draw, rng = FORMATS[name], random.Random(name)
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +77,7 @@ def measure(model: str, name: str, pairs: int, steps: int, learning_rate: float)
             base=model,
             plan=Plan(steps=steps, learning_rate=learning_rate),
             train=TrainConfig(steps=steps, batch_size=16, checkpoint_every=steps),
-            data=FileDataConfig(max_length=96),
+            data=FileDataConfig(max_length=96, vary_copies=vary_copies),
             adapter=LoraConfig(),
         )
         before = gesso.load(model, "cpu")
@@ -95,11 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pairs", type=int, default=400)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--vary-copies", type=float, default=0.9)
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
     rows = [
-        measure(given.model, name, given.pairs, given.steps, given.learning_rate) for name in given.format or FORMATS
+        measure(given.model, name, given.pairs, given.steps, given.learning_rate, given.vary_copies)
+        for name in given.format or FORMATS
     ]
     for row in rows:
         print(

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -591,6 +592,7 @@ def test_an_example_may_be_exactly_as_long_as_allowed(make: Make) -> None:
         ({"held_out": -0.1}, "held_out must be"),
         ({"held_out": float("nan")}, "held_out must be"),
         ({"thinking": "maybe"}, "thinking 'maybe' does not exist; known: keep, strip"),
+        ({"vary_copies": 1.5}, "vary_copies must be at least 0 and at most 1, got 1.5"),
         ({"seed": -1}, "seed must be at least 0"),
     ],
 )
@@ -749,6 +751,49 @@ def test_a_batch_depends_on_the_step_alone(tmp_path: Path, bucketed: bool) -> No
 def test_a_batch_may_hold_several_epochs(make: Make) -> None:
     data = make(*texts(3))
     assert Counter(numbers(data.batch(1, 12, CANVAS))) == {0: 4, 1: 4, 2: 4}
+
+
+COPIES = [
+    {"prompt": f"join fig{'abcdefghijkl'[i]} pear", "completion": f"fig{'abcdefghijkl'[i]}-pear"} for i in range(12)
+]
+
+
+def test_copies_vary_from_epoch_to_epoch_and_depend_on_the_step_alone(make: Make) -> None:
+    data = make(*COPIES, vary_copies=1.0)
+    first, second = ([both(c) for c in data.batch(step, 12, 8)] for step in (0, 1))
+    assert [both(c) for c in make(*COPIES, vary_copies=1.0).batch(1, 12, 8)] == second
+    words = {re.search(r"join (\S+) pear", prompt)[1] for prompt, _ in first + second}  # type: ignore[index]
+    assert len(words) == 24
+    assert words.isdisjoint(re.findall(r"fig\w", as_text(COPIES[0])))
+    assert all(f"{re.search(r'join (.*) pear', prompt)[1]}-pear" in answer for prompt, answer in first)  # type: ignore[index]
+
+
+def test_runs_on_varied_copies_are_others(make: Make) -> None:
+    assert len({make(*COPIES, vary_copies=share).fingerprint for share in (0.0, 0.5, 1.0)}) == 3
+
+
+def test_a_share_of_the_examples_keeps_its_words(make: Make) -> None:
+    data = make(*COPIES, vary_copies=0.5)
+    kept = sum("fig" in prompt for step in range(20) for prompt, _ in map(both, data.batch(step, 12, 8)))
+    assert 80 < kept < 160
+
+
+def test_held_out_examples_keep_their_words(tmp_path: Path) -> None:
+    files = [write(tmp_path / name, COPIES) for name in ("train.jsonl", "held_out.jsonl")]
+    data = open_data(files[:1], held_out_files=files[1:], vary_copies=1.0)
+    assert all("fig" in both(c)[0] for c in data.evaluation())
+
+
+def test_an_example_that_grows_too_long_keeps_its_words(make: Make) -> None:
+    usual = make(*COPIES)
+    longest = usual.report.longest
+    data = make(*COPIES, vary_copies=1.0, max_length=longest)
+    assert all(len(c.prompt) + len(c.answer) <= longest for step in range(9) for c in data.batch(step, 12, 8))
+
+
+def test_copies_are_varied_only_where_there_are_any(make: Make) -> None:
+    with pytest.raises(OptionError, match="none here does"):
+        make({"prompt": "one", "completion": "two"}, vary_copies=0.5)
 
 
 def test_the_fingerprint_is_of_contents_and_config(tmp_path: Path) -> None:

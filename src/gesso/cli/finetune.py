@@ -59,6 +59,13 @@ def finetune(
     train_vision: Annotated[
         bool, typer.Option("--train-vision", help="Train vision tower and projector as well; with --method full.")
     ] = False,
+    vary_copies: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the examples shown with other words where the answer takes them from its prompt.",
+        ),
+    ] = 0.0,
     raw: Annotated[bool, typer.Option("--raw", help="Pairs without the chat template.")] = False,
     train_on_prompt: Annotated[
         bool, typer.Option("--train-on-prompt", help="The encoder learns the prompts as well.")
@@ -210,6 +217,7 @@ def finetune(
             thinking=thinking,  # type: ignore[arg-type]
             raw_pairs=raw,
             seed=seed,
+            vary_copies=vary_copies,
             image_budget=image_budget,
         ),
         adapter=lora,

@@ -37,6 +37,8 @@ class FileDataConfig:
     """Puts examples of like length into one batch."""
     seed: int = 0
     """Seed of the order alone; it decides nothing else."""
+    vary_copies: float = 0.0
+    """Share of the times an example is read that the words its answer takes from its prompt are others."""
     image_budget: int = DEFAULT_BUDGET
     """Soft tokens that an image takes at most, where its part names no budget."""
 
@@ -45,6 +47,10 @@ class FileDataConfig:
             raise OptionError(f"max_length must be at least 2, got {self.max_length}", option="max_length")
         if not 0 <= self.held_out < 0.5:
             raise OptionError(f"held_out must be at least 0 and below 0.5, got {self.held_out}", option="held_out")
+        if not 0 <= self.vary_copies <= 1:
+            raise OptionError(
+                f"vary_copies must be at least 0 and at most 1, got {self.vary_copies:g}", option="vary_copies"
+            )
         if self.thinking not in ("keep", "strip"):
             raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip", option="thinking")
         if self.seed < 0:

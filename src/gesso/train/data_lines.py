@@ -9,7 +9,7 @@ A line is one JSON object, of one of three kinds:
     {"text": "..."}                           plain text, for continued pre-training
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from gesso.train.data_encoder import DataEncoder
 from gesso.train.data_fields import ASSISTANT, parse_line, read_message, text_of
 from gesso.train.data_records import Change, Chat, RawPair, Record, Text
 
+Vary = Callable[[Mapping[str, Any]], dict[str, Any]]
+
 
 class LineReader:
     """Turns lines into examples. Its errors name neither file nor line."""
@@ -25,17 +27,20 @@ class LineReader:
     def __init__(self, encoder: DataEncoder) -> None:
         self._encoder = encoder
 
-    def read(self, line: bytes, folder: Path) -> Record:
+    def read(self, line: bytes, folder: Path, vary: Vary | None = None) -> Record:
         """Parses one line.
 
         Args:
             folder: of its file, which the names of images are relative to.
+            vary: gives the fields that are read instead.
 
         Raises:
             DataError: it is no line of training data.
             TextError: its text has no tokens.
         """
         fields = parse_line(line)
+        if vary is not None:
+            fields = vary(fields)
         given = {name: value for name, value in fields.items() if value is not None}
         if "messages" in given and given.keys() <= {"messages", "tools"}:
             return self._chat(given["messages"], given.get("tools"), folder)

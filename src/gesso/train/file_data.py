@@ -7,28 +7,34 @@ lines again. So no text is held in memory, and a batch is a function of (files, 
 
 import hashlib
 import json
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gesso.config import ModelConfig
-from gesso.errors import DataError, OptionError
+from gesso.errors import DataError, OptionError, TextError
 from gesso.runner.protocol import VisionInput
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder, FileDataConfig
+from gesso.train.data_fields import parse_line
 from gesso.train.data_lines import LineReader
 from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
+from gesso.train.varied_copies import copied_words, format_words, vary_copies
 
 WINDOW = 32
 """Batches of like length are made within so many batches of an epoch's order."""
+SAMPLE = 1000
+"""Examples that tell which copied words belong to the format."""
 
 
 class FileData:
@@ -81,9 +87,12 @@ class FileData:
         self._held_out = np.frombuffer(scan.held_out, EXAMPLE)
         self.report = scan.report()
         self._require_examples(bool(held_out_files))
+        self._kept = self._read_format() if config.vary_copies else frozenset()
         digests = [file.digest for file in self._files]
         settings = asdict(config)
         budget, shown = settings.pop("image_budget"), encoder.images.digest
+        if not config.vary_copies:
+            del settings["vary_copies"]  # runs from before it go on
         described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])
         self.fingerprint = hashlib.sha256(described.encode()).hexdigest()
 
@@ -105,12 +114,13 @@ class FileData:
             DataError: a file has changed since it was read.
         """
         position, end = step * size, (step + 1) * size
-        picked = []
+        found: list[Conversation] = []
         while position < end:
             epoch, begin = divmod(position, len(self._train))
-            picked.append(self._order(epoch, size)[begin : begin + end - position])
-            position += len(picked[-1])
-        return self._read(self._train[np.concatenate(picked)])
+            picked = self._order(epoch, size)[begin : begin + end - position]
+            found += self._read(self._train[picked], epoch)
+            position += len(picked)
+        return found
 
     def evaluation(self, limit: int | None = None) -> list[Conversation]:
         """Returns the first `limit` held-out examples, or all of them, in the order of the files.
@@ -130,18 +140,52 @@ class FileData:
             self._orders[key] = epoch_order(self._train["length"], self._config.seed, epoch, bucket)
         return self._orders[key]
 
-    def _read(self, examples: NDArray[np.void]) -> list[Conversation]:
+    def _read(self, examples: NDArray[np.void], epoch: int | None = None) -> list[Conversation]:
+        """Reads examples; those of an epoch may have other words."""
         conversations = []
+        for (number, offset, part, _), line in zip(examples.tolist(), self._lines(examples), strict=True):
+            folder = self._files[number].path.parent
+            conversation = None
+            if epoch is not None and self._config.vary_copies:
+                rng = random.Random(f"{self._config.seed}/{epoch}/{number}/{offset}")
+                if rng.random() < self._config.vary_copies:
+                    conversation = self._varied(line, folder, part, rng)
+            conversations.append(conversation or self._reader.read(line, folder).conversation(part))
+        return conversations
+
+    def _varied(self, line: bytes, folder: Path, part: int, rng: random.Random) -> Conversation | None:
+        """Reads an example with other words; None where it is too long with them, or loses what the template needs."""
+        vary = partial(vary_copies, kept=self._kept, rng=rng)
+        try:
+            conversation = self._reader.read(line, folder, vary).conversation(part)
+        except (DataError, TextError):
+            return None
+        length = len(conversation.prompt) + len(conversation.answer)
+        return conversation if length <= self._config.max_length else None
+
+    def _lines(self, examples: NDArray[np.void]) -> Iterator[bytes]:
         with ExitStack() as stack:
             opened: dict[int, BinaryIO] = {}
-            for number, offset, part, _ in examples.tolist():
+            for number, offset, *_ in examples.tolist():
                 if number not in opened:
                     opened[number] = stack.enter_context(self._files[number].open())
                 opened[number].seek(offset)
-                line = opened[number].readline().strip(SPACE)
-                folder = self._files[number].path.parent
-                conversations.append(self._reader.read(line, folder).conversation(part))
-        return conversations
+                yield opened[number].readline().strip(SPACE)
+
+    def _read_format(self) -> frozenset[str]:
+        """Returns the copied words that belong to the format.
+
+        Raises:
+            OptionError: no answer takes a word from its prompt.
+        """
+        lines: list[dict[str, Any]] = [parse_line(line) for line in self._lines(self._train[:SAMPLE])]
+        kept = format_words(lines)
+        if not any(copied_words(line) - kept for line in lines):
+            raise OptionError(
+                "vary_copies is for answers that take words from their prompts, and none here does",
+                option="vary_copies",
+            )
+        return kept
 
 
 def epoch_order(lengths: NDArray[np.int32], seed: int, epoch: int, size: int | None) -> NDArray[np.int64]:

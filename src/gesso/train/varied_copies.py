@@ -1,0 +1,156 @@
+"""Shows examples with other words where an answer takes them from its prompt, so that few examples teach the copy.
+
+Four hundred pairs have a few hundred words, which a model learns by heart before it learns to copy. A word (or a part
+of an identifier, or a number) that stands in a prompt and in its answer, in whatever case, is replaced in both by the
+same random one, case and digits kept. Words that many lines copy, such as the keys of a JSON answer, belong to the
+format and stay. It is for answers that take words as they are: where the order or the length of the words decides,
+as in sorting, a replaced word makes the answer wrong.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gesso.tasks.skills.slots import Slots
+from gesso.train.data_fields import ASSISTANT
+
+COMMON = 0.10
+"""A word that more than this share of the lines copy belongs to the format."""
+_RUN = re.compile(r"[^\W\d_]+|\d+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|\d+")
+"""A word, a part of camelCase, a number."""
+Change = Callable[[bool, str], str]
+"""Gives a text's replacement, told whether it is part of an answer."""
+
+
+def copied_words(fields: Mapping[str, Any]) -> set[str]:
+    """Returns the words, in lower case, that the answers of a line take from its prompts; none that its tools name.
+
+    Args:
+        fields: of a line of training data.
+    """
+    sides: tuple[set[str], set[str]] = (set(), set())
+
+    def note(is_answer: bool, text: str) -> str:
+        sides[is_answer].update(part.lower() for part in _parts(text))
+        return text
+
+    _rewrite(fields, note)
+    return (sides[0] & sides[1]) - {part.lower() for part in _parts(json.dumps(fields.get("tools") or ""))}
+
+
+def format_words(lines: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Returns the words that more than `COMMON` of the lines copy."""
+    counts: Counter[str] = Counter()
+    total = 0
+    for total, fields in enumerate(lines, 1):  # noqa: B007
+        counts.update(copied_words(fields))
+    return frozenset(word for word, count in counts.items() if count > COMMON * total)
+
+
+def vary_copies(fields: Mapping[str, Any], kept: frozenset[str], rng: random.Random) -> dict[str, Any]:
+    """Returns the line with every copied word replaced but those in `kept`.
+
+    Args:
+        fields: of a line of training data, which stay as they are.
+    """
+    slots = Slots(rng)
+    taken = copied_words(fields)
+    drawn: dict[str, str] = {}
+    for word in sorted(taken - kept):
+        while (new := _number(word, rng) if word.isdigit() else slots.word()) in taken:
+            pass
+        taken.add(new)
+        drawn[word] = new
+
+    def part(found: re.Match[str]) -> str:
+        new = drawn.get(found[0].lower())
+        return found[0] if new is None else _in_case_of(found[0], new)
+
+    def run(found: re.Match[str]) -> str:
+        return _PART.sub(part, found[0]) if found[0].isascii() else found[0]
+
+    return _rewrite(fields, lambda _, text: _RUN.sub(run, text))
+
+
+def _parts(text: str) -> list[str]:
+    """Returns the parts of a text that may be replaced: two characters at least, letters without accents, digits."""
+    runs = (run for run in _RUN.findall(text) if run.isascii())
+    return [part for run in runs for part in _PART.findall(run) if len(part) > 1]
+
+
+def _number(digits: str, rng: random.Random) -> str:
+    """Draws a number of as many digits, which begins with 0 where the other does."""
+    first = "0" if digits[0] == "0" else rng.choice("123456789")
+    return first + "".join(rng.choice("0123456789") for _ in digits[1:])
+
+
+def _in_case_of(old: str, new: str) -> str:
+    if old.isupper():
+        return new.upper()
+    return new.capitalize() if old[0].isupper() else new
+
+
+def _rewrite(fields: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """Returns a line whose prompts and answers are changed; plain text has neither."""
+    sides = {"prompt": False, "source": False, "completion": True}
+    found = {k: change(sides[k], v) if k in sides and isinstance(v, str) else v for k, v in fields.items()}
+    if isinstance(messages := found.get("messages"), list):
+        found["messages"] = [_rewrite_message(m, change) if isinstance(m, dict) else m for m in messages]
+    return found
+
+
+def _rewrite_message(message: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    is_answer = message.get("role") in ASSISTANT
+    found = dict(message)
+    for name in ("content", "reasoning", "reasoning_content"):
+        found |= {name: _rewrite_content(found[name], is_answer, change)} if name in found else {}
+    if isinstance(calls := found.get("tool_calls"), list):
+        found["tool_calls"] = [_rewrite_call(call, change) if isinstance(call, dict) else call for call in calls]
+    return found
+
+
+def _rewrite_content(content: object, is_answer: bool, change: Change) -> object:
+    """Changes a text, or the texts among parts; a tool's result may be any value."""
+    if isinstance(content, str):
+        return change(is_answer, content)
+    if isinstance(content, list):
+        return [
+            part | {"text": change(is_answer, part["text"])}
+            if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+            else part
+            for part in content
+        ]
+    return _rewrite_values(content, is_answer, change)
+
+
+def _rewrite_call(call: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """Changes the values of a call's arguments, which may be written as JSON text; names stay."""
+    found = dict(call)
+    if isinstance(found.get("function"), dict):
+        found["function"] = _rewrite_call(found["function"], change)
+    arguments = found.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return found
+    if arguments is not None:
+        found["arguments"] = _rewrite_values(arguments, True, change)
+    return found
+
+
+def _rewrite_values(value: object, is_answer: bool, change: Change) -> object:
+    """Changes the texts and whole numbers of a JSON value, all but its keys."""
+    if isinstance(value, str):
+        return change(is_answer, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(change(is_answer, str(value)))
+    if isinstance(value, list):
+        return [_rewrite_values(item, is_answer, change) for item in value]
+    if isinstance(value, dict):
+        return {key: _rewrite_values(item, is_answer, change) for key, item in value.items()}
+    return value
