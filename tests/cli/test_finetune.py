@@ -41,6 +41,27 @@ def test_an_adapter_is_trained_used_and_merged(gesso: Gesso, data: Path, tmp_pat
     assert ids[0] == ids[1]
 
 
+@pytest.mark.parametrize(("options", "hinted"), [((), True), (("--vary-copies", 0.9), False)])
+def test_copies_may_be_varied_and_who_could_want_it_is_told(
+    gesso: Gesso, tmp_path: Path, options: tuple[object, ...], hinted: bool
+) -> None:
+    path = tmp_path / "data.jsonl"
+    lines = [
+        {"prompt": f"Chain: fig{letter} pear", "completion": f"fig{letter} -> pear"} for letter in "abcdefghijklmn"
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    run = ("--out", tmp_path / "run", "--steps", 1, "--batch-size", 2, "--held-out", 0)
+    outcome = gesso("finetune", path, *run, *options)
+    assert outcome.code == 0, outcome.err
+    assert ("--vary-copies" in outcome.err) == hinted
+
+
+def test_there_must_be_copies_to_vary(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    outcome = gesso("finetune", data, "--out", tmp_path / "run", "--vary-copies", 0.5)
+    assert outcome.code == 2
+    assert "none here does" in outcome.err
+
+
 def test_all_weights_are_trained_by_choice(gesso: Gesso, data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     outcome = gesso("finetune", data, "--out", run, "--method", "full", "--steps", 1, "--batch-size", 2)

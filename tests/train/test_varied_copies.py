@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from gesso.tasks.skills.lexicon import is_unseen
-from gesso.train.varied_copies import copied_words, format_words, vary_copies
+from gesso.train.varied_copies import copied_share, copied_words, format_words, vary_copies
 
 LABEL = {"prompt": "Label: fig, Oslo, 42", "completion": "<Oslo> 42 x fig"}
 
@@ -119,3 +119,10 @@ def test_a_source_is_changed_with_its_prompt() -> None:
 
 def test_plain_text_has_no_sides() -> None:
     assert varied({"text": "fig fig"}) == {"text": "fig fig"}
+
+
+def test_the_share_of_copied_words_leaves_the_format_out() -> None:
+    words = ("abx", "cdx", "efx", "ghx", "ijx", "klx", "mnx", "opx", "qrx")
+    lines = [*(pair(f"name {word}", f"name={word}") for word in words), pair("one", "two three")]
+    assert copied_share(lines) == pytest.approx(9 / 11)
+    assert copied_share([{"text": "fig"}]) == 0

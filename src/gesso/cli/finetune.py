@@ -1,7 +1,7 @@
 """Implements `gesso finetune`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -10,10 +10,13 @@ from gesso.cli import options as opt
 if TYPE_CHECKING:
     from gesso.config import ModelConfig
     from gesso.train.estimate_vision import ImageLoad
+    from gesso.train.file_data import FileData
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
 METHOD = "lora trains an adapter, qlora one over 4-bit weights, full all weights."
 DRAFT_ROUNDS = 3
+COPYING = 0.5
+"""Share of the answers' words that prompts hold from which on the option for them is named."""
 Files = Annotated[list[Path] | None, typer.Argument(help=DATA)]
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; a run that is there already goes on.")]
 Targets = Annotated[
@@ -114,8 +117,6 @@ def finetune(
     offline: opt.Offline = False,
 ) -> int:
     """Fine-tune a model on your own data; the result is OUT/adapter, or OUT/model with --method full."""
-
-    from rich.console import Console
 
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
@@ -228,7 +229,7 @@ def finetune(
     from gesso.cli.training import is_main_process, print_result, run_training
 
     if is_main_process():
-        Console(stderr=True, highlight=False).print(recipe.examples.report.summary, style="dim")  # type: ignore[attr-defined]
+        _print_data(cast("FileData", recipe.examples), vary_copies)
     outcome = run_training(
         recipe,
         out,
@@ -243,6 +244,20 @@ def finetune(
         return 0
     print_result(recipe, outcome, out)
     return 130 if outcome.reason == "interrupted" else 0
+
+
+def _print_data(examples: "FileData", vary_copies: float) -> None:
+    """Prints what the data holds, and names the option for answers that take words from their prompts."""
+    from rich.console import Console
+
+    told = Console(stderr=True, highlight=False)
+    told.print(examples.report.summary, style="dim")
+    if not vary_copies and (share := examples.copied_share()) >= COPYING:
+        told.print(
+            f"{share:.0%} of the answers' words stand in their prompts: where they are taken as they are,"
+            " --vary-copies 0.9 teaches to copy any",
+            style="dim",
+        )
 
 
 def _image_load(data: list[Path], config: "ModelConfig", budget: int, trained: bool) -> "ImageLoad | None":

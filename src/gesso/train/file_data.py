@@ -29,7 +29,7 @@ from gesso.train.data_encoder import DataEncoder, FileDataConfig
 from gesso.train.data_fields import parse_line
 from gesso.train.data_lines import LineReader
 from gesso.train.file_scan import EXAMPLE, SPACE, DataFile, Report, Scan, hash_share
-from gesso.train.varied_copies import copied_words, format_words, vary_copies
+from gesso.train.varied_copies import copied_share, copied_words, format_words, vary_copies
 
 WINDOW = 32
 """Batches of like length are made within so many batches of an epoch's order."""
@@ -172,13 +172,20 @@ class FileData:
                 opened[number].seek(offset)
                 yield opened[number].readline().strip(SPACE)
 
+    def copied_share(self) -> float:
+        """Returns the share of the words of answers, in the first `SAMPLE` examples, that are taken from prompts."""
+        return copied_share(self._sample())
+
+    def _sample(self) -> list[dict[str, Any]]:
+        return [parse_line(line) for line in self._lines(self._train[:SAMPLE])]
+
     def _read_format(self) -> frozenset[str]:
         """Returns the copied words that belong to the format.
 
         Raises:
             OptionError: no answer takes a word from its prompt.
         """
-        lines: list[dict[str, Any]] = [parse_line(line) for line in self._lines(self._train[:SAMPLE])]
+        lines = self._sample()
         kept = format_words(lines)
         if not any(copied_words(line) - kept for line in lines):
             raise OptionError(

@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gesso.tasks.skills.slots import Slots
@@ -32,14 +32,15 @@ def copied_words(fields: Mapping[str, Any]) -> set[str]:
     Args:
         fields: of a line of training data.
     """
-    sides: tuple[set[str], set[str]] = (set(), set())
+    prompts, answers = _sides(fields)
+    return (prompts & answers) - {part.lower() for part in _parts(json.dumps(fields.get("tools") or ""))}
 
-    def note(is_answer: bool, text: str) -> str:
-        sides[is_answer].update(part.lower() for part in _parts(text))
-        return text
 
-    _rewrite(fields, note)
-    return (sides[0] & sides[1]) - {part.lower() for part in _parts(json.dumps(fields.get("tools") or ""))}
+def copied_share(lines: Sequence[Mapping[str, Any]]) -> float:
+    """Returns the share of the words of all answers, those of the format left out, that are taken from prompts."""
+    kept = format_words(lines)
+    copied = sum(len(copied_words(fields) - kept) for fields in lines)
+    return copied / max(1, sum(len(_sides(fields)[1] - kept) for fields in lines))
 
 
 def format_words(lines: Iterable[Mapping[str, Any]]) -> frozenset[str]:
@@ -74,6 +75,18 @@ def vary_copies(fields: Mapping[str, Any], kept: frozenset[str], rng: random.Ran
         return _PART.sub(part, found[0]) if found[0].isascii() else found[0]
 
     return _rewrite(fields, lambda _, text: _RUN.sub(run, text))
+
+
+def _sides(fields: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Returns the words of a line's prompts and those of its answers, in lower case."""
+    sides: tuple[set[str], set[str]] = (set(), set())
+
+    def note(is_answer: bool, text: str) -> str:
+        sides[is_answer].update(part.lower() for part in _parts(text))
+        return text
+
+    _rewrite(fields, note)
+    return sides
 
 
 def _parts(text: str) -> list[str]:
