@@ -2,7 +2,7 @@
 
 Four hundred pairs have a few hundred words, which a model learns by heart before it learns to copy. A word (or a part
 of an identifier, or a number) that stands in a prompt and in its answer, in whatever case, is replaced in both by the
-same random one, case and digits kept. Words that many lines copy, such as the keys of a JSON answer, belong to the
+same random one, case and digits kept. Words of many lines, such as the keys of a JSON answer or "is", belong to the
 format and stay. It is for answers that take words as they are: where the order or the length of the words decides,
 as in sorting, a replaced word makes the answer wrong.
 """
@@ -18,7 +18,7 @@ from gesso.tasks.skills.slots import Slots
 from gesso.train.data_fields import ASSISTANT
 
 COMMON = 0.10
-"""A word that more than this share of the lines copy belongs to the format."""
+"""A word that more than this share of the lines hold belongs to the format."""
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|\d+")
 """A word, a part of camelCase, a number."""
@@ -44,11 +44,11 @@ def copied_share(lines: Sequence[Mapping[str, Any]]) -> float:
 
 
 def format_words(lines: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Returns the words that more than `COMMON` of the lines copy."""
+    """Returns the words that more than `COMMON` of the lines hold."""
     counts: Counter[str] = Counter()
     total = 0
     for total, fields in enumerate(lines, 1):  # noqa: B007
-        counts.update(copied_words(fields))
+        counts.update(set().union(*_sides(fields)))
     return frozenset(word for word, count in counts.items() if count > COMMON * total)
 
 
