@@ -40,6 +40,7 @@ def chat(
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import note, present
+    from gesso.cli.spelled_words import note_spelled_words
     from gesso.errors import UserError
 
     partner: Any
@@ -67,6 +68,7 @@ def chat(
             note(_obey(line, attached))
         if line.startswith("/") or not line.strip():
             continue
+        note_spelled_words(line, load, None if server is not None else partner.tokenizer)
         messages.append({"role": "user", "content": attached.take(line)})
         try:
             stream = partner.stream(messages, drafts=live, **options)

@@ -68,10 +68,13 @@ def generate(
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
     from gesso.cli.session import present
+    from gesso.cli.spelled_words import note_spelled_words
     from gesso.engine.media import media_options, with_media
     from gesso.engine.trace import record
 
     engine = opt.load_engine(load)
+    if not as_json:
+        note_spelled_words(text, load, engine.tokenizer)
     message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
     if asked.wanted:

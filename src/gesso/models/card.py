@@ -47,6 +47,8 @@ class ModelCard:
     """Whether it was trained to think before it answers."""
     limits: str = ""
     """What must not be expected of it, in a sentence."""
+    model_for_other_words: str = ""
+    """The bundled model for words that this one has no token for; empty where it takes any word."""
 
 
 def read_card(folder: Path) -> ModelCard | None:
