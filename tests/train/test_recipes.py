@@ -8,6 +8,8 @@ import torch
 
 from gesso.config import ModelConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.hub import resolve
+from gesso.models.loading import read_model_config
 from gesso.train.config import Recipe
 from gesso.train.recipes import load_recipe
 from train.runs import train
@@ -36,6 +38,14 @@ def test_two_steps(name: str, precision: str, tmp_path: Path) -> None:
     recipe = shrunken(load_recipe(name), precision=precision)
     first = train(recipe, tmp_path, stop_at=1)
     assert train(recipe, tmp_path, stop_at=2) != first
+
+
+def test_the_second_run_goes_on_from_the_first() -> None:
+    first, second = load_recipe("skills"), load_recipe("skills-2")
+    assert second.start == resolve("skills")
+    assert second.model == first.model == read_model_config(resolve("skills"))
+    assert second.data.fingerprint != first.data.fingerprint
+    assert second.train.causal_steps == second.train.steps
 
 
 def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:

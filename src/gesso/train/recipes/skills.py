@@ -103,10 +103,10 @@ def skills() -> Recipe:
 
 
 def skills_2() -> Recipe:
-    """Goes on from the bundled `skills`: the causal pass, then canvases for as long."""
+    """Goes on from the bundled `skills` for some two hours of two cores: the causal pass alone."""
     recipe = skills()
     train = dataclasses.replace(
-        recipe.train, steps=6000, causal_steps=3000, learning_rate=2e-3, warmup_steps=100, seed=2
+        recipe.train, steps=4000, causal_steps=4000, learning_rate=1.8e-3, warmup_steps=100, seed=2
     )
     data = skill_data((AGAIN,), seed=2)
     return dataclasses.replace(recipe, name="skills-2", train=train, data=data, start=resolve("skills"))
