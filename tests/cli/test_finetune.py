@@ -1,6 +1,7 @@
 """`gesso finetune`, `merge`, `generate --adapter` and `--estimate`: from a file of examples to an adapter in use."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,8 +133,55 @@ def test_drafts_are_the_share_that_is_asked_for(
 
 
 @pytest.mark.parametrize(
+    ("mode", "options", "weight"),
+    [
+        ("ar", (), 0.0),
+        ("ar", ("--no-causal-only",), 1.0),
+        ("ar", ("--own-drafts", 0.5), 1.0),
+        ("ar", ("--time-exponent", 0.5), 1.0),
+        ("canvas", (), 1.0),
+        ("canvas", ("--causal-only",), 0.0),
+    ],
+)
+def test_the_causal_pass_learns_alone_where_it_writes_alone(
+    gesso: Gesso,
+    bundled: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    options: tuple[object, ...],
+    weight: float,
+) -> None:
+    seen: list[TrainConfig] = []
+
+    def stop(recipe: Recipe, *_: object, **__: object) -> None:
+        seen.append(recipe.train)
+        raise OptionError("that is enough")
+
+    monkeypatch.setattr(training, "run_training", stop)
+    model = shutil.copytree(bundled / "mini", tmp_path / "model")
+    (model / "gesso.json").write_text(json.dumps({"mode": mode}), "utf-8")
+    assert "that is enough" in gesso("finetune", data, "--model", model, "--out", tmp_path / "run", *options).err
+    assert [train.denoiser_loss_weight for train in seen] == [weight]
+
+
+def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, data: Path, tmp_path: Path) -> None:
+    run = ("--out", tmp_path / "run", "--steps", 2, "--batch-size", 4, "--evaluate-every", 1, "--causal-only")
+    outcome = gesso("finetune", data, *run)
+    assert outcome.code == 0, outcome.err
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()]
+    held_out = [line for line in lines if "best" in line]
+    assert all(line["denoiser_loss"] == 0 for line in lines if "learning_rate" in line)
+    best = min(line["held_out_encoder_loss"] for line in held_out)
+    assert [line for line in held_out if line["best"]][-1]["held_out_encoder_loss"] == best
+    assert all(line["held_out_denoiser_loss"] > 0 for line in held_out)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("{data}", "--out", "{out}", "--causal-only", "--own-drafts", 1), "causal_only leaves the canvases out"),
         (("--steps", 1), "needs DATA and --out"),
         (("{data}", "--out", "{out}", "--method", "lorra"), "method 'lorra' does not exist; known: full, lora, qlora"),
         (("{data}", "--out", "{out}", "--rank", 0), "rank must be a positive integer"),

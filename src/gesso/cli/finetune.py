@@ -53,6 +53,13 @@ def finetune(
             help="Learn to need fewer steps: say at a noise level what the start says X below; 1 is all noise.",
         ),
     ] = None,
+    causal_only: Annotated[
+        bool | None,
+        typer.Option(
+            "--causal-only/--no-causal-only",
+            help="The causal pass alone learns, no canvases; on for models that write token by token.",
+        ),
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="2e-4, or 2e-5 with full, without it.")] = None,
     max_length: Annotated[int, typer.Option(help="Tokens of an example; longer ones are left out.")] = 1024,
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
@@ -177,7 +184,8 @@ def finetune(
         sample_every=(100 if sample_every is None else sample_every) if sample_prompt else 0,
         sample_prompts=tuple(sample_prompt or ()),
     )
-    plan = Plan(method, epochs, steps, learning_rate, source_share=source_share, distill=distill)  # type: ignore[arg-type]
+    shares = {"source_share": source_share, "distill": distill}
+    plan = Plan(method, epochs, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
     if estimate:
         from gesso.cli.memory import print_estimate
         from gesso.models.hub import resolve_config

@@ -42,6 +42,9 @@ class Plan:
     """Share of the canvases of changes that start from the text that is changed. None takes `SOURCE_SHARE`."""
     distill: float | None = None
     """Learn what the start says so much earlier in time, not the data; None learns the data."""
+    causal_only: bool | None = None
+    """Leave the canvases out: the causal pass alone learns. None does for checkpoints that write token by token unless
+    asked otherwise, where no setting of canvases is given."""
 
     def __post_init__(self) -> None:
         if self.method not in LEARNING_RATES:
@@ -120,9 +123,17 @@ def finetune_recipe(
         raise OptionError(
             "source_share is for pairs with a source, and no line to train on has one", option="source_share"
         )
+    of_canvases = train.own_draft_probability or train.time_exponent != 1 or plan.source_share or plan.distill
+    causal_only = (generation.mode == "ar" and not of_canvases) if plan.causal_only is None else plan.causal_only
+    if causal_only and of_canvases:
+        raise OptionError(
+            "causal_only leaves the canvases out: leave out own_drafts, time_exponent, source_share and distill",
+            option="causal_only",
+        )
     usual = SOURCE_SHARE if examples.report.changes else 0.0
     settings = dataclasses.replace(
         train,
+        denoiser_loss_weight=0.0 if causal_only else train.denoiser_loss_weight,
         source_probability=usual if plan.source_share is None else plan.source_share,
         steps=steps,
         learning_rate=LEARNING_RATES[plan.method] if plan.learning_rate is None else plan.learning_rate,

@@ -53,6 +53,7 @@ class DenoisingObjective(Objective):
         self, recipe: Recipe, model: DiffusionGemma, group: ProcessGroup, images: BatchImages | None = None
     ) -> None:
         self._recipe, self._group = recipe, group
+        self._denoises = recipe.train.denoiser_loss_weight > 0
         if recipe.distill is None:
             self._losses = LossModule(model, recipe.train, group, images)
         else:
@@ -82,8 +83,9 @@ class DenoisingObjective(Objective):
         return StepRecord(denoiser_loss=round(denoiser, 5), encoder_loss=round(encoder, 5), **pace)
 
     def evaluate(self) -> tuple[float, float]:
-        return held_out_losses(self._recipe, self._losses, self._group)
+        denoiser, encoder = held_out_losses(self._recipe, self._losses, self._group)
+        return (denoiser, encoder) if self._denoises else (encoder, denoiser)
 
     def evaluation(self, measures: Sequence[float], *, step: int, best: bool) -> EvaluationRecord:
-        denoiser, encoder = measures
+        denoiser, encoder = measures if self._denoises else reversed(measures)
         return EvaluationRecord(step, round(denoiser, 5), round(encoder, 5), best)

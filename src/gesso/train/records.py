@@ -69,12 +69,12 @@ class EvaluationRecord:
     held_out_denoiser_loss: float
     held_out_encoder_loss: float
     best: bool
-    """Whether the denoiser's loss is the lowest so far."""
+    """Whether the denoiser's loss is the lowest so far; where the causal pass learns alone, the encoder's."""
 
     @property
     def summary(self) -> str:
         """Returns a few words for people."""
-        return f"held-out loss {self.held_out_denoiser_loss:.4f}"
+        return f"held-out loss {self.held_out_denoiser_loss:.4f}, of the causal pass {self.held_out_encoder_loss:.4f}"
 
 
 @dataclass(frozen=True, slots=True)
