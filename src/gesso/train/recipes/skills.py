@@ -65,6 +65,17 @@ AGAIN = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the first run, and little of what was all right."""
+THIRD = Mixture(
+    0,
+    {
+        **AGAIN.weights,
+        "sorting": 0.11, "duplicates": 0.08, "casing": 0.03, "replacing": 0.12, "extraction": 0.09, "functions": 0.02,
+        "changes": 0.045, "dates": 0.03, "ranges": 0.05, "filling": 0.01, "calls": 0.04, "sentiment": 0.03,
+        "dialogues": 0.075, "json": 0.005, "code": 0.005, "arithmetic": 0.04, "ordering": 0.025, "editing": 0.05,
+        "revision": 0.005, "revision-in-file": 0.005,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the second run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -110,6 +121,13 @@ def skills_2() -> Recipe:
     )
     data = skill_data((AGAIN,), seed=2)
     return dataclasses.replace(recipe, name="skills-2", train=train, data=data, start=resolve("skills"))
+
+
+def skills_3() -> Recipe:
+    """Goes on from the bundled `skills` once more, as `skills_2` does."""
+    recipe = skills_2()
+    data = skill_data((THIRD,), seed=3)
+    return dataclasses.replace(recipe, name="skills-3", train=dataclasses.replace(recipe.train, seed=3), data=data)
 
 
 def skills_gpu() -> Recipe:
