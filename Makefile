@@ -37,12 +37,17 @@ run: $(BASE)
 test: $(DEV)
 	$(BIN)/python -m pytest $(ARGS)
 
-# Libraries choose their kernels by the processor, and each has a variable that lets it choose as for an older one.
+# Libraries choose their kernels by the processor, and each has a variable that lets it choose as for an older one. It
+# must be one that the processor can be: without AVX-512 the second half would end at an illegal instruction.
 numbers: $(DEV)
 	ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
 		$(BIN)/python -m pytest -m numbers $(ARGS)
-	ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE MKL_ENABLE_INSTRUCTIONS=AVX512 \
-		$(BIN)/python -m pytest -m numbers $(ARGS)
+	if $(BIN)/python -c 'import sys, torch; sys.exit("AVX512" not in torch.backends.cpu.get_cpu_capability())'; then \
+		ATEN_CPU_CAPABILITY=avx512 ONEDNN_MAX_CPU_ISA=AVX512_CORE MKL_ENABLE_INSTRUCTIONS=AVX512 \
+			$(BIN)/python -m pytest -m numbers $(ARGS); \
+	else \
+		echo "numbers as for AVX-512 left out: this processor has none"; \
+	fi
 
 # axe comes from npm and stays in build/: no other test needs node.
 studio-test: $(DEV)

@@ -15,8 +15,10 @@ import gesso
 from gesso.api import load
 
 HEAVY = ("torch", "transformers", "rich", "tokenizers", "huggingface_hub", "safetensors", "jinja2", "numpy")
-LIMIT = 0.3
-"""Seconds of processor time for `gesso --help`."""
+ORDINARY = "import argparse, dataclasses, importlib.metadata, inspect, json, pathlib, typing"
+"""What a small command of the standard library alone begins with."""
+LIMIT = 4
+"""Processor time of `gesso --help` over that of such a command, which takes some 0.08 seconds; 2.5 as measured."""
 
 
 @pytest.fixture
@@ -39,17 +41,20 @@ print(json.dumps(sorted(sys.modules)))
     assert set(json.loads(out.stdout)) & set(HEAVY) == set()
 
 
-def test_help_is_quick(environment: dict[str, str]) -> None:
-    def used() -> float:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return usage.ru_utime + usage.ru_stime
+def test_help_is_quick(environment: dict[str, str], tmp_path: Path) -> None:
+    """Compares two commands in turn, both of them compiled before as an installed package is: seconds differ from
+    machine to machine."""
+    environment = {**environment, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-    seconds = []
-    for _ in range(5):
-        before = used()
-        subprocess.run([sys.executable, "-m", "gesso", "--help"], env=environment, capture_output=True, check=True)
-        seconds.append(used() - before)
-    assert min(seconds) < LIMIT
+    def used(*arguments: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    rounds = [(used("-m", "gesso", "--help"), used("-c", ORDINARY)) for _ in range(6)]
+    assert min(help_ for help_, _ in rounds) < LIMIT * min(ordinary for _, ordinary in rounds)
 
 
 INTERRUPTED = b"gesso: interrupted\n"
