@@ -33,9 +33,10 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(scope="session")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of bundled models in which `mini` is a tiny random checkpoint."""
+    """A folder of bundled models in which `mini` and `skills` are a tiny random checkpoint."""
     folder = tmp_path_factory.mktemp("bundled")
     make_tiny_folder(folder / "mini")
+    (folder / "skills").symlink_to("mini")
     return folder
 
 

@@ -40,12 +40,13 @@ def test_two_steps(name: str, precision: str, tmp_path: Path) -> None:
     assert train(recipe, tmp_path, stop_at=2) != first
 
 
-def test_the_second_run_goes_on_from_the_first() -> None:
-    first, second = load_recipe("skills"), load_recipe("skills-2")
-    assert second.start == resolve("skills")
-    assert second.model == first.model == read_model_config(resolve("skills"))
-    assert second.data.fingerprint != first.data.fingerprint
-    assert second.train.causal_steps == second.train.steps
+def test_later_runs_go_on_from_the_first() -> None:
+    runs = [load_recipe(name) for name in ("skills", "skills-2", "skills-3")]
+    for later in runs[1:]:
+        assert later.start == resolve("skills")
+        assert later.model == runs[0].model == read_model_config(resolve("skills"))
+        assert later.train.causal_steps == later.train.steps
+    assert len({run.data.fingerprint for run in runs}) == len({run.train.seed for run in runs}) == len(runs)
 
 
 def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:

@@ -5,12 +5,14 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from gesso.cli import options as opt
 from gesso.cli.attachments import COMMANDS, Attachments
 from gesso.cli.progress import is_screen
 from gesso.cli.signals import SIGNALS
 from gesso.generation import CONSTRAINTS, engine_options
-from gesso.load_options import DEFAULT_MODEL, LoadOptions
+from gesso.load_options import LoadOptions
 from gesso.options import options_of
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ HELP = (
 )
 
 
+MODEL = "skills"
+"""The bundled model that was taught conversations."""
 _NOT_HERE = (
     *("raw", "images", "videos", "begin", "ignore_eos", "start_canvas", "canvas"),
     *("verify", "verify_threshold", "strict_schema", *CONSTRAINTS),
@@ -29,8 +33,9 @@ _NOT_HERE = (
 """Options of a request that make no conversation."""
 
 
-@opt.takes(engine_options(), but=_NOT_HERE)
+@opt.takes(engine_options(), but=_NOT_HERE, model=MODEL)
 def chat(
+    context: typer.Context,
     options: dict[str, Any],
     load: LoadOptions,
     system: opt.System = None,
@@ -39,13 +44,13 @@ def chat(
 ) -> int:
     """Talk with a model, here or behind a server; a line is a message."""
     from gesso.cli.interrupt import first_interrupt
+    from gesso.cli.other_words import is_named, note_other_words
     from gesso.cli.session import note, present
-    from gesso.cli.spelled_words import note_spelled_words
     from gesso.errors import UserError
 
     partner: Any
     if server is not None:
-        partner = _remote(server, load, api_key)
+        partner = _remote(server, load, is_named(context), api_key)
         name, special = partner.name, partner.special
     else:
         partner, name = opt.load_engine(load), load.model
@@ -68,7 +73,8 @@ def chat(
             note(_obey(line, attached))
         if line.startswith("/") or not line.strip():
             continue
-        note_spelled_words(line, load, None if server is not None else partner.tokenizer)
+        if server is None:
+            note_other_words(load, line)
         messages.append({"role": "user", "content": attached.take(line)})
         try:
             stream = partner.stream(messages, drafts=live, **options)
@@ -107,7 +113,7 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False)
 
 
-def _remote(server: str, load: LoadOptions, api_key: str | None) -> "RemoteModel":
+def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "RemoteModel":
     from gesso.errors import OptionError
 
     if load != LoadOptions(model=load.model):
@@ -120,7 +126,7 @@ def _remote(server: str, load: LoadOptions, api_key: str | None) -> "RemoteModel
         if (error.name or "").startswith("gesso"):
             raise
         raise OptionError(f'{error.name} is missing; --server needs pip install "gesso[server]"') from None
-    return RemoteModel(server, None if load.model == DEFAULT_MODEL else load.model, api_key)
+    return RemoteModel(server, load.model if named else None, api_key)
 
 
 def _ask(live: bool) -> str | None:

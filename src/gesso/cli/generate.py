@@ -30,6 +30,7 @@ Plain = Annotated[
 
 @opt.takes(engine_options())
 def generate(
+    context: typer.Context,
     options: dict[str, Any],
     load: LoadOptions,
     prompt: opt.Prompt = None,
@@ -67,14 +68,13 @@ def generate(
         raise OptionError("--trace writes one answer's events; a search makes several", option="trace")
     text = read_prompt(prompt)
     from gesso.cli.interrupt import first_interrupt
+    from gesso.cli.other_words import is_named, suited
     from gesso.cli.session import present
-    from gesso.cli.spelled_words import note_spelled_words
     from gesso.engine.media import media_options, with_media
     from gesso.engine.trace import record
 
+    load = suited(load, text, named=is_named(context), options=options)
     engine = opt.load_engine(load)
-    if not as_json:
-        note_spelled_words(text, load, engine.tokenizer)
     message = with_media(text, media_options(options))
     conversation = [{"role": "system", "content": system}, *message] if system is not None else message
     if asked.wanted:

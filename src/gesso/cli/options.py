@@ -7,6 +7,7 @@ given, and with `load`, which model is loaded and how.
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from gesso.cli.option_rows import annotation, flag, read
 from gesso.generation import STRATEGIES, engine_options
-from gesso.load_options import MODEL, LoadOptions
+from gesso.load_options import DEFAULT_MODEL, MODEL, LoadOptions
 from gesso.options import Option, Switch, options_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def takes(
     *,
     but: Sequence[str] = (),
     load: Sequence[str] = tuple(options_of(LoadOptions)),
+    model: str = DEFAULT_MODEL,
     helps: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that gives a command options of the table.
@@ -41,11 +43,14 @@ def takes(
         names: those of a request that it has; what has no flag is left out.
         but: which of them it does not have.
         load: those of loading a model; `load` gets the rest at their defaults.
+        model: the one that is loaded where nobody names another.
         helps: what an option says in this command.
     """
     table, loading = engine_options(), options_of(LoadOptions)
     rows = {name: table[name] for name in names if name not in but and table[name].flag is not None}
     load_rows = {name: loading[name] for name in load}
+    if "model" in load_rows:
+        load_rows["model"] = replace(loading["model"], default=model)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command).parameters
@@ -77,14 +82,15 @@ def _is_given(value: Any) -> bool:
 
 
 def _parameter(row: Option, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
-    made = _annotated(row.name, row.group, helps.get(row.name))
+    made = _annotated(row.name, row.group, helps.get(row.name), row.default if row.name == "model" else None)
     return inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made)
 
 
 @functools.cache
-def _annotated(name: str, group: str, help: str | None) -> Any:  # noqa: A002
+def _annotated(name: str, group: str, help: str | None, model: str | None) -> Any:  # noqa: A002
     """What typer reads of a row, made once for all commands: it is a part of every start."""
     row = (_LOAD if group == MODEL else engine_options())[name]
+    row = row if model is None else replace(row, default=model)
     return Annotated[annotation(row), flag(row, help)]
 
 
