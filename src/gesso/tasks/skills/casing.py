@@ -41,7 +41,7 @@ class Casing(Skill):
         rng = slots.rng
         if rng.random() < 0.5:
             return self._style(slots)
-        given = " ".join(slots.words(rng.randint(1, 5)))
+        given = " ".join(slots.sentence(slots.words(rng.randint(1, 5))))
         kind = rng.choices(("upper", "lower", "title"), (0.5, 0.3, 0.2))[0]
         if kind == "lower":
             given = given.upper() if rng.random() < 0.6 else given.title()

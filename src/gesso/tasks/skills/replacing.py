@@ -27,6 +27,8 @@ class Replacing(Skill):
         given = [old] * repeats + others[: length - repeats]
         rng.shuffle(given)
         separator = rng.choice((" ", " ", ", "))
+        if separator == " ":
+            given = slots.sentence(given)
         quote = rng.choice(_QUOTES)
         text = separator.join(given)
         if rng.random() < 0.2:

@@ -25,6 +25,10 @@ class Reversing(Skill):
             word = slots.word()
             return Example(self.name, slots.request(_LETTERS, word), word[::-1], kind=slots.kind("letters"))
         separator = rng.choice(_SEPARATORS)
-        given = slots.words(rng.randint(2, 7)) if rng.random() < 0.85 else list(map(str, slots.numbers(4, 3)))
+        if rng.random() < 0.85:
+            given = slots.words(rng.randint(2, 7))
+            given = slots.sentence(given) if separator == " " else given
+        else:
+            given = list(map(str, slots.numbers(4, 3)))
         prompt = slots.request(_WORDS, separator.join(given))
         return Example(self.name, prompt, separator.join(given[::-1]), kind=slots.kind("words"))

@@ -1,6 +1,7 @@
 """Draws the values and the wording of a skill.
 
-A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values.
+A pattern of a request is written with choices in brackets, `[Sort|Order] the words`, and names in braces for values;
+`{data}` and `{quoted}` say where in it the data stand, which come before or behind it otherwise.
 What a pattern may become is one phrasing; a skill has some that training never sees.
 """
 
@@ -78,6 +79,11 @@ _PLAIN = ("{Ask}",) * 88
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
+_DATA = "{data}"
+_INSIDE = 0.4
+_QUOTES = ("{}", "{}", '"{}"', "'{}'", "`{}`")
+_SMALL_WORDS = words_of("a an the this my his her its of in on at to by and or is are was not with for from no two one")
+"""Are in most sentences."""
 
 
 class Slots:
@@ -103,6 +109,17 @@ class Slots:
         while len(found) < count:
             found[self.word()] = None
         return list(found)
+
+    def sentence(self, words: Sequence[str]) -> list[str]:
+        """Returns the words with small ones between them now and then, as sentences have; most often as they are."""
+        if self.rng.random() < 0.65:
+            return list(words)
+        found = []
+        for word in words:
+            if self.rng.random() < 0.5:
+                found.append(self.rng.choice(_SMALL_WORDS))
+            found.append(word)
+        return found
 
     def stem(self) -> str:
         """Draws a short word, as parts of identifiers and keys are."""
@@ -159,12 +176,20 @@ class Slots:
 
     def choice(self, phrasings: Phrasings, **values: object) -> str:
         """Draws one of the patterns, expanded, with its values in place."""
-        patterns = phrasings.unseen if self.reworded else phrasings.seen
-        return expand(self.rng.choice(patterns), self.rng).format(**values)
+        return self._worded(phrasings.unseen if self.reworded else phrasings.seen, **values)
 
     def request(self, phrasings: Phrasings, data: str = "", **values: object) -> str:
-        """Draws a whole message: an imperative request, put politely or not, and the data it is about."""
-        return self.frame(self.choice(phrasings, **values), data)
+        """Draws a whole message: an imperative request, put politely or not, and the data it is about. Where there are
+        patterns with a place for the data, `{data}`, or `{quoted}` for data in quotes or not, two in five are of these,
+        but for data of several lines."""
+        patterns = phrasings.unseen if self.reworded else phrasings.seen
+        inside = [pattern for pattern in patterns if "{data}" in pattern or "{quoted}" in pattern]
+        if inside and "\n" not in data and self.rng.random() < _INSIDE:
+            patterns = tuple(inside)
+        elif inside:
+            patterns = tuple(pattern for pattern in patterns if pattern not in inside)
+        quoted = self.rng.choice(_QUOTES).format(_DATA)
+        return self.frame(self._worded(patterns, data=_DATA, quoted=quoted, **values), data)
 
     def frame(self, ask: str, data: str = "") -> str:
         """Draws the same from a request that is already worded."""
@@ -175,6 +200,10 @@ class Slots:
         if self.rng.random() < 0.15:
             ask = small
         ask = shell.replace("{Ask}", ask).replace("{ask}", small)
+        if _DATA in ask:
+            if self.rng.random() < 0.2:
+                ask = ask.rstrip("?") if ask[-1] == "?" else f"{ask}."
+            return ask.replace(_DATA, data)
         if not data:
             if shell == "{Ask}" and ask.startswith(_QUESTIONS) and ask[-1] not in ".?!" and ". " not in ask:
                 ask += "?"
@@ -200,6 +229,9 @@ class Slots:
     def kind(self, name: str) -> str:
         """Returns the group of an evaluation that an example belongs to."""
         return f"{name}, reworded" if self.reworded else name
+
+    def _worded(self, patterns: Sequence[str], **values: object) -> str:
+        return expand(self.rng.choice(patterns), self.rng).format(**values)
 
     def _seen_of(self, pool: Sequence[str]) -> str:
         while True:
