@@ -37,6 +37,8 @@ class Sorting(Skill):
             given = slots.words(count)
             if rng.random() < 0.15:  # a common beginning, so that later letters decide
                 given = _alike(given, unseen=slots.unseen) or given
+            if rng.random() < 0.15:
+                given = [word.capitalize() for word in given]
             result = sorted(given, reverse=down)
             phrasings, kind = (_WORDS_DOWN if down else _WORDS_UP), "words"
         else:
