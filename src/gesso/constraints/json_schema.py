@@ -69,6 +69,8 @@ MAX_PERMUTED = 4
 """Members of an object that a value must not be."""
 MAX_PARTS = 4000
 """Values in each other of a schema, from which on what it leaves open goes less deep."""
+MANY_PARTS = 300
+"""From so many on it goes less deep most of the time, and is tried from there on: a reading takes seconds in all."""
 
 
 def _limits(recursion: int, depth: int, references: int, distinct: int) -> dict[str, int]:
@@ -123,18 +125,17 @@ def schema_expression(
 def _fitting(document: Document, form: JsonForm) -> Expression:
     """The expression that goes deepest and is not too large."""
 
-    def read(limits: dict[str, Any], most: float = MAX_PARTS) -> Expression:
+    def read(limits: dict[str, Any], most: float = MAX_PARTS) -> tuple[Expression, int]:
         # With a layout of its own comes what is left open, which no limit makes deeper.
         own = {name: limit for name, limit in limits.items() if name != "open_depths"}
         limited = replace(form, **{name: min(getattr(form, name), limit) for name, limit in own.items()})
         if form.open_depths == JsonForm().open_depths:
             limited = replace(limited, open_depths=limits.get("open_depths", form.open_depths))
-        return _Compiler(document, limited, most).value(document.root, "#", ())
+        return _Compiler(document, limited, most).read()
 
     last = len(_LIMITS) - 1
-    known: dict[int, Expression | None] = {last: read(_LIMITS[last][1], inf)}
-    shallowest = known[last]
-    assert shallowest is not None
+    shallowest, parts = read(_LIMITS[last][1], inf)
+    known: dict[int, Expression | None] = {last: shallowest}
     size = cache(lambda place: spelled_size(known[place] or NEVER))
     free = (1 - _OWN) * size(last)
 
@@ -143,12 +144,15 @@ def _fitting(document: Document, form: JsonForm) -> Expression:
         if place not in known:
             known[place] = None
             with suppress(_TooManyError):
-                known[place] = read(_LIMITS[place][1])
+                known[place] = read(_LIMITS[place][1])[0]
         found = known[place]
         return found is not None and (found == NEVER or size(place) - free <= part * _LIMITS[place][0])
 
     def deepest(part: float) -> Expression:
-        place = bisect_left(range(last), True, key=lambda place: fits(place, part))
+        if parts < MANY_PARTS:
+            place = bisect_left(range(last), True, key=lambda place: fits(place, part))
+        else:
+            place = next((place + 1 for place in reversed(range(last)) if not fits(place, part)), 0)
         while (found := known[place]) == NEVER and place and fits(place - 1, inf):
             place -= 1
         return shallowest if found is None else found
@@ -168,13 +172,18 @@ class _TooManyError(Exception):
 class _Compiler:
     def __init__(self, document: Document, form: JsonForm, most: float) -> None:
         self.document, self.form = document, form
-        self.left = most
+        self.most, self.parts = most, 0
+        """Values that may be written, and those that were."""
         self.inside = -1
         """Values around the one that is being written."""
         self.alternatives = Alternatives(document, form.max_recursion, form.max_references)
         self.scalars = Scalars(document, form)
         self.known: dict[tuple[int, Refs, int], Expression] = {}
         """By a part of the document, the references on the way to it, and how deep it goes."""
+
+    def read(self) -> tuple[Expression, int]:
+        """The texts of the whole document, and of how many values it consists."""
+        return self.value(self.document.root, "#", ()), self.parts
 
     @property
     def open_depth(self) -> int:
@@ -187,8 +196,8 @@ class _Compiler:
         key = (id(schema), refs, level) if self.document.holds(schema) else None
         if key is not None and (known := self.known.get(key)) is not None:
             return known
-        self.left -= 1
-        if self.left < 0:
+        self.parts += 1
+        if self.parts > self.most:
             raise _TooManyError
         found = self.alternatives.expand(schema, pointer, refs)
         self.inside += 1
