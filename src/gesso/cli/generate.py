@@ -28,7 +28,13 @@ Plain = Annotated[
 ]
 
 
-@opt.takes(engine_options())
+_MODEL = (
+    "Bundled name, checkpoint folder or Hugging Face id. Without it skills answers a prompt with words that mini has no "
+    "tokens for."
+)
+
+
+@opt.takes(engine_options(), helps={"model": _MODEL})
 def generate(
     context: typer.Context,
     options: dict[str, Any],
