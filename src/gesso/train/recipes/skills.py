@@ -126,7 +126,7 @@ def skills_2() -> Recipe:
 def skills_3() -> Recipe:
     """Goes on from the bundled `skills` once more, as `skills_2` does."""
     recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=4500, causal_steps=4500, seed=3)
+    train = dataclasses.replace(recipe.train, steps=4150, causal_steps=4150, seed=3)
     return dataclasses.replace(recipe, name="skills-3", train=train, data=skill_data((THIRD,), seed=3))
 
 
