@@ -46,6 +46,15 @@ def is_unseen(word: str) -> bool:
 
 
 @cache
+def common_words() -> tuple[str, ...]:
+    """Returns the lower-case words of three letters and more that have a token of their own, without those held out:
+    what people write about most often is among them."""
+    text = resources.files("gesso.tasks.skills").joinpath("words_whole.txt").read_text("ascii")
+    words = dict.fromkeys(line.strip(" _") for line in text.split("\n"))
+    return tuple(word for word in words if len(word) > 2 and word.isalpha() and word.islower() and not is_unseen(word))
+
+
+@cache
 def _side(unseen: bool) -> tuple[str, ...]:
     return tuple(word for word in dictionary() if is_unseen(word) == unseen)
 

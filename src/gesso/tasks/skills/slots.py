@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from gesso.tasks.skills.lexicon import draw_pseudo_word, draw_word, is_unseen, words_of
+from gesso.tasks.skills.lexicon import common_words, draw_pseudo_word, draw_word, is_unseen, words_of
 from gesso.tasks.words import CITIES, POOL
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
-_KINDS = ("dictionary", "pseudo", "known")
-_KIND_WEIGHTS = (0.55, 0.27, 0.18)
-_UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0)
+_KINDS = ("dictionary", "pseudo", "known", "common")
+_KIND_WEIGHTS = (0.47, 0.23, 0.12, 0.18)
+_UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0, 0.0)
 _FIRST_NAMES = words_of("""
     Ada Alan Alice Amir Anna Ben Bruno Carla Chloe Clara Daniel David Diana Elena Emma Erik Eva Felix Fiona Frank
     Grace Hana Hugo Ida Igor Ines Ivan Jack Jane Jonas Julia Karl Kate Laura Leo Liam Lina Lucas Lucy Marco Maria
@@ -96,10 +96,11 @@ class Slots:
         """Whether the wording is unseen too, not the values alone."""
 
     def word(self) -> str:
-        """Draws a lower-case word: of the dictionary, of random syllables, or one of the tasks with fixed pools."""
+        """Draws a lower-case word: of the dictionary, of random syllables, one of the tasks with fixed pools, or one of
+        the common words, which have tokens of their own."""
         kind = self.rng.choices(_KINDS, _UNSEEN_KIND_WEIGHTS if self.unseen else _KIND_WEIGHTS)[0]
-        if kind == "known":
-            return self.rng.choice(POOL)
+        if kind in ("known", "common"):
+            return self.rng.choice(POOL if kind == "known" else common_words())
         draw = draw_word if kind == "dictionary" else draw_pseudo_word
         return draw(self.rng, unseen=self.unseen)
 
