@@ -76,6 +76,15 @@ THIRD = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the second run."""
+FOURTH = Mixture(
+    0,
+    {
+        **THIRD.weights,
+        "sorting": 0.12, "reversing": 0.07, "casing": 0.04, "replacing": 0.13, "extraction": 0.10, "sums": 0.11,
+        "dates": 0.025, "units": 0.025, "ranges": 0.055, "calls": 0.035, "sentiment": 0.02,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the third run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -128,6 +137,13 @@ def skills_3() -> Recipe:
     recipe = skills_2()
     train = dataclasses.replace(recipe.train, steps=4150, causal_steps=4150, seed=3)
     return dataclasses.replace(recipe, name="skills-3", train=train, data=skill_data((THIRD,), seed=3))
+
+
+def skills_4() -> Recipe:
+    """Goes on from the bundled `skills` a third time, as `skills_2` does."""
+    recipe = skills_2()
+    train = dataclasses.replace(recipe.train, steps=4000, causal_steps=4000, learning_rate=2.5e-3, seed=4)
+    return dataclasses.replace(recipe, name="skills-4", train=train, data=skill_data((FOURTH,), seed=4))
 
 
 def skills_gpu() -> Recipe:
