@@ -28,10 +28,11 @@ def test_models_lists_what_is_here(gesso: Gesso, bundled: Path, monkeypatch: pyt
     parameters = told[0]["parameters"]
     assert rows[0] == ["model", "where", "size", "parameters", "context", "canvas"]
     assert rows[1] == ["mini", "bundled", f"{size / 1e6:.1f}", "MB", f"{parameters:,}", "4,096", "8"]
-    assert rows[2] == ["org/other@v2", "hub", "cache", "3.0", "MB", f"{parameters:,}", "4,096", "8"]
+    assert rows[2] == ["skills", *rows[1][1:]]
+    assert rows[3] == ["org/other@v2", "hub", "cache", "3.0", "MB", f"{parameters:,}", "4,096", "8"]
     assert "\nmini: tool calls, thinking; no images\n" in outcome.out
     assert [(model["name"], model["where"], model["bytes"]) for model in told] == [
-        ("mini", "bundled", size), ("org/other@v2", "hub cache", 3_000_000),
+        ("mini", "bundled", size), ("skills", "bundled", size), ("org/other@v2", "hub cache", 3_000_000),
     ]  # fmt: skip
     assert (told[0]["tool_calls"], told[0]["images"], told[0]["skills"]) == ("yes", "no", [])
 
@@ -42,7 +43,7 @@ def test_models_lists_what_cannot_be_used(gesso: Gesso, tmp_path: Path, monkeypa
     outcome = gesso("models")
     assert outcome.code == 0
     assert "org/broken: cannot be used: " in outcome.out
-    assert "error" in json.loads(gesso("models", "--json").out)[1]
+    assert "error" in json.loads(gesso("models", "--json").out)[-1]
 
 
 def test_models_show_tells_what_a_model_is_made_of(gesso: Gesso, bundled: Path) -> None:
@@ -183,5 +184,5 @@ def test_a_model_with_a_tower_is_said_to_take_images(
     found = [CachedModel("org/seeing", seeing_folder, 3), CachedModel("org/bare", bare, 3)]
     monkeypatch.setattr(hub, "cached", lambda: found)
     told = {model["name"]: model["images"] for model in json.loads(gesso("models", "--json").out)}
-    assert told == {"mini": "no", "org/seeing": "yes", "org/bare": "no"}
+    assert told == {"mini": "no", "skills": "no", "org/seeing": "yes", "org/bare": "no"}
     assert "\norg/seeing: tool calls, thinking, images\n" in gesso("models").out

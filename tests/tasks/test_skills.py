@@ -122,7 +122,7 @@ def test_training_never_copies_a_held_out_word(name: str) -> None:
     rng = random.Random(5)
 
     def words(text: str) -> list[str]:
-        return [w for w in re.findall("[a-z]+", text) if len(w) > 2]
+        return [w for w in re.findall(r"[^\W\d_]+", text) if len(w) > 2]
 
     seen = [skill.sample(rng) for _ in range(400)]
     plain = [e for e in seen if e.answer.islower() and not e.kind.startswith(("letters", "style"))]
@@ -137,6 +137,18 @@ def test_most_values_are_open() -> None:
     slots = Slots(rng)
     drawn_words = [slots.word() for _ in range(2000)]
     assert len(set(drawn_words)) > 0.6 * len(drawn_words)
+
+
+def test_items_that_are_only_copied_are_of_any_letters() -> None:
+    slots = Slots(random.Random(0))
+    drawn = [slots.items(4) for _ in range(500)]
+    assert all(len(set(items)) == 4 and not any(map(str.isspace, "".join(items))) for items in drawn)
+    plain = sum(item.isascii() and item.isalpha() for items in drawn for item in items)
+    assert 1800 < plain < 1960
+    letters = "".join(item for items in drawn for item in items)
+    assert all(any(first <= letter <= last for letter in letters) for first, last in ("àž", "αω", "ая", "一龥", "<<"))
+    held_out = Slots(random.Random(0), unseen=True)
+    assert all(is_unseen(item) for item in held_out.items(4))
 
 
 def test_identifiers_are_names_that_python_takes() -> None:

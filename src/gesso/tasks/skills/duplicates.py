@@ -21,7 +21,7 @@ class Duplicates(Skill):
         rng = slots.rng
         count = rng.randint(2, 5)
         words = rng.random() < 0.75
-        distinct = slots.words(count) if words else [str(number) for number in slots.numbers(count, 4)]
+        distinct = slots.items(count) if words else [str(number) for number in slots.numbers(count, 4)]
         given = distinct + rng.choices(distinct, k=rng.randint(1, 4))
         rng.shuffle(given)
         separator = rng.choice(_SEPARATORS)

@@ -25,6 +25,17 @@ _ONSETS = (*"bcdfghjklmnprstvwz", "br", "ch", "cl", "cr", "dr", "fl", "fr", "gl"
            "sk", "sl", "sp", "st", "th", "tr", "")  # fmt: skip
 _VOWELS = (*"aaeeiioouy", "ai", "ea", "ou", "oo")
 _CODAS = (*"lmnrstxdk", "", "", "", "", "", "nd", "ng", "rk", "st", "sh", "ll")
+_ACCENTED = "àáâãäåæçèéêëìíîïñòóôõöøùúûüýāăąćčďđēęěğīłńňőřśşšťūůűźżž"
+_MARKED = (
+    "<{}>", "#{}", "@{}", "${}", "({})", "[{}]", "{}!", "{}?", "{}%", "{}*", "{}+", "{}@{}", "{}&{}", "{}+{}",
+    "{}={}", "{}/{}", "{}|{}", "{}-{}", "{}.{}", "{}^{}", "{}<{}", "{}>{}", "{}_{}",
+)  # fmt: skip
+_SCRIPTS = (
+    (0x3B1, 0x3C9), (0x430, 0x44F), (0x5D0, 0x5EA), (0x627, 0x648), (0x905, 0x939), (0xE01, 0xE2E), (0x3042, 0x3093),
+    (0x30A2, 0x30F3), (0x4E00, 0x9FA5), (0xAC00, 0xD7A3), (0x1F300, 0x1F64F), (0x2190, 0x21FF), (0xA1, 0xBF),
+)  # fmt: skip
+"""First and last letter of Greek, Cyrillic, Hebrew, Arabic, Devanagari, Thai, Hiragana, Katakana, Han and Hangul,
+and of emoji, arrows and signs."""
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -71,3 +82,25 @@ def draw_pseudo_word(rng: random.Random, *, unseen: bool) -> str:
         word = "".join(rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS) for _ in range(count))
         if 2 < len(word) < 11 and is_unseen(word) == unseen:
             return word
+
+
+def draw_foreign(rng: random.Random) -> str:
+    """Draws a word of letters that training would not show otherwise: accented ones, those of another script, or signs
+    at a dictionary word."""
+    while True:
+        word = _foreign(rng)
+        if not is_unseen(word):
+            return word
+
+
+def _foreign(rng: random.Random) -> str:
+    kind = rng.random()
+    if kind < 0.4:
+        letters = list(draw_word(rng, unseen=False))
+        for place in rng.sample(range(len(letters)), rng.randint(1, 2)):
+            letters[place] = rng.choice(_ACCENTED)
+        return "".join(letters)
+    if kind < 0.7:
+        return rng.choice(_MARKED).format(draw_word(rng, unseen=False), draw_word(rng, unseen=False))
+    first, last = rng.choice(_SCRIPTS)
+    return "".join(chr(rng.randint(first, last)) for _ in range(rng.randint(1, 5)))

@@ -1,6 +1,5 @@
 """Asks to replace a word of a text with another, or to remove it."""
 
-import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
@@ -22,7 +21,7 @@ class Replacing(Skill):
         """Draws three to eight words of which one stands there once to three times."""
         rng = slots.rng
         length = rng.randint(3, 8)
-        old, new, *others = slots.words(length + 2)
+        old, new, *others = slots.items(length + 2)
         repeats = rng.randint(1, min(3, length - 1))
         given = [old] * repeats + others[: length - repeats]
         rng.shuffle(given)
@@ -35,5 +34,6 @@ class Replacing(Skill):
             prompt = slots.request(_REMOVE, text, old=quote.format(old))
             answer = separator.join(word for word in given if word != old)
             return Example(self.name, prompt, answer, kind=slots.kind("remove"))
+        answer = separator.join(new if word == old else word for word in given)
         prompt = slots.request(_REPLACE, text, old=quote.format(old), new=quote.format(new))
-        return Example(self.name, prompt, re.sub(rf"\b{old}\b", new, text), kind=slots.kind("replace"))
+        return Example(self.name, prompt, answer, kind=slots.kind("replace"))

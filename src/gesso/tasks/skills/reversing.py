@@ -26,7 +26,7 @@ class Reversing(Skill):
             return Example(self.name, slots.request(_LETTERS, word), word[::-1], kind=slots.kind("letters"))
         separator = rng.choice(_SEPARATORS)
         if rng.random() < 0.85:
-            given = slots.words(rng.randint(2, 7))
+            given = slots.items(rng.randint(2, 7))
             given = slots.sentence(given) if separator == " " else given
         else:
             given = list(map(str, slots.numbers(4, 3)))

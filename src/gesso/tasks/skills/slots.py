@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from gesso.tasks.skills.lexicon import common_words, draw_pseudo_word, draw_word, is_unseen, words_of
+from gesso.tasks.skills.lexicon import common_words, draw_foreign, draw_pseudo_word, draw_word, is_unseen, words_of
 from gesso.tasks.words import CITIES, POOL
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
@@ -82,8 +82,12 @@ _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
 _DATA = "{data}"
 _INSIDE = 0.4
 _QUOTES = ("{}", "{}", '"{}"', "'{}'", "`{}`")
-_SMALL_WORDS = words_of("a an the this my his her its of in on at to by and or is are was not with for from no two one")
+_SMALL_WORDS = words_of(
+    "a an the this my his her its of in on at to by and or is are was not with for from no two one "
+    "i you he she it we they our your their very see saw has have had new old some all but so if"
+)
 """Are in most sentences."""
+_FOREIGN_SHARE = 0.06
 
 
 class Slots:
@@ -110,6 +114,14 @@ class Slots:
         while len(found) < count:
             found[self.word()] = None
         return list(found)
+
+    def items(self, count: int) -> list[str]:
+        """Draws distinct words of which a few, in training, are not of plain letters: for what only copies them."""
+        found = self.words(count)
+        if self.unseen:
+            return found
+        foreign = [draw_foreign(self.rng) if self.rng.random() < _FOREIGN_SHARE else word for word in found]
+        return foreign if len(set(foreign)) == count else found
 
     def sentence(self, words: Sequence[str]) -> list[str]:
         """Returns the words with small ones between them now and then, as sentences have; most often as they are."""
