@@ -101,9 +101,12 @@ def test_counting_is_evaluated_beyond_one_canvas() -> None:
     assert min(len(tokenizer.encode(example.answer).ids) for example in found) >= 45
 
 
-def test_too_large_an_evaluation_set_is_refused() -> None:
-    with pytest.raises(ValueError, match="counting"):
-        evaluation_set(TASKS["counting"], 5000, seed=0)
+def test_too_large_an_evaluation_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = TASKS["counting"]
+    few = [counting.sample_evaluation(random.Random(seed), 0) for seed in range(100)]
+    monkeypatch.setattr(counting, "sample_evaluation", lambda _, index: few[index % 100])
+    with pytest.raises(ValueError, match=r"'counting' gave only \d+ of 101 "):
+        evaluation_set(counting, 101, seed=0)
 
 
 def test_the_training_stream_is_repeatable_mixed_and_never_held_out() -> None:
