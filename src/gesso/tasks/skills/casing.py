@@ -41,8 +41,9 @@ class Casing(Skill):
         rng = slots.rng
         if rng.random() < 0.5:
             return self._style(slots)
-        given = " ".join(slots.sentence(slots.words(rng.randint(1, 5))))
-        kind = rng.choices(("upper", "lower", "title"), (0.5, 0.3, 0.2))[0]
+        plain = rng.random() < 0.35
+        given = " ".join(slots.plain_sentence() if plain else slots.sentence(slots.words(rng.randint(1, 5))))
+        kind = rng.choices(("upper", "lower", "title"), (0.45, 0.3, 0.25))[0]
         if kind == "lower":
             given = given.upper() if rng.random() < 0.6 else given.title()
             return Example(self.name, slots.request(_LOWER, given), given.lower(), kind=slots.kind(kind))

@@ -18,16 +18,14 @@ class Replacing(Skill):
     phrasings: ClassVar = {"replace": _REPLACE, "remove": _REMOVE}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws three to eight words of which one stands there once to three times."""
+        """Draws three to eight words of which one stands there once to three times, or a sentence."""
         rng = slots.rng
-        length = rng.randint(3, 8)
-        old, new, *others = slots.items(length + 2)
-        repeats = rng.randint(1, min(3, length - 1))
-        given = [old] * repeats + others[: length - repeats]
-        rng.shuffle(given)
         separator = rng.choice((" ", " ", ", "))
-        if separator == " ":
-            given = slots.sentence(given)
+        if separator == " " and rng.random() < 0.4:
+            given = slots.plain_sentence()
+            old, new = rng.choice(given), slots.word()
+        else:
+            old, new, given = _words(slots, separator)
         quote = rng.choice(_QUOTES)
         text = separator.join(given)
         if rng.random() < 0.2:
@@ -37,3 +35,14 @@ class Replacing(Skill):
         answer = separator.join(new if word == old else word for word in given)
         prompt = slots.request(_REPLACE, text, old=quote.format(old), new=quote.format(new))
         return Example(self.name, prompt, answer, kind=slots.kind("replace"))
+
+
+def _words(slots: Slots, separator: str) -> tuple[str, str, list[str]]:
+    """The word that goes, the one that comes, and those it stands among."""
+    rng = slots.rng
+    length = rng.randint(3, 8)
+    old, new, *others = slots.items(length + 2)
+    repeats = rng.randint(1, min(3, length - 1))
+    given = [old] * repeats + others[: length - repeats]
+    rng.shuffle(given)
+    return old, new, slots.sentence(given) if separator == " " else given

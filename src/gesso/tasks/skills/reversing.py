@@ -19,7 +19,7 @@ class Reversing(Skill):
     phrasings: ClassVar = {"words": _WORDS, "letters": _LETTERS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws two to seven words or, one time in four, a single word or number whose letters turn."""
+        """Draws two to seven words, a sentence or, one time in four, a single word or number whose letters turn."""
         rng = slots.rng
         if rng.random() < 0.25:
             word = slots.word()
@@ -27,7 +27,8 @@ class Reversing(Skill):
         separator = rng.choice(_SEPARATORS)
         if rng.random() < 0.85:
             given = slots.items(rng.randint(2, 7))
-            given = slots.sentence(given) if separator == " " else given
+            if separator == " ":
+                given = slots.plain_sentence() if rng.random() < 0.35 else slots.sentence(given)
         else:
             given = list(map(str, slots.numbers(4, 3)))
         prompt = slots.request(_WORDS, separator.join(given))

@@ -17,7 +17,7 @@ from gesso.tasks.words import CITIES, POOL
 
 _CHOICE = re.compile(r"\[([^\[\]]*)\]")
 _KINDS = ("dictionary", "pseudo", "known", "common")
-_KIND_WEIGHTS = (0.47, 0.23, 0.12, 0.18)
+_KIND_WEIGHTS = (0.42, 0.18, 0.10, 0.30)
 _UNSEEN_KIND_WEIGHTS = (0.65, 0.35, 0.0, 0.0)
 _FIRST_NAMES = words_of("""
     Ada Alan Alice Amir Anna Ben Bruno Carla Chloe Clara Daniel David Diana Elena Emma Erik Eva Felix Fiona Frank
@@ -76,6 +76,7 @@ def variants(pattern: str) -> int:
 _POLITE = read_phrasings("slots", "polite")
 _PLAIN = ("{Ask}",) * 88
 """A third of the requests are put without politeness."""
+_PLAIN_SENTENCES = read_phrasings("sentences", "plain")
 _QUESTIONS = ("How ", "Which ", "What ")
 _LAYOUTS = ("{ask}: {data}", "{ask}:\n{data}", "{ask}\n{data}", "{ask}\n\n{data}", "{data}\n{ask}", "{data}\n\n{ask}")
 _LAYOUT_WEIGHTS = (0.5, 0.14, 0.08, 0.12, 0.08, 0.08)
@@ -133,6 +134,20 @@ class Slots:
                 found.append(self.rng.choice(_SMALL_WORDS))
             found.append(word)
         return found
+
+    def plain_sentence(self) -> list[str]:
+        """Draws the words of a sentence as people write them, most of them common, without marks; a third begin
+        with a capital."""
+        while True:
+            pattern = self.rng.choice(_PLAIN_SENTENCES.unseen if self.reworded else _PLAIN_SENTENCES.seen)
+            first, second, third = self.words(3)
+            values = {"w1": first, "w2": second, "w3": third, "name": self.first_name(), "city": self.city()}
+            text = expand(pattern, self.rng).format(**values, n=self.number(3), m=self.number(2))
+            words = text.split()
+            if self.rng.random() < 0.3 and words[0] not in words[1:]:
+                words[0] = words[0].capitalize()
+            if any(is_unseen(word) and len(word) > 2 for word in words) == self.unseen:
+                return words
 
     def stem(self) -> str:
         """Draws a short word, as parts of identifiers and keys are."""

@@ -11,6 +11,9 @@ _PLUS = read_phrasings("sums", "plus")
 _MINUS = read_phrasings("sums", "minus")
 _TIMES = read_phrasings("sums", "times")
 _WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
+_SIGN_WEIGHTS = (0.4, 0.4, 0.2)
+_TRAINED_SIGN_WEIGHTS = (0.28, 0.44, 0.28)
+"""Addition is learned first."""
 _SMALL = [
     "zero",
     "one",
@@ -45,7 +48,7 @@ class Sums(Skill):
     def draw(self, slots: Slots) -> Example:
         """Draws numbers of one to four digits; of a product, so that both have five digits together at most."""
         rng = slots.rng
-        sign = rng.choices("+-*", (0.4, 0.4, 0.2))[0]
+        sign = rng.choices("+-*", _SIGN_WEIGHTS if slots.unseen else _TRAINED_SIGN_WEIGHTS)[0]
         longest = rng.choices((1, 2, 3, 4), (0.1, 0.2, 0.3, 0.4))[0]
         if sign == "*":
             first, second = rng.choice(((1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (4, 1), (1, 3)))
