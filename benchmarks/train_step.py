@@ -6,8 +6,8 @@
 One batch (5.5 million parameters, hidden 192, 6 layers, 8 experts), all weights trained with the recipe's Muon:
 forward, backward, clipping and the optimiser's step. Both kinds take turns, and the least processor time of each
 counts, so that it can be measured beside other work. `--parts` also leaves out one kind of kernel at a time;
-`--causal` lets the causal pass learn alone, from as many examples as there would be canvases. The ceiling is the step's
-products at the rate of one of its largest. The last line is JSON.
+`--causal` lets the causal pass learn alone, from as many whole answers as there would be canvases. The ceiling is the
+step's products at the rate of one of its largest. The last line is JSON.
 """
 
 import argparse
@@ -62,7 +62,13 @@ def left_out(names: list[str]) -> Iterator[None]:
 def make_step(width: CanvasWidth, precision: Precision, *, causal: bool) -> Callable[[], float]:
     """One step of the recipe's first batch; it returns its loss."""
     recipe = skills()
-    settings = dataclasses.replace(recipe.train, narrow=(width,), precision=precision, causal_steps=int(causal))
+    settings = dataclasses.replace(
+        recipe.train,
+        narrow=(width,),
+        precision=precision,
+        causal_steps=int(causal),
+        causal_batch_size=width.batch_size * width.canvases_per_example,
+    )
     recipe = dataclasses.replace(recipe, train=settings)
     device = torch.device("cpu")
     model = start_model(recipe, device)

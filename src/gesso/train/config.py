@@ -41,8 +41,9 @@ class Data(Protocol):
     def fingerprint(self) -> str:
         """Returns a text that changes when the examples do: a run is not resumed on other data."""
 
-    def batch(self, step: int, size: int, canvas_length: int) -> Sequence[Conversation]:
-        """Returns the `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`."""
+    def batch(self, step: int, size: int, canvas_length: int | None) -> Sequence[Conversation]:
+        """Returns the `size` examples of step `step` (from 0), which will be cut into canvases of `canvas_length`, or
+        with None stay whole, answers of any length."""
 
     def evaluation(self, limit: int) -> Sequence[Conversation]:
         """Returns at most `limit` held-out examples, always the same ones; none where nothing is held out."""
@@ -126,7 +127,9 @@ class TrainConfig:
     """0 leaves the canvases out: only the causal pass learns, for less than half of the work of an example."""
     encoder_loss_weight: float = 1.0
     causal_steps: int = 0
-    """The first so many steps leave the canvases out, and take as many examples as the others have canvases."""
+    """In the first so many steps the causal pass learns alone, from whole answers, however long."""
+    causal_batch_size: int = 64
+    """Examples of such a step, over all processes."""
     prompt_loss: bool = False
     """Take the encoder's loss over the prompt as well as the answer."""
     time_exponent: float = 1.0
@@ -169,7 +172,14 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         least_one = ("steps", "batch_size", "canvases_per_example", "checkpoint_every", "keep_checkpoints", "log_every")
-        further = ("evaluation_examples", "micro_batch_size", "own_draft_rounds", "expert_parallel", "context_parallel")
+        further = (
+            "evaluation_examples",
+            "micro_batch_size",
+            "causal_batch_size",
+            "own_draft_rounds",
+            "expert_parallel",
+            "context_parallel",
+        )
         for name in (*least_one, *further):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")

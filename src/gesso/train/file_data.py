@@ -105,7 +105,7 @@ class FileData:
         if not report.held_out and (separate or self._config.held_out):
             raise DataError(f"nothing is held out: {report.summary}; hold out more, or nothing at all")
 
-    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:  # noqa: ARG002
+    def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:  # noqa: ARG002
         """Returns the examples at [step * size, (step + 1) * size) of all epochs laid end to end.
 
         The canvas length makes no difference: text is cut for the model's own.

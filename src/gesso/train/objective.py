@@ -76,7 +76,8 @@ class DenoisingObjective(Objective):
             loss = config.denoiser_loss_weight * denoiser + config.encoder_loss_weight * encoder
             (loss * group.size).backward()
             sums += torch.stack((denoiser.detach(), encoder.detach())).float().cpu()
-        return group.all_reduce_sum(sums).cpu(), batch.tokens_N.numel() + batch.canvas_tokens
+        tokens = batch.tokens_N.numel() + (0 if batch.causal else batch.canvas_tokens)
+        return group.all_reduce_sum(sums).cpu(), tokens
 
     def record(self, means: Sequence[float], **pace: Any) -> StepRecord:
         denoiser, encoder = means

@@ -1,8 +1,8 @@
 """Draws training conversations from skills with open slots.
 
 One mixture serves all canvas widths: an example is taken where its answer fits the canvas of the step, and is not lost
-in it. Tokens of prompts are spelled in two parts now and then, so that no word depends on the one spelling it usually
-has.
+in it; where answers stay whole, each is. Tokens of prompts are spelled in two parts now and then, so that no word
+depends on the one spelling it usually has.
 """
 
 import json
@@ -89,7 +89,7 @@ class SkillData:
         mixtures = [[mixture.start, dict(mixture.weights)] for mixture in self._mixtures]
         return f"{self._seed}/{self._respelled}/{self._narrowest}/" + json.dumps(mixtures, sort_keys=True)
 
-    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
+    def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
         weights = [mixture for mixture in self._mixtures if mixture.start <= step][-1].weights
         names, shares = list(weights), list(weights.values())
@@ -132,8 +132,8 @@ class SkillData:
         tools = [json.loads(tool) for tool in example.tools]
         return self._tokenizer.encode(self._template.render(messages_of(example), tools=tools or None))
 
-    def _fits(self, length: int, canvas_length: int, rng: random.Random) -> bool:
-        if not self._narrowest:
+    def _fits(self, length: int, canvas_length: int | None, rng: random.Random) -> bool:
+        if not self._narrowest or canvas_length is None:
             return True
         if length > canvas_length:
             return canvas_length >= self._widest

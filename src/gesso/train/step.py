@@ -130,13 +130,16 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
     """Makes the whole batch of a step, the same in every process."""
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
-    width = pick_width(recipe, generator)
     causal = step < config.causal_steps
     if causal:
-        examples = width.batch_size * width.canvases_per_example
-        width = dataclasses.replace(width, batch_size=examples, canvases_per_example=1)
+        conversations = recipe.examples.batch(step, config.causal_batch_size, None)
+        whole = max(len(conversation.answer) for conversation in conversations)
+        width = CanvasWidth(whole, config.causal_batch_size, 1.0)
+    else:
+        width = pick_width(recipe, generator)
+        conversations = recipe.examples.batch(step, width.batch_size, width.canvas_length)
     batch = make_batch(
-        recipe.examples.batch(step, width.batch_size, width.canvas_length),
+        conversations,
         canvas_length=width.canvas_length,
         vocab_size=recipe.model.vocab_size,
         eos_token_id=recipe.model.eos_token_id,

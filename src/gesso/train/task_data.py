@@ -81,10 +81,10 @@ class TaskData:
         """Returns names, weights and seed: the examples follow from them."""
         return f"{self._seed}/" + json.dumps([dataclasses.asdict(stage) for stage in self._stages], sort_keys=True)
 
-    def batch(self, step: int, size: int, canvas_length: int) -> list[Conversation]:
+    def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
         stage = [stage for stage in self._stages if stage.start <= step][-1]
-        mixture = stage.mixtures[canvas_length]
+        mixture = stage.mixtures[canvas_length or max(stage.mixtures)]
         names = rng.choices(list(mixture), list(mixture.values()), k=size)
         return [self._draw(TRAINING_TASKS[name], rng) for name in names]
 
