@@ -12,6 +12,7 @@ from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
 from gesso.train.config import Recipe
 from gesso.train.recipes import load_recipe
+from gesso.train.step import step_batch
 from train.runs import train
 
 
@@ -21,7 +22,8 @@ def shrunken(recipe: Recipe, **changes: object) -> Recipe:
         recipe.model, hidden_size=32, intermediate_size=32, moe_intermediate_size=16, layers=recipe.model.layers[1:3]
     )
     narrow = tuple(dataclasses.replace(width, batch_size=3) for width in recipe.train.narrow)
-    settings = dataclasses.replace(recipe.train, batch_size=3, narrow=narrow, checkpoint_every=1, **changes)
+    sizes = {"batch_size": 3, "causal_batch_size": 3}
+    settings = dataclasses.replace(recipe.train, **sizes, narrow=narrow, checkpoint_every=1, **changes)
     return dataclasses.replace(recipe, model=model, train=settings, start=None)
 
 
@@ -38,6 +40,15 @@ def test_two_steps(name: str, precision: str, tmp_path: Path) -> None:
     recipe = shrunken(load_recipe(name), precision=precision)
     first = train(recipe, tmp_path, stop_at=1)
     assert train(recipe, tmp_path, stop_at=2) != first
+
+
+def test_the_causal_pass_alone_learns_from_whole_answers() -> None:
+    recipe = load_recipe("skills-4")
+    batch = step_batch(recipe, 3)
+    rows = recipe.examples.batch(3, recipe.train.causal_batch_size, None)
+    assert batch.causal
+    assert sorted(batch.lengths) == sorted(len(row.prompt) + len(row.answer) for row in rows)
+    assert batch.target_tokens == sum(len(row.answer) for row in rows)
 
 
 def test_later_runs_go_on_from_the_first() -> None:

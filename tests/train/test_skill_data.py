@@ -58,6 +58,16 @@ def test_answers_fit_their_canvas_and_are_not_lost_in_it(data: SkillData) -> Non
     assert any(len(row.answer) > CANVAS for step in range(8) for row in data.batch(ALL.start + step, 60, CANVAS))
 
 
+def test_whole_answers_are_as_long_as_the_tasks_draw_them(data: SkillData) -> None:
+    """An answer that was cut to fit canvases would be short far more often than it is when somebody asks."""
+    data = skill_data((Mixture(0, {"replacing": 1.0}),), seed=3)
+    rng = random.Random(3)
+    drawn = [len(data.conversation(TRAINING_TASKS["replacing"].sample(rng)).answer) for _ in range(400)]
+    whole = [len(row.answer) for step in range(4) for row in data.batch(step, 100, None)]
+    assert sum(whole) / len(whole) == pytest.approx(sum(drawn) / len(drawn), rel=0.1)
+    assert max(whole) > CANVAS
+
+
 def test_mixtures_follow_each_other() -> None:
     data = skill_data((Mixture(0, {"sums": 1.0}), Mixture(7, {"calls": 1.0})), seed=3)
     calls = TOKENIZER.special["<|tool_call>"]

@@ -142,7 +142,7 @@ def skills_3() -> Recipe:
 def skills_4() -> Recipe:
     """Goes on from the bundled `skills` a third time, as `skills_2` does."""
     recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=4000, causal_steps=4000, learning_rate=2.5e-3, seed=4)
+    train = dataclasses.replace(recipe.train, steps=4400, causal_steps=4400, learning_rate=2.5e-3, seed=4)
     return dataclasses.replace(recipe, name="skills-4", train=train, data=skill_data((FOURTH,), seed=4))
 
 
@@ -160,6 +160,7 @@ def skills_gpu() -> Recipe:
         steps=8000,
         causal_steps=3000,
         batch_size=recipe.train.batch_size * GPU_TIMES,
+        causal_batch_size=recipe.train.causal_batch_size * GPU_TIMES,
         micro_batch_size=64 * GPU_TIMES,
         narrow=narrow,
         warmup_steps=300,
