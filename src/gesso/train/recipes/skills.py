@@ -142,7 +142,7 @@ def skills_3() -> Recipe:
 def skills_4() -> Recipe:
     """Goes on from the bundled `skills` a third time, as `skills_2` does."""
     recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=4400, causal_steps=4400, learning_rate=2.5e-3, seed=4)
+    train = dataclasses.replace(recipe.train, steps=3950, causal_steps=3950, learning_rate=2.5e-3, seed=4)
     return dataclasses.replace(recipe, name="skills-4", train=train, data=skill_data((FOURTH,), seed=4))
 
 
