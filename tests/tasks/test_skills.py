@@ -151,6 +151,16 @@ def test_items_that_are_only_copied_are_of_any_letters() -> None:
     assert all(is_unseen(item) for item in held_out.items(4))
 
 
+@pytest.mark.parametrize("unseen", [False, True])
+def test_plain_sentences_are_words_alone(unseen: bool) -> None:
+    slots = Slots(random.Random(2), unseen=unseen)
+    drawn = [slots.plain_sentence() for _ in range(300)]
+    assert all(word.isalnum() for words in drawn for word in words)
+    assert all(any(is_unseen(word) and len(word) > 2 for word in words) == unseen for words in drawn)
+    assert len({" ".join(words) for words in drawn}) > 280
+    assert {5, 6, 7, 8, 9} <= {len(words) for words in drawn}
+
+
 def test_identifiers_are_names_that_python_takes() -> None:
     slots = Slots(random.Random(2))
     for _ in range(500):
