@@ -1,6 +1,5 @@
 """Shared by all tests: one thread, hypothesis without a clock, and reference checkpoints made once a session."""
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +19,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("gesso", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gesso")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: they wait a quarter of the time, for processes and servers. Each takes a
-    gigabyte."""
-    return min((os.cpu_count() or 1) + 1, 6)
 
 
 @pytest.fixture(scope="session")
