@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Slots, read_phrasings
 
@@ -14,28 +15,10 @@ _WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
 _SIGN_WEIGHTS = (0.4, 0.4, 0.2)
 _TRAINED_SIGN_WEIGHTS = (0.28, 0.44, 0.28)
 """Addition is learned first."""
-_SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
+_SMALL = words_of(
+    "zero one two three four five six seven eight nine "
+    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+)
 _TENS = ["zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
