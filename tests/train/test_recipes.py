@@ -52,7 +52,7 @@ def test_the_causal_pass_alone_learns_from_whole_answers() -> None:
 
 
 def test_later_runs_go_on_from_the_first() -> None:
-    runs = [load_recipe(name) for name in ("skills", "skills-2", "skills-3", "skills-4")]
+    runs = [load_recipe(name) for name in ("skills", "skills-2", "skills-3", "skills-4", "skills-5")]
     for later in runs[1:]:
         assert later.start == resolve("skills")
         assert later.model == runs[0].model == read_model_config(resolve("skills"))
