@@ -83,6 +83,12 @@ def adapter_recipe(start: Path, quantize: Any = None, **changes: Any) -> Recipe:
     return replace(recipe(**changes), start=start, adapter=deltas, quantize=quantize, base="tiny")
 
 
+def go_on(out: str, make: str, changes: dict[str, Any], stop_at: int | None = None) -> None:
+    """Trains, or goes on training, what the function `make` of this module gives; for processes of a run."""
+    start = [Path(out).parent / "start"] if make == adapter_recipe.__name__ else []
+    train(globals()[make](*start, **changes), Path(out), device="cpu", stop_at=stop_at)
+
+
 def metrics(out: Path) -> dict[int, dict[str, float]]:
     lines = (out / "metrics.jsonl").read_text("utf-8").splitlines()
     return {record["step"]: record for record in map(json.loads, lines) if "seconds" in record}

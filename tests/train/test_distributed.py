@@ -1,12 +1,8 @@
 """Several processes make the run that one makes."""
 
-import contextlib
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +11,24 @@ import torch
 from safetensors.torch import load_file
 
 from gesso.train.checkpoint import OPTIMIZER
-from train.runs import adapter_recipe, losses_of, recipe, same_files, train, wide_recipe
+from train.forks import ENVIRONMENT, Job, run_forks
+from train.runs import adapter_recipe, go_on, losses_of, recipe, same_files, train, wide_recipe
 
 MEMBER = """
-import json, os, sys
-from pathlib import Path
-import torch
-import torch.distributed as dist
+import json, sys
 from train import runs
 
-out, make, changes, stop_at = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
-torch.compile = lambda function, **_: function
-if meeting := os.environ.get("MEETING"):
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("gloo", store=dist.FileStore(meeting, size), rank=rank, world_size=size)
-start = [out.parent / "start"] if make == "adapter_recipe" else []
-runs.train(getattr(runs, make)(*start, **changes), out, device="cpu", stop_at=stop_at)
+runs.go_on(sys.argv[1], "recipe", json.loads(sys.argv[2]))
 """
-ENVIRONMENT = os.environ | {
-    "PYTHONPATH": os.pathsep.join(sys.path),
-    "OMP_NUM_THREADS": "1",
-    "GLOO_SOCKET_IFNAME": "lo",
-}
 
 
-def run_team(out: Path, processes: int, stop_at: int, make: str = "recipe", **changes: Any) -> None:
-    """A tiny recipe in several processes, which meet in a file; `make` names the function of `runs` that gives it."""
-    meeting = out.parent / f"{out.name}-{stop_at}.meeting"
-    command = [sys.executable, "-c", MEMBER, str(out), make, json.dumps(changes), str(stop_at)]
-    with contextlib.ExitStack() as stack:
-        team, said = [], []
-        for rank in range(processes):
-            member = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MEETING": str(meeting)}
-            said.append(stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")))
-            team.append(subprocess.Popen(command, env=ENVIRONMENT | member, stdout=subprocess.DEVNULL, stderr=said[-1]))
-            stack.callback(team[-1].wait)
-            stack.callback(team[-1].kill)
-        # Who waits for one that has failed waits for ever.
-        while any(member.poll() is None for member in team) and not any(member.poll() for member in team):
-            time.sleep(0.05)
-        for rank, (member, stderr) in enumerate(zip(team, said, strict=True)):
-            stderr.seek(0)
-            assert not member.poll(), f"process {rank} ended with {member.poll()}:\n{stderr.read()}"
+def pair(out: Path, stop_at: int | None, make: str = "recipe", **changes: Any) -> Job:
+    """A run of two processes up to a step, or to its end; `make` names the function of `runs` that gives its recipe."""
+    return 2, go_on.__name__, [str(out), make, changes, stop_at]
+
+
+def run_pairs(meeting: Path, *jobs: Job) -> None:
+    run_forks(meeting, "runs", *jobs)
 
 
 def test_torchrun_starts_a_run(tmp_path: Path) -> None:
@@ -66,7 +38,7 @@ def test_torchrun_starts_a_run(tmp_path: Path) -> None:
     settings = {"batch_size": 2, "learning_rate": 1e-3, "steps": 2}
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "--local-addr=127.0.0.1",
-         str(script), str(tmp_path / "two"), "recipe", json.dumps(settings), "2"],
+         str(script), str(tmp_path / "two"), json.dumps(settings)],
         env=ENVIRONMENT, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -93,9 +65,9 @@ def test_two_processes_make_the_same_run_as_one(tmp_path: Path) -> None:
     """The same losses on the same global batch, also when a run of two goes on as one and back."""
     settings = {"batch_size": 5, "evaluate_every": 4, "learning_rate": 1e-3}
     train(recipe(**settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "two", 2, 4, **settings)
+    run_pairs(tmp_path / "first", pair(tmp_path / "two", 4, **settings))
     train(recipe(**settings), tmp_path / "two", device="cpu", stop_at=8)
-    run_team(tmp_path / "two", 2, 12, **settings)
+    run_pairs(tmp_path / "second", pair(tmp_path / "two", None, **settings))
     assert_same_run(tmp_path / "one", tmp_path / "two")
     left, right = (load_file(tmp_path / name / "step-000012" / "model.safetensors") for name in ("one", "two"))
     for name, tensor in left.items():
@@ -107,9 +79,9 @@ def test_two_processes_share_the_work_of_muon(tmp_path: Path) -> None:
     before canvases have joined in."""
     settings = {"batch_size": 5, "optimizer": "muon", "causal_steps": 6, "learning_rate": 1e-3}
     train(recipe(**settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "two", 2, 4, **settings)
+    run_pairs(tmp_path / "first", pair(tmp_path / "two", 4, **settings))
     train(recipe(**settings), tmp_path / "two", device="cpu", stop_at=8)
-    run_team(tmp_path / "two", 2, 12, **settings)
+    run_pairs(tmp_path / "second", pair(tmp_path / "two", None, **settings))
     assert_same_run(tmp_path / "one", tmp_path / "two")
     denoiser = [loss[0] for loss in losses_of(tmp_path / "one").values()]
     assert not any(denoiser[:6])
@@ -124,8 +96,11 @@ def test_two_processes_train_an_adapter(tmp_path: Path) -> None:
     settings = {"batch_size": 5, "micro_batch_size": 2, "canvases_per_example": 2, "evaluate_every": 3, "steps": 6}
     settings |= {"learning_rate": 1e-3, "checkpoint_every": 3}
     train(adapter_recipe(tmp_path / "start", **settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "two", 2, 3, "adapter_recipe", **settings)
-    run_team(tmp_path / "two", 2, 6, "adapter_recipe", **settings)
+    run_pairs(
+        tmp_path / "meeting",
+        pair(tmp_path / "two", 3, "adapter_recipe", **settings),
+        pair(tmp_path / "two", None, "adapter_recipe", **settings),
+    )
     assert_same_run(tmp_path / "one", tmp_path / "two")
     left, right = (load_file(tmp_path / name / "step-000006" / OPTIMIZER) for name in ("one", "two"))
     assert left.keys() == right.keys()
@@ -134,7 +109,7 @@ def test_two_processes_train_an_adapter(tmp_path: Path) -> None:
 def test_a_process_without_examples_keeps_up(tmp_path: Path) -> None:
     settings = {"batch_size": 1, "encoder_loss_weight": 0.0, "gradient_checkpointing": True, "steps": 3}
     train(recipe(**settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "two", 2, 3, **settings)
+    run_pairs(tmp_path / "meeting", pair(tmp_path / "two", None, **settings))
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
@@ -143,8 +118,11 @@ def test_two_processes_train_deltas_over_four_bits(tmp_path: Path) -> None:
     settings = {"quantize": "nf4", "batch_size": 5, "evaluate_every": 3, "steps": 6, "checkpoint_every": 3}
     settings |= {"learning_rate": 1e-3}
     train(adapter_recipe(tmp_path / "start", **settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "two", 2, 3, "adapter_recipe", **settings)
-    run_team(tmp_path / "two", 2, 6, "adapter_recipe", **settings)
+    run_pairs(
+        tmp_path / "meeting",
+        pair(tmp_path / "two", 3, "adapter_recipe", **settings),
+        pair(tmp_path / "two", None, "adapter_recipe", **settings),
+    )
     assert_same_run(tmp_path / "one", tmp_path / "two")
 
 
@@ -154,16 +132,19 @@ def test_two_processes_hold_moments_in_eight_bits(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)  # it takes longer here than the steps
     settings = {"optimizer": "adamw8bit", "steps": 6, "checkpoint_every": 2, "batch_size": 4, "learning_rate": 1e-3}
     train(wide_recipe(**settings), tmp_path / "one", device="cpu")
-    run_team(tmp_path / "whole", 2, 6, "wide_recipe", **settings)
-    run_team(tmp_path / "parts", 2, 4, "wide_recipe", **settings)
-    run_team(tmp_path / "parts", 2, 6, "wide_recipe", **settings)
+    train(wide_recipe(**settings), tmp_path / "mixed", device="cpu", stop_at=2)
+    run_pairs(
+        tmp_path / "meeting",
+        pair(tmp_path / "whole", None, "wide_recipe", **settings),
+        pair(tmp_path / "parts", 4, "wide_recipe", **settings),
+        pair(tmp_path / "parts", None, "wide_recipe", **settings),
+        pair(tmp_path / "mixed", 4, "wide_recipe", **settings),
+    )
     assert same_files(tmp_path / "whole" / "step-000006", tmp_path / "parts" / "step-000006")
     assert losses_of(tmp_path / "whole") == losses_of(tmp_path / "parts")
     tensors = load_file(tmp_path / "whole" / "step-000006" / OPTIMIZER)
     assert tensors["exp_avg:codes.vocabulary.weight"].dtype == torch.uint8
     assert tensors.keys() == load_file(tmp_path / "one" / "step-000006" / OPTIMIZER).keys()
-    train(wide_recipe(**settings), tmp_path / "mixed", device="cpu", stop_at=2)
-    run_team(tmp_path / "mixed", 2, 4, "wide_recipe", **settings)
     train(wide_recipe(**settings), tmp_path / "mixed", device="cpu")
     for name in ("whole", "mixed"):
         assert_same_run(tmp_path / "one", tmp_path / name)
