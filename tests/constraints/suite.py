@@ -108,6 +108,82 @@ SUITE: dict[str, list[Case]] = {
             [[[]]],
             [],
         ),
+        (  # neither is where everything begins: the first on each way decides
+            {
+                "$id": "http://e.x/",
+                "type": "object",
+                "properties": {"numbers": {"$ref": "numbers"}, "strings": {"$ref": "strings"}, "any": {"$ref": "list"}},
+                "additionalProperties": False,
+                "$defs": {
+                    "numbers": {
+                        "$id": "numbers",
+                        "$defs": {"item": {"$dynamicAnchor": "item", "type": "integer"}},
+                        "$ref": "list",
+                    },
+                    "strings": {
+                        "$id": "strings",
+                        "$defs": {"item": {"$dynamicAnchor": "item", "type": "string", "maxLength": 3}},
+                        "$ref": "list",
+                    },
+                    "list": {
+                        "$id": "list",
+                        "type": "array",
+                        "items": {"$dynamicRef": "#item"},
+                        "$defs": {"any": {"$dynamicAnchor": "item"}},
+                    },
+                },
+            },
+            [{"numbers": [1, 2], "strings": ["a"], "any": [True]}, {"strings": []}],
+            [{"numbers": ["a"]}, {"strings": [1]}, {"strings": ["abcd"]}],
+        ),
+        (  # a tree that forbids what its nodes leave open, extended from outside
+            {
+                "$id": "http://e.x/strict",
+                "$ref": "tree",
+                "$defs": {
+                    "closed": {
+                        "$id": "closed",
+                        "$dynamicAnchor": "node",
+                        "$ref": "tree",
+                        "unevaluatedProperties": False,
+                    },
+                    "tree": {
+                        "$id": "tree",
+                        "$dynamicAnchor": "node",
+                        "type": "object",
+                        "properties": {"data": {"type": "integer"}, "down": {"$dynamicRef": "#node"}},
+                    },
+                },
+                "properties": {"inner": {"$ref": "closed"}},
+            },
+            [{"data": 1, "down": {"data": 2, "x": 1}}, {"inner": {"data": 1, "down": {"data": 2}}}],
+            [{"down": {"data": "a"}}, {"inner": {"x": 1}}, {"inner": {"down": {"x": 1}}}],
+        ),
+        (  # the same as 2019-09 says it
+            {
+                "$schema": "https://json-schema.org/draft/2019-09/schema",
+                "$id": "http://e.x/",
+                "type": "object",
+                "properties": {"closed": {"$ref": "closed"}, "open": {"$ref": "#/$defs/tree"}},
+                "additionalProperties": False,
+                "$defs": {
+                    "tree": {
+                        "$id": "tree",
+                        "$recursiveAnchor": True,
+                        "type": "object",
+                        "properties": {"down": {"$recursiveRef": "#"}},
+                    },
+                    "closed": {
+                        "$id": "closed",
+                        "$recursiveAnchor": True,
+                        "$ref": "tree",
+                        "unevaluatedProperties": False,
+                    },
+                },
+            },
+            [{"open": {"down": {"x": 1}}}, {"closed": {"down": {"down": {}}}}],
+            [{"closed": {"x": 1}}, {"closed": {"down": {"x": 1}}}, {"open": {"down": 1}}],
+        ),
     ],
     "enum": [
         ({"enum": [1, "a", None, [1, 2]]}, [1, "a", None, [1, 2]], [2, "b", [1]]),
@@ -298,6 +374,17 @@ SUITE: dict[str, list[Case]] = {
             [{"a": "ab"}],
             [{"a": "abc"}, {"a": 1}],
         ),
+    ],
+    "ref below a urn": [
+        (
+            {
+                "properties": {"a": {"$id": "urn:x:y", "$ref": "#/$defs/b", "$defs": {"b": {"type": "integer"}}}},
+                "$defs": {"b": {"type": "string"}},
+                "additionalProperties": False,
+            },
+            [{"a": 1}],
+            [{"a": "x"}],
+        )
     ],
     "ref to an anchor": [({"$ref": "#foo", "$defs": {"A": {"$anchor": "foo", "type": "integer"}}}, [1], ["a"])],
     "ref to another document": [({"$ref": "other.json"}, [], [])],

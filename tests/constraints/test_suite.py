@@ -32,7 +32,8 @@ class Coverage:
 
 
 def is_valid(schema: Any, value: Any) -> bool:
-    return bool(jsonschema.Draft202012Validator(schema, format_checker=FORMAT_CHECKER).is_valid(value))
+    draft = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    return bool(draft(schema, format_checker=FORMAT_CHECKER).is_valid(value))
 
 
 @pytest.fixture(scope="module")

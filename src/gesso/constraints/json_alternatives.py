@@ -12,7 +12,7 @@ from typing import Any
 
 from gesso.constraints import budget
 from gesso.constraints.json_disjoint import disjoint
-from gesso.constraints.json_document import Document, Place, Schema
+from gesso.constraints.json_document import Document
 from gesso.constraints.json_evaluated import evaluated_by, silenced, unevaluated
 from gesso.constraints.json_keywords import (
     ANNOTATIONS,
@@ -24,6 +24,7 @@ from gesso.constraints.json_keywords import (
 )
 from gesso.constraints.json_negation import absent, failing
 from gesso.constraints.json_one_of import Alternative, Refs, told_apart, without_repeated
+from gesso.constraints.json_places import Place, Schema
 from gesso.errors import OptionError
 
 MAX_ALTERNATIVES = 256
@@ -211,16 +212,16 @@ class Alternatives:
             target, there = self.document.resolve(reference, place)
         else:
             target, there = self.document.resolve_dynamic(keyword, reference, place)
-        if there.pointer in here:
+        if there.key in here:
             raise OptionError(
                 f"{place.pointer}/{keyword}: {there.pointer} leads back to itself without a value in between"
             )
         inner: Refs | None = refs
-        if self.document.leads_back(there.pointer):
+        if self.document.leads_back(there):
             self._bounded += 1
-            followed = len(refs) >= self.max_references or refs.count(there.pointer) >= self.max_recursion
-            inner = None if followed else (*refs, there.pointer)
-        return target, there, (*here, there.pointer), inner
+            followed = len(refs) >= self.max_references or refs.count(there.key) >= self.max_recursion
+            inner = None if followed else (*refs, there.key)
+        return target, there, (*here, there.key), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
         found: list[Alternative] = []

@@ -16,9 +16,9 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_document import Schema
 from gesso.constraints.json_keywords import Plain, same, type_of, types
 from gesso.constraints.json_one_of import Refs
+from gesso.constraints.json_places import Schema
 from gesso.constraints.json_text import array
 from gesso.constraints.json_values import Values
 from gesso.errors import OptionError

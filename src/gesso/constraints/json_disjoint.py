@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any
 
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_document import Schema
 from gesso.constraints.json_keywords import Plain, same, type_of, types
+from gesso.constraints.json_places import Schema
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
 

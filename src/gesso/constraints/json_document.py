@@ -6,26 +6,14 @@ keywords of draft 2020-12, and `resolve` follows a reference. What a draft does 
 standard says, unless `strict` refuses it; either way it is listed in `ignored`.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
+from gesso.constraints.json_scopes import Scopes
 from gesso.errors import OptionError
-
-Schema = Any
-"""A dict or a bool, once it is checked."""
-
-MAX_NESTING = 100
-"""Objects and arrays of a schema in each other."""
-
-_SUBSCHEMA = frozenset(
-    ("not", "if", "then", "else", "contains", "propertyNames", "additionalProperties", "items", "additionalItems",
-     "unevaluatedItems", "unevaluatedProperties", "contentSchema")
-)  # fmt: skip
-_LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_MAPS = frozenset(("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"))
 
 DRAFTS = (4, 6, 7, 2019, 2020)
 _COMMON = frozenset(
@@ -53,19 +41,6 @@ KEYWORDS = {
 """That a draft knows; 0 stands for a schema that names none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Holds where a subschema stands."""
-
-    pointer: str
-    base: str
-    draft: int
-
-
-def escape_pointer(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 class Document:
     """Holds one schema with everything inside it.
 
@@ -90,12 +65,15 @@ class Document:
         self._places: dict[int, Place] = {}
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
-        self._dynamic: dict[str, list[Schema]] = {}
-        """Schemas with a `$dynamicAnchor` by its name, and those with a `$recursiveAnchor`."""
+        self._dynamic: dict[str, dict[str, Schema]] = {}
+        """Schemas with a `$dynamicAnchor` by its name and their base URI; those with a `$recursiveAnchor` by ""."""
         self._kept: list[Schema] = []
-        _check_nesting(root)
+        check_nesting(root)
         self._walk(root, Place("#", "", 0))
         self._resources.setdefault("", root)
+        self._scopes = Scopes(self._places, self._resources, self._dynamic)
+        if isinstance(root, dict):
+            self.root = self._scopes.enter(root, self._places[id(root)], ())
 
     def place(self, schema: Schema, pointer: str) -> Place:
         """Says where a subschema stands; one that was put together from others stands at `pointer`."""
@@ -121,7 +99,7 @@ class Document:
         Raises:
             OptionError: it leads nowhere, or out of the document.
         """
-        uri, fragment = urldefrag(urljoin(place.base, reference) if reference else place.base)
+        uri, fragment = urldefrag(_joined(place.base, reference))
         fragment = unquote(fragment)
         if uri not in self._resources:
             raise OptionError(
@@ -130,18 +108,19 @@ class Document:
         if fragment and not fragment.startswith("/"):
             if (uri, fragment) not in self._anchors:
                 raise OptionError(f"{place.pointer}/$ref: {reference!r:.80} leads nowhere")
-            node = self._anchors[uri, fragment]
-            return node, self.place(node, reference)
-        node = self._resources[uri]
-        found = self.place(node, "#")
+            return self._enter(self._anchors[uri, fragment], place, reference)
+        node, found = self._enter(self._resources[uri], place, "#")
         for part in fragment.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             try:
                 node = node[int(key)] if isinstance(node, list) else node[key]
             except (LookupError, TypeError, ValueError):
                 raise OptionError(f"{place.pointer}/$ref: {reference!r:.80} leads nowhere") from None
+            outside = found.base
             step = f"{found.pointer}/{escape_pointer(key)}"
-            found = self._places.get(id(node)) or Place(step, found.base, found.draft)
+            found = self._places.get(id(node)) or Place(step, found.base, found.draft, found.scope)
+            if found.base != outside and self._scopes.needed:
+                node, found = self._enter(self._resources[found.base], place, step)
         if id(node) not in self._places and isinstance(node, dict):
             # Under a keyword that no draft knows: what a reference leads to is a schema all the same.
             self._walk(node, found)
@@ -151,28 +130,29 @@ class Document:
         """Says what a `$dynamicRef` or `$recursiveRef` in the subschema at `place` leads to.
 
         Raises:
-            OptionError: it leads nowhere, or where it leads depends on the way that was taken.
+            OptionError: it leads nowhere, or its like do on too many ways.
         """
         target, there = self.resolve(reference, place)
         name = unquote(urldefrag(reference)[1]) if keyword == "$dynamicRef" else ""
-        anchored = self._dynamic.get(name, [])
-        if any(node is target for node in anchored) and len(anchored) > 1:
-            # The outermost resource on the way decides, and every way begins at the root's.
-            outermost = self.place(self.root, "#").base
-            for node in anchored:
-                if self._places[id(node)].base == outermost:
-                    return node, self._places[id(node)]
-            raise OptionError(
-                f"{place.pointer}/{keyword}: {reference!r:.80} has several anchors, none of them in the resource that "
-                "the schema begins with: not supported"
-            )
+        anchor = ("$dynamicAnchor", name) if keyword == "$dynamicRef" else ("$recursiveAnchor", True)
+        if isinstance(target, dict) and anchor in target.items():
+            decided = self._scopes.decided(name, place.scope)
+            return (target, there) if decided is None else self._enter(decided[0], place, decided[1].pointer)
         return target, there
 
-    def leads_back(self, pointer: str) -> bool:
-        """Tells whether what stands there has, in itself or behind its references, a reference to it."""
+    def _enter(self, node: Schema, place: Place, pointer: str) -> tuple[Schema, Place]:
+        """A part of the schema as it is meant where it is come to from `place`."""
+        found = self._scopes.enter(node, self.place(node, pointer), place.scope)
+        return found, self.place(found, pointer)
+
+    def leads_back(self, place: Place) -> bool:
+        """Tells whether what stands there has, in itself or behind its references, a reference to it; also where it
+        is not known."""
+        if self._scopes.needed:
+            return True
         if self._leads_back is None:
             self._leads_back = self._find_recursive()
-        return self._leads_back.get(pointer, True)
+        return self._leads_back.get(place.pointer, True)
 
     def _find_recursive(self) -> dict[str, bool]:
         references: list[tuple[str, str]] = []
@@ -232,7 +212,7 @@ class Document:
             name = node.get("id" if draft == 4 else "$id")
             alone = "$ref" in node and draft in (4, 6, 7)
             if isinstance(name, str) and not alone:
-                uri, fragment = urldefrag(urljoin(base, name))
+                uri, fragment = urldefrag(_joined(base, name))
                 if fragment and uri == base:
                     self._anchors[base, unquote(fragment)] = node
                 else:
@@ -243,14 +223,14 @@ class Document:
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(keyword), str) and draft in (0, 2019, 2020):
                     self._anchors[base, node[keyword]] = node
-            if isinstance(node.get("$dynamicAnchor"), str):
-                self._dynamic.setdefault(node["$dynamicAnchor"], []).append(node)
-            if node.get("$recursiveAnchor") is True:
-                self._dynamic.setdefault("", []).append(node)
-            here = Place(place.pointer, base, draft)
+            if isinstance(node.get("$dynamicAnchor"), str) and draft in (0, 2020):
+                self._dynamic.setdefault(node["$dynamicAnchor"], {}).setdefault(base, node)
+            if node.get("$recursiveAnchor") is True and node is self._resources.get(base):
+                self._dynamic.setdefault("", {}).setdefault(base, node)
+            here = Place(place.pointer, base, draft, place.scope)
             self._places[id(node)] = here
             self._kept.append(node)
-            waiting += [(child, Place(f"{here.pointer}/{way}", base, draft)) for way, child in _children(node)]
+            waiting += [(child, replace(here, pointer=f"{here.pointer}/{way}")) for way, child in children(node)]
 
     def _draft(self, node: dict[str, Any], place: Place) -> int:
         named = node.get("$schema")
@@ -266,25 +246,6 @@ class Document:
         return place.draft
 
 
-def _children(node: dict[str, Any]) -> Iterator[tuple[str, Schema]]:
-    for keyword, value in node.items():
-        if keyword in _MAPS and isinstance(value, dict):
-            yield from ((f"{keyword}/{escape_pointer(str(name))}", part) for name, part in value.items())
-        elif keyword in _LISTS and isinstance(value, list):
-            yield from ((f"{keyword}/{place}", part) for place, part in enumerate(value))
-        elif keyword in _SUBSCHEMA:
-            yield keyword, value
-
-
-def _check_nesting(root: Any) -> None:
-    level = [root]
-    for _ in range(MAX_NESTING + 1):
-        level = [
-            part
-            for node in level
-            if isinstance(node, dict | list)
-            for part in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return
-    raise OptionError(f"#: more than {MAX_NESTING} objects and arrays in each other")
+def _joined(base: str, reference: str) -> str:
+    """A reference against a base URI of any scheme: `urljoin` takes a fragment alone for absolute behind `urn:`."""
+    return base + reference if reference[:1] in ("", "#") else urljoin(base, reference)

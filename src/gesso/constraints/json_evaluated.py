@@ -8,8 +8,8 @@ the properties, patterns and items that it evaluates; the keyword then says some
 
 from typing import Any
 
-from gesso.constraints.json_document import Schema
 from gesso.constraints.json_keywords import Plain
+from gesso.constraints.json_places import Schema
 
 _KEYS = ("evaluated", "evaluatedItems")
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from gesso.constraints.json_document import Schema, escape_pointer
+from gesso.constraints.json_places import Schema, escape_pointer
 from gesso.constraints.json_text import TYPES
 from gesso.errors import OptionError
 

@@ -21,10 +21,10 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_document import Schema, escape_pointer
 from gesso.constraints.json_keywords import Plain, of_property
 from gesso.constraints.json_members import MAX_UNNAMED, different_members
 from gesso.constraints.json_one_of import Refs
+from gesso.constraints.json_places import Schema, escape_pointer
 from gesso.constraints.json_text import any_value
 from gesso.constraints.json_values import Values
 from gesso.constraints.regex import parse_search

@@ -40,7 +40,7 @@ from gesso.constraints.expression import (
 )
 from gesso.constraints.json_alternatives import Alternatives
 from gesso.constraints.json_arrays import Arrays
-from gesso.constraints.json_document import Document, Schema
+from gesso.constraints.json_document import Document
 from gesso.constraints.json_keywords import (
     TYPE_OF_KEYWORD,
     Plain,
@@ -58,6 +58,7 @@ from gesso.constraints.json_numbers import (
 )
 from gesso.constraints.json_objects import Objects
 from gesso.constraints.json_one_of import Refs
+from gesso.constraints.json_places import Schema
 from gesso.constraints.json_scalars import Scalars
 from gesso.constraints.json_text import TYPES, JsonForm, any_of_type, any_value
 from gesso.constraints.measures import spelled_size

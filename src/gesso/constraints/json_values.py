@@ -4,9 +4,9 @@ from typing import Protocol
 
 from gesso.constraints.expression import Expression
 from gesso.constraints.json_alternatives import Alternatives
-from gesso.constraints.json_document import Schema
 from gesso.constraints.json_keywords import Plain
 from gesso.constraints.json_one_of import Refs
+from gesso.constraints.json_places import Schema
 from gesso.constraints.json_text import JsonForm
 
 

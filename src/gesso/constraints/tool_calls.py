@@ -23,7 +23,7 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_document import Schema
+from gesso.constraints.json_places import Schema
 from gesso.constraints.json_schema import schema_expression
 from gesso.constraints.json_text import JsonForm
 from gesso.constraints.placeholders import mark
