@@ -38,7 +38,7 @@ class Scopes:
 
     @property
     def needed(self) -> bool:
-        """Whether any reference means something else on another way."""
+        """Tells whether any reference means something else on another way."""
         return bool(self._names)
 
     def enter(self, node: Schema, place: Place, scope: Scope) -> Schema:
