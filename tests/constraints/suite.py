@@ -57,6 +57,29 @@ SUITE: dict[str, list[Case]] = {
         ({"type": "array", "contains": {"minimum": 5}}, [[3, 5]], [[1]]),
         ({"type": "array", "contains": {"const": 1}, "minContains": 2}, [[1, 1]], [[1]]),
         ({"type": "array", "contains": {"const": 1}, "maxContains": 1}, [[1]], [[1, 1]]),
+        (
+            {
+                "type": "array",
+                "prefixItems": [{"type": "string"}, {"type": "integer"}],
+                "items": {"enum": ["x", 5, 7]},
+                "contains": {"type": "integer"},
+                "minContains": 2,
+                "maxContains": 2,
+            },
+            [["a", 1, 5], ["a", 1, "x", 7, "x"]],
+            [["a", 1], ["a", 1, 5, 7], [1, 2], ["a", 5, 6]],
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"enum": [1, 2, "a"]},
+                "contains": {"type": "integer"},
+                "minContains": 2,
+                "uniqueItems": True,
+            },
+            [[1, 2], [2, "a", 1]],
+            [[1, "a"], [1, 1], [1, 2, 2]],
+        ),
     ],
     "content": [({"type": "string", "contentEncoding": "base64"}, ["aGk="], [1])],
     "default": [

@@ -221,7 +221,6 @@ REFUSED = [
     ({"prefixItems": [STRING], "uniqueItems": True}, "#/uniqueItems: with prefixItems it is only"),
     ({"uniqueItems": 1}, "#/uniqueItems: must be true or false"),
     ({"minProperties": 4}, "#/minProperties: more than 3 properties that"),
-    ({"contains": INTEGER, "prefixItems": [STRING]}, "#/contains: together with prefixItems"),
     ({"patternProperties": {letter: {} for letter in "abcdef"}}, "#/patternProperties: more than 5"),
     ({"patternProperties": {"(?<=a)b": {}}}, "#/patternProperties: .*look-behind"),
     ({"patternProperties": {"^.$": {}}, "properties": {"\u2028": {}}}, "#/patternProperties: dialects differ"),

@@ -44,16 +44,15 @@ class Arrays:
         tuples = schema.get("tuples", [])
         length = max((len(prefix) for prefix, _ in tuples), default=0)
         rest: list[Schema] = [items for _, items in tuples]
+        places = [[parts[place] if place < len(parts) else items for parts, items in tuples] for place in range(length)]
+        if "contains" in schema:
+            return self._containing(schema, [*places, rest], pointer, refs)
         prefix = [
-            self.values.every([parts[place] if place < len(parts) else items for parts, items in tuples],
-                       f"{pointer}/prefixItems/{place}", refs)
-            for place in range(length)[:most]
-        ]  # fmt: skip
+            self.values.every(said, f"{pointer}/prefixItems/{place}", refs) for place, said in enumerate(places[:most])
+        ]
         if NEVER in prefix:
             most = prefix.index(NEVER)
             prefix = prefix[:most]
-        if "contains" in schema:
-            return self._containing(schema, rest, prefix, pointer, refs)
         item = NEVER
         if most is None or most > len(prefix):
             item = self.values.every(rest, f"{pointer}/items", refs)
@@ -73,25 +72,27 @@ class Arrays:
             texts = texts if place < least else repeat(texts, 0, 1)
         return sequence(Text("["), texts, Text("]"))
 
-    def _containing(
-        self, schema: Plain, rest: list[Schema], prefix: list[Expression], pointer: str, refs: Refs
-    ) -> Expression:
-        """Arrays some of whose items are valid under schemas of their own."""
-        if prefix or schema.get("uniqueItems"):
-            raise OptionError(f"{pointer}/contains: together with prefixItems or uniqueItems it is not supported")
+    def _containing(self, schema: Plain, said: list[list[Schema]], pointer: str, refs: Refs) -> Expression:
+        """Arrays some of whose items are valid under schemas of their own.
+
+        Args:
+            said: what is said of the item at each place of the prefix, and last of those behind it.
+        """
         parts = []
-        if "minItems" in schema or "maxItems" in schema:
-            most = schema.get("maxItems")
-            item = self.values.every(rest, f"{pointer}/items", refs)
-            parts.append(array(item, self.form, int(schema.get("minItems", 0)), None if most is None else int(most)))
+        if len(said) > 1 or schema.keys() & {"minItems", "maxItems", "uniqueItems"}:
+            parts.append(self.texts({key: value for key, value in schema.items() if key != "contains"}, pointer, refs))
+
+        def item(*more: Schema) -> Expression:
+            # Where which of them stands is seen to by the part above.
+            return union(self.values.every([*each, *more], f"{pointer}/contains", refs) for each in said)
+
         comma = Text(self.form.item_separator)
         for part, least, most in schema["contains"]:
             if most is not None and most < least:
                 return NEVER
-            found = self.values.every([*rest, part], f"{pointer}/contains", refs)
+            found = item(part)
             # Others need not be told from those that count where they may count as well.
-            told = rest if most is None else [*rest, {"not": part}]
-            other = self.values.every(told, f"{pointer}/contains", refs)
+            other = item() if most is None else item({"not": part})
             others = repeat(sequence(comma, other))
             counted = sequence(comma, found, others)
 
