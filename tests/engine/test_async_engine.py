@@ -99,7 +99,7 @@ def mini() -> Engine:
 
 @pytest.mark.numbers
 def test_results_do_not_depend_on_neighbours(mini: Engine, start: Start) -> None:
-    requests = mixed(16, seed=5)
+    requests = mixed(12, seed=5)
     solo = [told(mini.generate_batch([request])[0]) for request in requests]
     service = start(mini, kv_memory=2**26)
     for order in range(2):  # the second time prefixes are there, and the neighbours are others

