@@ -73,7 +73,7 @@ def _form(row: Option) -> str:
 
 def _metavar(row: Option) -> str:
     kind = row.kind
-    if row.source in ("file", "json file") or isinstance(kind, Files):
+    if row.source in ("file", "schema file") or isinstance(kind, Files):
         return "FILE"
     if isinstance(kind, Choice | StrategyName):
         words = "|".join(kind.words)
@@ -88,7 +88,7 @@ def annotation(row: Option) -> Any:
     """Returns the type that typer reads a row's value as; None, false or an empty list is a value that was not
     given."""
     kind = row.kind
-    if row.source in ("file", "json file"):
+    if row.source in ("file", "schema file"):
         return Path | None
     if isinstance(kind, Switch):
         return bool
@@ -109,8 +109,8 @@ def read(row: Option, value: Any) -> Any:
     name = row.flag.split()[0]
     if row.source == "file":
         return _read_file(row, name, value)
-    if row.source == "json file":
-        return _read_json(row, name, value)
+    if row.source == "schema file":
+        return _read_schema(row, name, value)
     if row.source == "commas":
         return tuple(value.split(","))
     if isinstance(row.kind, Texts | Files):
@@ -133,14 +133,13 @@ def _read_file(row: Option, name: str, path: Path) -> str:
         raise OptionError(f"{name} {path}: no UTF-8 text: {error}", option=row.name) from None
 
 
-def _read_json(row: Option, name: str, path: Path) -> Any:
-    import json
+def _read_schema(row: Option, name: str, path: Path) -> Any:
+    from gesso.constraints.json_bundle import read_schema
 
-    text = _read_file(row, name, path)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"{name} {path}: no JSON: {error}", option=row.name) from None
+        return read_schema(path)
+    except OptionError as error:
+        raise OptionError(f"{name} {error}", option=row.name) from None
 
 
 def _token_ids(row: Option, name: str, text: str, free: str | None = None) -> tuple[int | None, ...]:

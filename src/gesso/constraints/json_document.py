@@ -6,6 +6,7 @@ keywords of draft 2020-12, and `resolve` follows a reference. What a draft does 
 standard says, unless `strict` refuses it; either way it is listed in `ignored`.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -44,11 +45,14 @@ KEYWORDS = {
 class Document:
     """Holds one schema with everything inside it.
 
+    Args:
+        base: the URI that it has where it names none.
+
     Raises:
         OptionError: it is nested too deeply, or names a draft that is not known.
     """
 
-    def __init__(self, root: Schema, strict: bool = False) -> None:
+    def __init__(self, root: Schema, strict: bool = False, base: str = "") -> None:
         self.root, self.strict = root, strict
         self.read: dict[int, tuple[Place, Schema]] = {}
         """Where parts stand, and what they say as `modern` gives it; by identity."""
@@ -69,8 +73,8 @@ class Document:
         """Schemas with a `$dynamicAnchor` by its name and their base URI; those with a `$recursiveAnchor` by ""."""
         self._kept: list[Schema] = []
         check_nesting(root)
-        self._walk(root, Place("#", "", 0))
-        self._resources.setdefault("", root)
+        self._walk(root, Place("#", base, 0))
+        self._resources.setdefault(base, root)
         self._scopes = Scopes(self._places, self._resources, self._dynamic)
         if isinstance(root, dict):
             self.root = self._scopes.enter(root, self._places[id(root)], ())
@@ -144,6 +148,17 @@ class Document:
         """A part of the schema as it is meant where it is come to from `place`."""
         found = self._scopes.enter(node, self.place(node, pointer), place.scope)
         return found, self.place(found, pointer)
+
+    def outside(self) -> Iterator[tuple[dict[str, Any], str, str, str]]:
+        """Yields what refers to another document, or to this one by its address: a subschema, which of its keywords,
+        the URI and the fragment."""
+        for node in self._kept:
+            for keyword in ("$ref", "$dynamicRef"):
+                reference = node.get(keyword)
+                if isinstance(reference, str) and reference[:1] not in ("", "#"):
+                    uri, fragment = urldefrag(_joined(self._places[id(node)].base, reference))
+                    if uri not in self._resources or self._resources[uri] is self._kept[0]:
+                        yield node, keyword, uri, fragment
 
     def leads_back(self, place: Place) -> bool:
         """Tells whether what stands there has, in itself or behind its references, a reference to it; also where it
@@ -219,7 +234,7 @@ class Document:
                     base = uri
                     self._resources.setdefault(uri, node)
             elif place.pointer == "#":
-                self._resources.setdefault("", node)
+                self._resources.setdefault(base, node)
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(node.get(keyword), str) and draft in (0, 2019, 2020):
                     self._anchors[base, node[keyword]] = node

@@ -244,7 +244,7 @@ class GenerationConfig:
         "The answer is JSON, valid under this schema.",
         kind=JsonSchema(),
         field="response_format",
-        source="json file",
+        source="schema file",
         group=CONSTRAINT,
     )
     json_object: bool = option(False, "The answer is a JSON object.", field="response_format", group=CONSTRAINT)

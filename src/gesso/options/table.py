@@ -34,7 +34,7 @@ class Option:
     """The file of a checkpoint that may set it."""
     flag: str | None = None
     """On the command line; None where no command has it."""
-    source: Literal["value", "commas", "file", "json file"] = "value"
+    source: Literal["value", "commas", "file", "schema file"] = "value"
     """What the command line takes: the value, its parts with commas between them, or the name of a file that holds it
     as text or as JSON."""
     group: str = ""
@@ -74,7 +74,7 @@ def option(
     field: str | None = "diffusion.*",
     file: File = "",
     flag: str | None = "--*",
-    source: Literal["value", "commas", "file", "json file"] = "value",
+    source: Literal["value", "commas", "file", "schema file"] = "value",
     group: str = "",
 ) -> Any:
     """Declares a field of a dataclass that is an option.
