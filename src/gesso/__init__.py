@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gesso.api import load, load_model
     from gesso.config import ModelConfig
     from gesso.constraints.constraint import constraint
+    from gesso.constraints.json_bundle import read_schema
     from gesso.control.choose import choose
     from gesso.control.edit import edit
     from gesso.control.fill import fill
@@ -41,6 +42,7 @@ _HOMES = {
     "GenerationConfig": "gesso.generation",
     "ModelConfig": "gesso.config",
     "constraint": "gesso.constraints.constraint",
+    "read_schema": "gesso.constraints.json_bundle",
     "choose": "gesso.control.choose",
     "edit": "gesso.control.edit",
     "fill": "gesso.control.fill",
@@ -85,6 +87,7 @@ __all__ = [
     "load",
     "load_model",
     "particles",
+    "read_schema",
     "replay",
     "run_job",
     "save_model",

@@ -7,9 +7,11 @@ to `generate`, or sent to a server, by itself. An address of the web is left as 
 """
 
 import json
+import posixpath
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+from urllib.request import url2pathname
 
 from gesso.constraints.json_document import Document
 from gesso.constraints.json_places import Schema
@@ -86,11 +88,13 @@ class _File:
         for file in known.values():
             if uri in (file.own, file.address):
                 return file.path
-        if urlsplit(uri).scheme == "file":
-            return Path(unquote(urlsplit(uri).path)).resolve()
-        folder = self.own.rpartition("/")[0]
-        if folder and uri.startswith(f"{folder}/"):
-            beside = (self.path.parent / unquote(uri[len(folder) + 1 :])).resolve()
+        there, here = urlsplit(uri), urlsplit(self.own)
+        if there.scheme == "file":
+            return Path(url2pathname(there.path)).resolve()
+        paths = there.path.startswith("/") and here.path.startswith("/")
+        if paths and (there.scheme, there.netloc) == (here.scheme, here.netloc):
+            way = posixpath.relpath(unquote(there.path), posixpath.dirname(unquote(here.path)))
+            beside = (self.path.parent / way).resolve()
             return beside if beside.is_file() else None
         return None
 
