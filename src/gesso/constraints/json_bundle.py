@@ -27,14 +27,14 @@ def read_schema(path: str | Path) -> Schema:
         OptionError: a file cannot be read, is no JSON, or there are too many.
     """
     first = Path(path).resolve()
-    first_file = _File(first, 0, 0)
+    first_file = _File(first, _read(Path(path)), 0, 0)
     files = {first: first_file}
     waiting = [first_file]
     while waiting:
         for other in waiting.pop().reachable(files):
             if len(files) == MAX_FILES:
                 raise OptionError(f"{path}: its references lead to more than {MAX_FILES} files")
-            files[other] = _File(other, len(files), first_file.draft)
+            files[other] = _File(other, _read(other), len(files), first_file.draft)
             waiting.append(files[other])
     renamed = [file.rename(files) for file in files.values()]
     if not any(renamed):
@@ -48,9 +48,9 @@ def read_schema(path: str | Path) -> Schema:
 class _File:
     """A schema, and what it refers to outside of itself."""
 
-    def __init__(self, path: Path, number: int, draft: int) -> None:
+    def __init__(self, path: Path, schema: Schema, number: int, draft: int) -> None:
         """`draft` is that of a schema which names none."""
-        self.path, self.schema = path, _read(path)
+        self.path, self.schema = path, schema
         self.address = path.as_uri()
         try:
             document = Document(self.schema, base=self.address)
