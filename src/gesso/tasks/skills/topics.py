@@ -20,23 +20,27 @@ _WORDS = {
     "animals": "dog cat horse bird fish zoo lion elephant rabbit cow sheep tiger",
 }
 _SENTENCES = read_phrasings("topics", "sentences")
+_PLAIN = {topic: read_phrasings("topic_sentences", topic) for topic in _WORDS}
+_PLAIN_SHARE = 0.45
 
 
 class Topics(Skill):
     """Asks such as `Is this about sports or food? Grelmo asked for the soup and a recipe.` -> `food`."""
 
     name = "topics"
-    phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES}
+    phrasings: ClassVar = {"ask": _ASK, "sentence": _SENTENCES, **_PLAIN}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws a sentence with two words of a topic, and two to four topics to choose from."""
+        """Draws a sentence with two words of a topic, or a plain one, and two to four topics to choose from."""
         rng = slots.rng
         labels = rng.sample(sorted(_WORDS), rng.randint(2, 4))
         answer = rng.choice(labels)
-        a, b = rng.sample(_WORDS[answer].split(), 2)
-        text = slots.choice(
-            _SENTENCES, a=a, b=b, name=slots.first_name(), city=slots.city(), noun=slots.word(), number=slots.number(3)
-        )
+        values = {"name": slots.first_name(), "city": slots.city(), "noun": slots.word(), "number": slots.number(3)}
+        if rng.random() < _PLAIN_SHARE:
+            text = slots.choice(_PLAIN[answer], **values)
+        else:
+            a, b = rng.sample(_WORDS[answer].split(), 2)
+            text = slots.choice(_SENTENCES, a=a, b=b, **values)
         listed = ", ".join(labels[:-1]) + (" or " if rng.random() < 0.7 else ", ") + labels[-1]
         ask = slots.choice(_ASK, labels=listed)
         gap = rng.choice((" ", "\n", "\n\n"))
