@@ -188,13 +188,14 @@ def skills_gpu() -> Recipe:
         checkpoint_every=500,
         log_every=25,
     )
-    data = skill_data((FIRST, ALL), seed=1)
+    # Answers of any length in canvases of any width: where only what fits is taken, long answers hardly ever come.
+    data = skill_data((FIRST, ALL), seed=1, narrowest=0)
     return dataclasses.replace(recipe, name="skills-gpu", model=model, train=train, data=data, start=None)
 
 
-def skill_data(mixtures: tuple[Mixture, ...], seed: int) -> SkillData:
-    """Returns conversations of the skills, through their tokenizer and mini's template."""
+def skill_data(mixtures: tuple[Mixture, ...], seed: int, narrowest: int = NARROWEST) -> SkillData:
+    """Returns conversations of the skills, through their tokenizer and mini's template; see `SkillData`."""
     template = ChatTemplate(chat_template(), TOKENS)
     return SkillData(
-        mixtures, _tokenizer(), template, Spelling(build_tokenizer()), seed=seed, narrowest=NARROWEST, widest=CANVAS
+        mixtures, _tokenizer(), template, Spelling(build_tokenizer()), seed=seed, narrowest=narrowest, widest=CANVAS
     )
