@@ -114,3 +114,73 @@ def test_files_without_end_are_refused(tmp_path: Path) -> None:
     files = {f"f{number}": {"$ref": f"f{number + 1}.json"} for number in range(120)}
     with pytest.raises(OptionError, match="more than 100 files"):
         read_schema(write(tmp_path, **files))
+
+
+def test_names_inside_of_files_stay_apart(tmp_path: Path) -> None:
+    def item(kind: str) -> dict[str, Any]:
+        return {"$ref": "item", "$defs": {"i": {"$id": "item", "type": kind}}}
+
+    path = write(
+        tmp_path,
+        start=closed(p={"$ref": "x/s.json"}, q={"$ref": "y/s.json"}),
+        x__s=item("integer"),
+        y__s=item("string"),
+    )
+    holds(path, [{"p": 1, "q": "s"}], [{"p": 1, "q": 2}, {"p": "s"}])
+
+
+def test_files_with_relative_names_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path, a={"$id": "a.json", **closed(n={"$ref": "b.json"})}, b={"$id": "b.json", **COUNT})
+    holds(path, [{"n": 1}], [{"n": "x"}])
+    path = write(tmp_path, c={"$id": "/s/c.json", **closed(n={"$ref": "/s/d.json"})}, d={"$id": "/s/d.json", **COUNT})
+    holds(path, [{"n": 1}], [{"n": "x"}])
+
+
+def test_files_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        a={"$id": "https://e.x/root.json", **closed(n={"$ref": "b.json"})},
+        b={"$id": "https://e.x/root.json", **COUNT},
+    )
+    with pytest.raises(OptionError, match=r"have the same \$id"):
+        read_schema(path)
+
+
+def test_a_file_without_a_draft_is_of_the_first_ones(tmp_path: Path) -> None:
+    old = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    inner = {"id": "sub/", "allOf": [{"$ref": "c.json"}]}
+    path = write(tmp_path, a={**old, "allOf": [{"$ref": "b.json"}]}, b=closed(x=inner), c=NAME, sub__c=COUNT)
+    holds(path, [{"x": 1}], [{"x": "s"}])
+
+
+def test_beside_a_reference_nothing_is_found_in_old_drafts(tmp_path: Path) -> None:
+    old = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    beside = {"$ref": "#/definitions/n", "allOf": [NAME], "definitions": {"n": COUNT}}
+    schema = read_schema(write(tmp_path, a={**old, "allOf": [{"$ref": "b.json#/allOf/0"}]}, b=beside))
+    with pytest.raises(OptionError, match="leads nowhere"):
+        gesso.constraint(json_schema=schema)
+
+
+def test_links_stand_beside_their_names(tmp_path: Path) -> None:
+    store = write(tmp_path / "store", h1={"$ref": "b.json"}, h2=COUNT).parent
+    for name, target in (("a", "h1"), ("b", "h2")):
+        (tmp_path / f"{name}.json").symlink_to(store / f"{target}.json")
+    holds(tmp_path / "a.json", [1], ["x"])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "http://[x/"},
+        {"$ref": "a%00b.json"},
+        {"$ref": "\ud800.json"},
+        {"$ref": f"{'x' * 300}.json"},
+        {"$ref": "//host/tmp/x.json#"},
+        {"$defs": [], "$ref": "part.json"},
+        {"$id": "https://e.x/schema?v=1", "$ref": "schema?v=2"},
+    ],
+)
+def test_what_leads_nowhere_is_refused(tmp_path: Path, schema: Any) -> None:
+    write(tmp_path, part={"$ref": "nowhere.json"})
+    with pytest.raises(OptionError):
+        gesso.constraint(json_schema=read_schema(write(tmp_path, start=schema)))

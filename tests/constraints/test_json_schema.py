@@ -196,9 +196,9 @@ def _forked(steps: int) -> dict[str, Any]:
     """A schema on each of whose levels one of two resources may decide what a name means."""
     parts: dict[str, Any] = {"last": {"$id": "last"}}
     for step in range(steps):
-        down = {"properties": {"down": {"$ref": f"step{step + 1}" if step + 1 < steps else "last"}}}
         for side in "ab":
             name = f"{side}{step}"
+            down = {"properties": {"down": {"$ref": f"step{step + 1}" if step + 1 < steps else "last"}}}
             parts[name] = {"$id": name, "$defs": {"n": {"$dynamicAnchor": f"n{step}"}}, **down}
         parts[f"step{step}"] = {"$id": f"step{step}", "anyOf": [{"$ref": f"a{step}"}, {"$ref": f"b{step}"}]}
     return {"$id": "http://e.x/", "$ref": "step0", "$defs": parts}
@@ -208,6 +208,41 @@ def test_what_dynamic_references_mean_may_depend_on_a_few_ways_only() -> None:
     schema_expression(_forked(3))
     with pytest.raises(OptionError, match="something else on more than 200 ways"):
         schema_expression(_forked(8))
+
+
+def test_a_branch_beyond_the_limits_holds_all_the_same() -> None:
+    """A value that is valid under a branch which is not followed so deep is valid under no other."""
+    node = {"type": "object", "properties": {"a": {"oneOf": [{"type": "object"}, {"$ref": "#/$defs/m"}]}},
+            "required": ["a"], "additionalProperties": False}  # fmt: skip
+    schema = {"$ref": "#/$defs/m", "$defs": {"m": node}}
+    automaton = compile_bytes(schema_expression(schema))
+    assert automaton.matches('{"a": {}}')
+    value: dict[str, Any] = {}
+    for _ in range(7):
+        value = {"a": value}
+        if automaton.matches(json.dumps(value)):
+            jsonschema.validate(value, schema)
+
+
+def test_schemas_that_cannot_be_told_apart_are_refused() -> None:
+    part = {"$id": "x", "$ref": "#/$defs/n"}
+    twice = {"properties": {"p": {**part, "$defs": {"n": INTEGER}}, "q": {**part, "$defs": {"n": STRING}}}}
+    with pytest.raises(OptionError, match="several schemas have the name 'x'"):
+        schema_expression(twice)
+    shared = {"$ref": "#/$defs/n"}
+    here = {"p": {"$id": "http://e.x/p", "allOf": [shared], "$defs": {"n": INTEGER}},
+            "q": {"$id": "http://e.x/q", "allOf": [shared], "$defs": {"n": STRING}}}  # fmt: skip
+    with pytest.raises(OptionError, match="the same object stands at"):
+        schema_expression({"properties": here})
+
+
+@pytest.mark.parametrize("schema", [
+    {"$id": "https://e.x/a", "$ref": "http://[x/"}, {"properties": {1: True}},
+    {"dependencies": {"a": ["b"]}, "dependentRequired": 5}, {"allOf": [STRING], "$ref": "#/allOf/-1"},
+])  # fmt: skip
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(OptionError):
+        schema_expression(schema)
 
 
 REFUSED = [

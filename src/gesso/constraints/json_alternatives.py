@@ -46,6 +46,8 @@ class Alternatives:
         self._apart = document.apart.setdefault((max_recursion, max_references), {})
         self._bounded = 0
         """References that were followed of which the limits have a say."""
+        self._cuts = 0
+        """References that were not followed because of the limits: what was found is less than all, then."""
         self._narrowing = 0
         """Above 0 while ways in which a schema fails may be left out where they cannot be said."""
 
@@ -64,12 +66,15 @@ class Alternatives:
             return self._expand(schema, pointer, refs, here)
         key = (id(schema), refs, here, self._narrowing > 0)
         known, limits = self.document.expanded, (self.max_recursion, self.max_references)
-        if (found := known.get((*key, None)) or known.get((*key, limits))) is None:
-            before = self._bounded
+        kept: tuple[list[Alternative], bool] | None = known.get((*key, None)) or known.get((*key, limits))
+        if kept is None:
+            before, cuts = self._bounded, self._cuts
             found = self._expand(schema, pointer, refs, here)
-            known[*key, None if self._bounded == before else limits] = found
-        else:
-            self._bounded += (*key, limits) in known
+            known[*key, None if self._bounded == before else limits] = found, self._cuts > cuts
+            return found
+        self._bounded += (*key, limits) in known
+        found, cut = kept
+        self._cuts += cut
         return found
 
     def _expand(  # noqa: PLR0912 - a branch for every kind of keyword
@@ -90,7 +95,7 @@ class Alternatives:
         def also(part: Schema, way: str) -> list[Alternative]:
             return self._both(found, self.expand(part, f"{pointer}/{way}", refs, here), pointer)
 
-        for keyword in REFERENCES & modern.keys():
+        for keyword in [keyword for keyword in modern if keyword in REFERENCES]:
             target, there, seen, inner = self._follow(keyword, modern[keyword], place, refs, here)
             if inner is None:
                 return []
@@ -180,8 +185,9 @@ class Alternatives:
         key = (id(one), id(other), depth)
         self._bounded += 1  # whether the limits had a say is not remembered
         if (known := self._apart.get(key)) is None:
+            cuts = self._cuts
             first, second = self.expand(one, pointer, ()), self.expand(other, pointer, ())
-            known = all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
+            known = self._cuts == cuts and all(disjoint(a, b, inside) for a, _ in first for b, _ in second)
             if self.document.holds(one) and self.document.holds(other):
                 self._apart[key] = known
         return known
@@ -221,6 +227,7 @@ class Alternatives:
             self._bounded += 1
             followed = len(refs) >= self.max_references or refs.count(there.key) >= self.max_recursion
             inner = None if followed else (*refs, there.key)
+            self._cuts += followed
         return target, there, (*here, there.key), inner
 
     def _conditional(self, modern: dict[str, Any], pointer: str, refs: Refs, here: Refs) -> list[Alternative]:
@@ -241,23 +248,34 @@ class Alternatives:
     def _one_of(
         self, schemas: list[Schema], found: list[Alternative], pointer: str, refs: Refs, here: Refs
     ) -> list[Alternative]:
-        branches = [
-            self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", refs, here), pointer)
-            for number, part in enumerate(schemas)
-        ]
+        branches: list[list[Alternative]] = []
+        wholes: list[list[Alternative] | None] = []
+        for number, part in enumerate(schemas):
+            whole: list[Alternative] | None
+            cuts = self._cuts
+            branches.append(self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", refs, here), pointer))
+            whole = branches[-1]
+            if self._cuts > cuts:
+                # What is left out here is valid under the branch all the same, and so under no other.
+                cuts = self._cuts
+                whole = self._both(found, self.expand(part, f"{pointer}/oneOf/{number}", ()), pointer)
+                whole = whole if self._cuts == cuts else None
+            wholes.append(whole)
 
         def apart(one: Schema, other: Schema) -> bool:
             return self.apart(one, other, pointer)
 
-        if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, apart)) is not None:
+        if len(branches) > MAX_OVERLAPPING and (told := told_apart(branches, wholes, apart)) is not None:
             return self._checked(told, pointer)
         kept: list[Alternative] = []
         failed: OptionError | None = None
         for number, branch in enumerate(branches):
             for alternative in branch:
                 ways = [alternative]
-                for second, other in enumerate(branches):
-                    shared = [way for way in ways if not all(disjoint(way[0], b, apart) for b, _ in other)]
+                for second, other in enumerate(wholes):
+                    shared = [
+                        way for way in ways if other is None or not all(disjoint(way[0], b, apart) for b, _ in other)
+                    ]
                     if second == number or not shared:
                         continue
                     alone = [way for way in ways if way not in shared]
@@ -267,7 +285,7 @@ class Alternatives:
                         parted = self._both(shared, negated, pointer)
                     except OptionError as error:
                         # What cannot be told apart is left out, unless nothing else is left.
-                        if (told := told_apart(branches, apart)) is not None:
+                        if (told := told_apart(branches, wholes, apart)) is not None:
                             return self._checked(told, pointer)
                         parted, failed = [], error
                     finally:

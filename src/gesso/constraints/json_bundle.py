@@ -7,6 +7,7 @@ to `generate`, or sent to a server, by itself. An address of the web is left as 
 """
 
 import json
+import os
 import posixpath
 from pathlib import Path
 from typing import Any
@@ -18,31 +19,41 @@ from gesso.constraints.json_places import Schema
 from gesso.errors import OptionError
 
 MAX_FILES = 100
+_OLD = (4, 6, 7)
+"""Drafts in which nothing counts beside a `$ref`."""
 
 
 def read_schema(path: str | Path) -> Schema:
     """Returns the schema of a file, and of those that it refers to.
 
     Raises:
-        OptionError: a file cannot be read, is no JSON, or there are too many.
+        OptionError: a file cannot be read, is no JSON, has the `$id` of another one, or there are too many.
     """
-    first = Path(path).resolve()
-    first_file = _File(first, _read(Path(path)), 0, 0)
-    files = {first: first_file}
-    waiting = [first_file]
+    first = _File(_absolute(Path(path)), _read(Path(path)), 0, 0)
+    files = {first.path: first}
+    waiting = [first]
     while waiting:
         for other in waiting.pop().reachable(files):
             if len(files) == MAX_FILES:
                 raise OptionError(f"{path}: its references lead to more than {MAX_FILES} files")
-            files[other] = _File(other, _read(other), len(files), first_file.draft)
+            files[other] = _File(other, _read(other), len(files), first.draft)
             waiting.append(files[other])
+    names: dict[str, _File] = {}
+    for file in files.values():
+        if names.setdefault(file.name, file) is not file:
+            raise OptionError(f"{file.path} and {names[file.name].path} have the same $id {file.name!r:.80}")
     renamed = [file.rename(files) for file in files.values()]
     if not any(renamed):
-        return first_file.schema
-    parts = {file.name: file.named() for file in files.values() if file is not first_file}
-    where = "definitions" if first_file.draft in (4, 6, 7) else "$defs"
-    whole = first_file.named()
-    return {**whole, where: {**whole.get(where, {}), **parts}} if parts else whole
+        return first.schema
+    whole = first.named()
+    where = "definitions" if first.draft in _OLD else "$defs"
+    parts = dict(whole.get(where, {})) if isinstance(whole.get(where, {}), dict) else {}
+    for file in list(files.values())[1:]:
+        key = file.name
+        while key in parts:
+            key += "'"
+        parts[key] = file.named()
+    return {**whole, where: parts} if len(files) > 1 else whole
 
 
 class _File:
@@ -53,15 +64,17 @@ class _File:
         self.path, self.schema = path, schema
         self.address = path.as_uri()
         try:
-            document = Document(self.schema, base=self.address)
+            document = Document(schema, base=self.address, draft=draft)
+            self.outside = list(document.outside())
         except OptionError as error:
             raise OptionError(f"{path}: {error}") from None
-        place = document.place(self.schema, "#")
-        self.draft = place.draft or draft
-        self.own = place.base if isinstance(self.schema, dict) and place.base != self.address else ""
-        """The address that its own `$id` gives it."""
-        self.name = self.own or f"urn:schema:{number}:{quote(path.name)}"
-        self.outside = list(document.outside())
+        place = document.place(schema, "#")
+        self.draft = place.draft if isinstance(schema, dict) else draft
+        self.base = place.base if isinstance(schema, dict) else self.address
+        """The address that its own `$id` gives it, or its place."""
+        self.own = "" if urlsplit(self.base).scheme == "file" else self.base
+        # A name that relative `$id`s inside can be joined to, as an address of the web that there will never be.
+        self.name = self.own or f"https://{number}.schema.invalid/{quote(os.fsencode(path.name))}"
 
     def rename(self, files: dict[Path, "_File"]) -> bool:
         """Makes its references to files those to their names; tells whether there were any."""
@@ -78,36 +91,46 @@ class _File:
         for node, keyword, uri, _ in self.outside:
             other = self.located(uri, known)
             if other is not None and other not in known:
-                if not other.is_file():
+                if not _is_file(other):
                     raise OptionError(f"{self.path}: {keyword} {node[keyword]!r:.80}: there is no {other}")
                 found[other] = None
         return list(found)
 
     def located(self, uri: str, known: dict[Path, "_File"]) -> Path | None:
         """The file that an address stands for; None where it is of the web."""
-        for file in known.values():
-            if uri in (file.own, file.address):
+        for file in (self, *known.values()):
+            if uri in (file.base, file.address):
                 return file.path
-        there, here = urlsplit(uri), urlsplit(self.own)
-        if there.scheme == "file":
-            return Path(url2pathname(there.path)).resolve()
-        paths = there.path.startswith("/") and here.path.startswith("/")
-        if paths and (there.scheme, there.netloc) == (here.scheme, here.netloc):
+        there, here = urlsplit(uri), urlsplit(self.base)
+        local = there.scheme == "file" and there.netloc in ("", "localhost")
+        if here.path.startswith("/") and there.path.startswith("/") and there[:2] == here[:2] and not there.query:
             way = posixpath.relpath(unquote(there.path), posixpath.dirname(unquote(here.path)))
-            beside = (self.path.parent / way).resolve()
-            return beside if beside.is_file() else None
-        return None
+            beside = _absolute(self.path.parent / way)
+            if local or _is_file(beside):
+                return beside
+        return _absolute(Path(url2pathname(there.path))) if local else None
 
     def named(self) -> dict[str, Any]:
         """The schema as a part that references find by its name."""
         schema = self.schema if isinstance(self.schema, dict) else {"allOf": [self.schema]}
-        if self.own:
-            return schema
-        if "$ref" in schema and self.draft in (4, 6, 7):
-            # Beside a reference nothing else would count there, a name neither.
+        if "$ref" in schema and self.draft in _OLD:
+            # Beside a reference nothing else would count there, a name neither; pointers must not find what is new.
             kept = {key: schema[key] for key in ("$schema", "definitions", "$defs") if key in schema}
-            schema = {**kept, "allOf": [{"$ref": schema["$ref"]}]}
-        return {"id" if self.draft == 4 else "$id": self.name, **schema}
+            free = next((key for key in ("allOf", "anyOf", "oneOf") if key not in schema), "allOf")
+            schema = {**kept, free: [{"$ref": schema["$ref"]}]}
+        return {**schema, "id" if self.draft == 4 else "$id": self.name}
+
+
+def _absolute(path: Path) -> Path:
+    """A path without dots. Links are not followed: what stands beside a file stands beside its name."""
+    return Path(os.path.abspath(path))  # noqa: PTH100
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _read(path: Path) -> Schema:

@@ -6,6 +6,7 @@ keywords of draft 2020-12, and `resolve` follows a reference. What a draft does 
 standard says, unless `strict` refuses it; either way it is listed in `ignored`.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -42,17 +43,23 @@ KEYWORDS = {
 """That a draft knows; 0 stands for a schema that names none."""
 
 
+_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+_INDEX = re.compile("0|[1-9][0-9]{0,9}")
+"""Of an item in a JSON pointer."""
+
+
 class Document:
     """Holds one schema with everything inside it.
 
     Args:
         base: the URI that it has where it names none.
+        draft: that it is of where it names none.
 
     Raises:
         OptionError: it is nested too deeply, or names a draft that is not known.
     """
 
-    def __init__(self, root: Schema, strict: bool = False, base: str = "") -> None:
+    def __init__(self, root: Schema, strict: bool = False, base: str = "", draft: int = 0) -> None:
         self.root, self.strict = root, strict
         self.read: dict[int, tuple[Place, Schema]] = {}
         """Where parts stand, and what they say as `modern` gives it; by identity."""
@@ -68,12 +75,14 @@ class Document:
         """Whether some part is of draft 4, to which 1.0 is no integer."""
         self._places: dict[int, Place] = {}
         self._resources: dict[str, Schema] = {}
+        self._twice: set[str] = set()
+        """URIs that several resources have, which are not the same."""
         self._anchors: dict[tuple[str, str], Schema] = {}
         self._dynamic: dict[str, dict[str, Schema]] = {}
         """Schemas with a `$dynamicAnchor` by its name and their base URI; those with a `$recursiveAnchor` by ""."""
         self._kept: list[Schema] = []
         check_nesting(root)
-        self._walk(root, Place("#", base, 0))
+        self._walk(root, Place("#", base, draft))
         self._resources.setdefault(base, root)
         self._scopes = Scopes(self._places, self._resources, self._dynamic)
         if isinstance(root, dict):
@@ -103,8 +112,10 @@ class Document:
         Raises:
             OptionError: it leads nowhere, or out of the document.
         """
-        uri, fragment = urldefrag(_joined(place.base, reference))
+        uri, fragment = _joined(place.base, reference, f"{place.pointer}/$ref")
         fragment = unquote(fragment)
+        if uri in self._twice:
+            raise OptionError(f"{place.pointer}/$ref: {reference!r:.80}: several schemas have the name {uri!r:.80}")
         if uri not in self._resources:
             raise OptionError(
                 f"{place.pointer}/$ref: {reference!r:.80}: only references into the schema itself are supported"
@@ -117,8 +128,8 @@ class Document:
         for part in fragment.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             try:
-                node = node[int(key)] if isinstance(node, list) else node[key]
-            except (LookupError, TypeError, ValueError):
+                node = node[int(key) if _INDEX.fullmatch(key) else len(node)] if isinstance(node, list) else node[key]
+            except (LookupError, TypeError):
                 raise OptionError(f"{place.pointer}/$ref: {reference!r:.80} leads nowhere") from None
             outside = found.base
             step = f"{found.pointer}/{escape_pointer(key)}"
@@ -156,7 +167,8 @@ class Document:
             for keyword in ("$ref", "$dynamicRef"):
                 reference = node.get(keyword)
                 if isinstance(reference, str) and reference[:1] not in ("", "#"):
-                    uri, fragment = urldefrag(_joined(self._places[id(node)].base, reference))
+                    place = self._places[id(node)]
+                    uri, fragment = _joined(place.base, reference, f"{place.pointer}/{keyword}")
                     if uri not in self._resources or self._resources[uri] is self._kept[0]:
                         yield node, keyword, uri, fragment
 
@@ -212,7 +224,8 @@ class Document:
         found.pop("additionalItems", None)
         for name, value in found.pop("dependencies", {}).items() if isinstance(found.get("dependencies"), dict) else ():
             kind = "dependentRequired" if isinstance(value, list) else "dependentSchemas"
-            found[kind] = {**found.get(kind, {}), name: value}
+            if isinstance(found.setdefault(kind, {}), dict):  # else it is refused where it is read
+                found[kind] = {**found[kind], name: value}
         return found
 
     def _walk(self, root: Schema, place: Place) -> None:
@@ -226,13 +239,14 @@ class Document:
             self.has_unevaluated |= "unevaluatedProperties" in node or "unevaluatedItems" in node
             name = node.get("id" if draft == 4 else "$id")
             alone = "$ref" in node and draft in (4, 6, 7)
-            if isinstance(name, str) and not alone:
-                uri, fragment = urldefrag(_joined(base, name))
+            if isinstance(name, str) and name not in ("", "#") and not alone:
+                uri, fragment = _joined(base, name, f"{place.pointer}/$id")
                 if fragment and uri == base:
                     self._anchors[base, unquote(fragment)] = node
                 else:
                     base = uri
-                    self._resources.setdefault(uri, node)
+                    if (known := self._resources.setdefault(uri, node)) is not node and known != node:
+                        self._twice.add(uri)
             elif place.pointer == "#":
                 self._resources.setdefault(base, node)
             for keyword in ("$anchor", "$dynamicAnchor"):
@@ -243,6 +257,9 @@ class Document:
             if node.get("$recursiveAnchor") is True and node is self._resources.get(base):
                 self._dynamic.setdefault("", {}).setdefault(base, node)
             here = Place(place.pointer, base, draft, place.scope)
+            other = self._places.get(id(node), here)
+            if other.draft != draft or (other.base != base and node.keys() & _REFERENCES):
+                raise OptionError(f"{here.pointer}: the same object stands at {other.pointer}, under another $id")
             self._places[id(node)] = here
             self._kept.append(node)
             waiting += [(child, replace(here, pointer=f"{here.pointer}/{way}")) for way, child in children(node)]
@@ -261,6 +278,15 @@ class Document:
         return place.draft
 
 
-def _joined(base: str, reference: str) -> str:
-    """A reference against a base URI of any scheme: `urljoin` takes a fragment alone for absolute behind `urn:`."""
-    return base + reference if reference[:1] in ("", "#") else urljoin(base, reference)
+def _joined(base: str, reference: str, pointer: str) -> tuple[str, str]:
+    """The URI and the fragment of a reference against a base URI of any scheme: `urljoin` takes a fragment alone for
+    absolute behind `urn:`.
+
+    Raises:
+        OptionError: it is no reference.
+    """
+    try:
+        uri, fragment = urldefrag(base + reference if reference[:1] in ("", "#") else urljoin(base, reference))
+    except ValueError as error:
+        raise OptionError(f"{pointer}: {reference!r:.80} is no URI: {error}") from None
+    return uri, fragment

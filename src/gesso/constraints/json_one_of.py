@@ -16,20 +16,25 @@ Refs = tuple[str, ...]
 Alternative = tuple[Plain, Refs]
 
 
-def told_apart(branches: list[list[Alternative]], apart: Apart) -> list[Alternative] | None:
+def told_apart(
+    branches: list[list[Alternative]], wholes: list[list[Alternative] | None], apart: Apart
+) -> list[Alternative] | None:
     """Returns the alternatives of all branches, each held to what no other branch allows; None where that is not found.
 
     Args:
         branches: of each, its alternatives.
+        wholes: of each, the alternatives that the others must not share; None where they are not known.
         apart: whether no value is valid under two subschemas.
     """
     kept: list[Alternative] = []
     for number, branch in enumerate(branches):
         for plain, refs in branch:
             way = plain
-            for second, other in enumerate(branches):
+            for second, other in enumerate(wholes):
                 if second == number:
                     continue
+                if other is None:
+                    return None
                 found = next((one for one in _narrower(way, other) if _all_disjoint(one, other, apart)), None)
                 if found is None:
                     return None

@@ -53,13 +53,16 @@ def children(node: dict[str, Any]) -> Iterator[tuple[str, Schema]]:
 
 
 def check_nesting(root: Any) -> None:
-    """Refuses a schema that is nested too deeply.
+    """Refuses a schema that is nested too deeply, or has a key that is no text.
 
     Raises:
-        OptionError: it is.
+        OptionError: it does.
     """
     level = [root]
     for _ in range(MAX_NESTING + 1):
+        for node in level:
+            if isinstance(node, dict) and not all(isinstance(key, str) for key in node):
+                raise OptionError("#: a key is no text")
         level = [
             part
             for node in level
