@@ -60,6 +60,16 @@ def test_later_runs_go_on_from_the_first() -> None:
     assert len({run.data.fingerprint for run in runs}) == len({run.train.seed for run in runs}) == len(runs)
 
 
+def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
+    first, run = load_recipe("skills"), load_recipe("skills-6")
+    assert run.start == resolve("skills")
+    assert run.model == first.model
+    assert run.train.causal_steps == 0
+    assert run.train.denoiser_loss_weight
+    assert run.train.encoder_loss_weight
+    assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
+
+
 def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:
     small, large = load_recipe("skills"), load_recipe("skills-gpu")
     assert small.start is large.start is None

@@ -95,6 +95,10 @@ FIFTH = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the fourth run, and of answers so short that they count little."""
+SIXTH = Mixture(
+    0, {**FIFTH.weights, "ranges": 0.075, "filling": 0.04, "changes": 0.045, "ordering": 0.02, "counting": 0.015}
+)
+"""The same with more of what only a canvas is asked for, and of what was lost in the fifth run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -161,6 +165,22 @@ def skills_5() -> Recipe:
     recipe = skills_2()
     train = dataclasses.replace(recipe.train, steps=3560, causal_steps=3560, learning_rate=2.5e-3, seed=5)
     return dataclasses.replace(recipe, name="skills-5", train=train, data=skill_data((FIFTH,), seed=5))
+
+
+def skills_6() -> Recipe:
+    """Goes on from the bundled `skills` a fifth time: canvases of any width, together with the causal pass."""
+    recipe = skills()
+    train = dataclasses.replace(
+        recipe.train,
+        steps=4200,
+        causal_steps=0,
+        narrow=(CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3)),
+        learning_rate=2.2e-3,
+        warmup_steps=100,
+        seed=6,
+    )
+    data = skill_data((SIXTH,), seed=6, narrowest=0)
+    return dataclasses.replace(recipe, name="skills-6", train=train, data=data, start=resolve("skills"))
 
 
 def skills_gpu() -> Recipe:
