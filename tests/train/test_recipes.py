@@ -11,6 +11,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
 from gesso.train.config import Recipe
+from gesso.train.deepen import deepens
 from gesso.train.recipes import load_recipe
 from gesso.train.step import step_batch
 from train.runs import train
@@ -63,7 +64,7 @@ def test_later_runs_go_on_from_the_first() -> None:
 def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
     first, run = load_recipe("skills"), load_recipe("skills-6")
     assert run.start == resolve("skills")
-    assert run.model == first.model
+    assert deepens(first.model, run.model)
     assert run.train.causal_steps == 0
     assert run.train.denoiser_loss_weight
     assert run.train.encoder_loss_weight

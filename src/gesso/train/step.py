@@ -16,6 +16,7 @@ from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.deepen import deepen, deepens
 from gesso.train.distributed import ProcessGroup
 from gesso.train.expert_parallel import hold_experts, own_experts
 from gesso.train.two_pass import losses
@@ -67,8 +68,10 @@ class LossModule(nn.Module):
 
 
 def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = None) -> DiffusionGemma:
-    """Makes the model that a run begins with: random weights, a checkpoint's, or a checkpoint's with deltas,
-    fresh ones or an adapter's. Where the causal pass learns alone, what it does not go through stays as it is.
+    """Makes the model that a run begins with: random weights, a checkpoint's, the same with further layers that change
+    nothing (`gesso.train.deepen`), or a checkpoint's with deltas, fresh ones or an adapter's.
+
+    Where the causal pass learns alone, what it does not go through stays as it is.
 
     Args:
         mesh: processes over which experts will lie: each reads its own ones of a checkpoint alone.
@@ -94,6 +97,8 @@ def _start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None) 
     own = None if mesh is None else own_experts(recipe.model.num_experts, mesh.get_local_rank(), mesh.size())
     dtype = "float32" if exact else "auto"
     model = load_folder(recipe.start, str(device), dtype, recipe.quantize, experts=own)
+    if recipe.adapter is None and deepens(model.config, recipe.model):
+        deepen(model, len(recipe.model.layers))
     if mesh is not None:
         hold_experts(model, mesh)
     # Neither the canvas nor the window is in the weights: a recipe may have its own.

@@ -11,6 +11,7 @@ from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.deepen import deeper_layers
 from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
 from gesso.train.skill_data import Mixture, SkillData
 
@@ -23,6 +24,8 @@ SMALL = {**SHAPE, "hidden_size": 192, "intermediate_size": 256, "moe_intermediat
 """5.5 million parameters, nearly the shape of `mini`."""
 LARGE = {**SHAPE, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
 """12 million parameters, for who has a GPU."""
+DEEPER = 3
+"""Layers that are added to `SMALL` later."""
 
 NARROW = (
     CanvasWidth(8, batch_size=64, share=0.10, canvases_per_example=3),
@@ -168,11 +171,12 @@ def skills_5() -> Recipe:
 
 
 def skills_6() -> Recipe:
-    """Goes on from the bundled `skills` a fifth time: canvases of any width, together with the causal pass."""
+    """Goes on from the bundled `skills` a fifth time: nine layers, canvases of any width, and the causal pass."""
     recipe = skills()
+    model = dataclasses.replace(recipe.model, layers=deeper_layers(recipe.model.layers, DEEPER))
     train = dataclasses.replace(
         recipe.train,
-        steps=4200,
+        steps=2700,
         causal_steps=0,
         narrow=(CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3)),
         learning_rate=2.2e-3,
@@ -180,7 +184,7 @@ def skills_6() -> Recipe:
         seed=6,
     )
     data = skill_data((SIXTH,), seed=6, narrowest=0)
-    return dataclasses.replace(recipe, name="skills-6", train=train, data=data, start=resolve("skills"))
+    return dataclasses.replace(recipe, name="skills-6", model=model, train=train, data=data, start=resolve("skills"))
 
 
 def skills_gpu() -> Recipe:
