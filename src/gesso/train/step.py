@@ -68,8 +68,8 @@ class LossModule(nn.Module):
 
 
 def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = None) -> DiffusionGemma:
-    """Makes the model that a run begins with: random weights, a checkpoint's, the same with further layers that change
-    nothing (`gesso.train.deepen`), or a checkpoint's with deltas, fresh ones or an adapter's.
+    """Makes the model that a run begins with: random weights, a checkpoint's, the same with further layers
+    (`gesso.train.deepen`), or a checkpoint's with deltas, fresh ones or an adapter's.
 
     Where the causal pass learns alone, what it does not go through stays as it is.
 
