@@ -236,6 +236,23 @@ def test_a_request_that_crashes_hurts_no_other(
     assert "failed" in caplog.text
 
 
+def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine, start: Start) -> None:
+    pinned = tiny.tokenizer.encode("fig")
+    contradicting = Request("hi", {"max_new_tokens": 8, "choices": ["pear"], "canvas": pinned})
+    good = Request("hi", {"max_new_tokens": 8, "seed": 3})
+    service = start(tiny)
+    listeners = [Listener() for _ in range(3)]
+    for request, listener in zip((good, contradicting, good), listeners, strict=True):
+        service.submit(request, listener)
+    first, refused, last = (listener.end for listener in listeners)
+    assert isinstance(refused, Failed)
+    assert (refused.kind, refused.message[:26]) == ("refused", "no text satisfies the cons")
+    assert [told(end.result) for end in (first, last) if isinstance(end, Finished)] == [
+        told(tiny.generate_batch([good])[0])
+    ] * 2
+    assert service.stats().crashed_passes == 0
+
+
 def test_a_listener_that_fails_cancels_its_request(tiny: Engine, start: Start) -> None:
     service = start(tiny)
 

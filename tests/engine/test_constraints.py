@@ -123,6 +123,7 @@ def test_an_answer_may_come_without_a_thought(tiny: Engine) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
+        ({"begin": "pear fig", "max_new_tokens": 2}, "begin has 2 tokens, and max_new_tokens, .* is 2"),
         ({"regex": "a", "choices": ["b"]}, "regex and choices contradict"),
         ({"regex": "a", "ignore_eos": True}, "ignore_eos must be left out beside regex"),
         ({"json_schema": {"properties": {"a": {"uniqueItems": True, "minItems": 9}}}}, "#/properties/a/uniqueItems"),

@@ -71,6 +71,15 @@ def test_stop_strings_count_behind_the_last_pin_only() -> None:
     assert engine.generate("hi", stop=["fig", "apple"], canvas=ids).text == "x fig "
 
 
+@pytest.mark.parametrize("mode", ["canvas", "ar"])
+def test_stop_strings_do_not_count_in_what_the_answer_is_made_to_begin_with(tiny: Engine, mode: str) -> None:
+    asked = {"begin": "fig pear", "mode": mode, "max_new_tokens": 12, "seed": 2}
+    plain = tiny.generate("hi", **asked)
+    assert len(plain.token_ids) > 2
+    assert plain.text.count("g p") == 1
+    assert tiny.generate("hi", stop=["g p"], **asked).text == plain.text
+
+
 def test_pins_in_a_batch_equal_their_solo_runs(tiny: Engine) -> None:
     rng = random.Random(2)
     requests = [

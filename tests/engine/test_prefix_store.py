@@ -1,6 +1,7 @@
 """Stored prefixes: what is restored is what was encoded, bit for bit, and never more than allowed."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -73,6 +74,25 @@ def test_another_adapter_and_an_unlike_prompt_get_nothing(runner: ModelRunner) -
     read(runner, ids, store)
     assert restored(runner, store, ids, "other") == 0
     assert restored(runner, store, [ids[0] ^ 1, *ids[1:]]) == 0
+
+
+def test_a_copy_that_fails_leaves_no_trace(runner: ModelRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, ids = runner.copy_prefix, prompt(1, 3 * CHUNK)
+    for faulty in range(6):
+        made, store = iter(range(6)), PrefixStore(runner)
+
+        def copy_prefix(*given: object, made: Iterator[int] = made, faulty: int = faulty) -> object:
+            if next(made) == faulty:
+                raise MemoryError
+            return whole(*given)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(runner, "copy_prefix", copy_prefix)
+        with pytest.raises(MemoryError):
+            read(runner, ids, store)
+        monkeypatch.undo()
+        assert restored(runner, store, [*ids, 0]) == faulty // 2 * CHUNK
+        store.clear()
+        assert store.bytes == 0
 
 
 @settings(max_examples=25, deadline=None)

@@ -106,6 +106,7 @@ class FakePrepared:
 
     def __init__(self, request: Request) -> None:
         self.request = request
+        self.since = time.monotonic()
         self.ready = False
         self.cancelled = threading.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -133,6 +134,7 @@ class FakeService:
             canvas_length=32,
             image_token_ids=(17, 18, 19),
             family="diffusion_gemma",
+            mask_token_id=None,
         )
         self.engine = SimpleNamespace(
             tokenizer=Tokenizer.from_folder(folder),

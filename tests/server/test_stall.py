@@ -83,6 +83,18 @@ def test_many_constraints_hold_no_thread_and_no_place_in_the_queue() -> None:
     asyncio.run(ask())
 
 
+def test_a_request_s_time_limit_covers_its_constraint() -> None:
+    async def ask() -> None:
+        service = FakeService(Limits(request_timeout=0.1))
+        service.compiles = True
+        async with browser(service) as client:
+            late = await client.post("/v1/chat/completions", json=chat_body())
+        assert (late.status_code, late.json()["error"]["code"]) == (504, "timeout")
+        assert service.prepared[0].cancelled.is_set()
+
+    asyncio.run(ask())
+
+
 def test_the_engine_goes_on_while_a_constraint_is_read(service: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a schema, which never ends until it is told to, keeps neither the loop nor the engine's thread."""
     go_on = threading.Event()

@@ -157,7 +157,7 @@ class AsyncEngine:
             )
         with self._changed:
             self._check_room()
-            self._entries[state] = _Entry(listener, time.monotonic())
+            self._entries[state] = _Entry(listener, prepared.since)
             self._new.append(state)
             self._changed.notify()
         return RequestHandle(state, lambda: self._position(state), self._wake)

@@ -23,7 +23,7 @@ from gesso.engine.prefix_store import PrefixStore
 from gesso.engine.progress import after_prefill, after_step, cancel, fail
 from gesso.engine.request_state import RequestState
 from gesso.engine.scheduler import Scheduler
-from gesso.errors import EngineDeadError, GessoError
+from gesso.errors import EngineDeadError, GessoError, OptionError
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem, Runner
 
 LOG = logging.getLogger(__name__)
@@ -221,12 +221,14 @@ class EngineCore:
         except Exception as error:
             if not self._isolate:
                 raise
-            self.counters.crashed_passes += 1
+            refused = isinstance(error, OptionError)
+            self.counters.crashed_passes += not refused
             if len(group) == 1:
                 self._fail(group[0], error, "a pass over one request failed", outputs)
                 return
-            LOG.exception("a pass over %d requests failed", len(group))
-            self._check()
+            if not refused:
+                LOG.exception("a pass over %d requests failed", len(group))
+                self._check()
             for request in group:
                 self._pass([request], work, outputs)
             return
@@ -240,6 +242,9 @@ class EngineCore:
         """Ends a request with the error that is being handled, which concerns no other unless the device is lost."""
         if not self._isolate:
             raise error
+        if isinstance(error, OptionError):
+            outputs.append((request, fail(request, Failed("refused", str(error), error.option))))
+            return
         LOG.exception(what)
         self._check()
         reason = str(error) if isinstance(error, GessoError) else type(error).__name__

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from gesso.engine.result import GenerationResult, TokenLogprob
@@ -64,9 +65,12 @@ class Finished:
 class Failed:
     """Ends a request that has no result."""
 
-    kind: Literal["timeout", "crash"]
+    kind: Literal["refused", "timeout", "crash"]
+    """`refused` where the request contradicts itself in a way that only a canvas shows."""
     message: str
     """One line."""
+    option: str | None = None
+    """The option that is meant, of one that is refused."""
 
 
 Event = DenoisingFrame | BlockCommitted | Finished | Failed
@@ -121,6 +125,11 @@ def _read(value: Any, hint: Any, name: str = "it") -> Any:
     elif get_origin(hint) is Literal:
         if value in get_args(hint):
             return value
-    elif hint is None or type(value) is hint or (hint is float and type(value) is int):
+    elif hint is None or type(value) in _types(hint) or (hint is float and type(value) is int):
         return value
     raise TypeError(f"{name} is {value!r}")
+
+
+def _types(hint: Any) -> tuple[Any, ...]:
+    """The types of `A | B`, or the one type."""
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)

@@ -65,6 +65,8 @@ class PrefixStore:
 
         Args:
             room: bound on the bytes of the store afterwards; where it cannot be kept, nothing is stored.
+
+        An error of the runner comes out as it is; the store is as it was then, but for what had to make room.
         """
         chunk = chunks[number]
         if not chunk.whole:
@@ -87,16 +89,17 @@ class PrefixStore:
             return
         self._touch(parent, parent)  # it must not go while room is made for what follows it
         self.shrink(room - missing)
-        if node is None:
-            if parent.parent is not None and (parent, "full") not in self._used:
-                return
-            key = chunk.key.without_sources()
-            node = _Node(parent, key, full=self._runner.copy_prefix(cache, length, "full"))
-            parent.children[key] = node
-            self._keep(node, "full", full_bytes)
-        if (node, "full") not in self._used:
+        above = parent if node is None else node
+        if above.parent is not None and (above, "full") not in self._used:
             return
-        node.sliding = self._runner.copy_prefix(cache, length, "sliding")
+        # A copy may fail: nothing is linked before both are made, or a chunk would be newer than the one before it.
+        full = self._runner.copy_prefix(cache, length, "full") if node is None else None
+        sliding = self._runner.copy_prefix(cache, length, "sliding")
+        if node is None:
+            key = chunk.key.without_sources()
+            node = parent.children[key] = _Node(parent, key, full=full)
+            self._keep(node, "full", full_bytes)
+        node.sliding = sliding
         self._keep(node, "sliding", sliding_bytes)
         self._touch(node, node)
 

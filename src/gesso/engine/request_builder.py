@@ -4,8 +4,9 @@ Whatever can be wrong with a request is found here, before the first pass of the
 to wait for a constraint that is being compiled; `PreparedRequest.finish` does the rest.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gesso.constraints.automaton import TokenAutomaton
@@ -50,6 +51,8 @@ class PreparedRequest:
     compilation: Compilation[TokenAutomaton] | None
     """Joined; None where there is no constraint."""
     _build: Callable[[], RequestState]
+    since: float = field(default_factory=time.monotonic)
+    """When it was checked, by the monotonic clock: what its time limit counts from."""
 
     @property
     def ready(self) -> bool:
@@ -126,6 +129,9 @@ class RequestBuilder:
         prefix = self._encode("begin", asked.begin, context) if asked.begin else []
         whole = len(inputs) + len(prefix)
         config = _with_length(config, width, context.limit - whole, given=generation.get("max_new_tokens") is not None)
+        if len(prefix) >= config.max_new_tokens:
+            message = f"begin has {len(prefix)} tokens, and max_new_tokens, of which they are a part, is"
+            raise OptionError(f"{message} {config.max_new_tokens}", option="begin")
         second = self._second(prompt, asked, config, context)
         job = compile_constraint(config, calls, asked, self._tokenizer, shape, self.pad_fill(config))
 

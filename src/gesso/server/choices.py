@@ -25,6 +25,7 @@ from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
+from gesso.server.option_fields import request_field
 from gesso.server.tracing import InferenceTrace
 
 log = logging.getLogger("gesso.server")
@@ -36,8 +37,11 @@ MAX_FRAMES = 32
 class Choices:
     """Follows the choices of one HTTP request from the engine's thread to the event loop."""
 
-    def __init__(self, metrics: Metrics, record: Record, trace: InferenceTrace | None = None) -> None:
+    def __init__(
+        self, metrics: Metrics, record: Record, trace: InferenceTrace | None = None, of_prompt: int = 1
+    ) -> None:
         self._record = record
+        self._of_prompt = of_prompt
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._metrics = metrics
@@ -59,8 +63,12 @@ class Choices:
         requests: Sequence[Request],
         receive: Receive,
         trace: InferenceTrace | None = None,
+        of_prompt: int = 1,
     ) -> "Choices":
         """Queues all of them, or none.
+
+        Args:
+            of_prompt: how many of them, one after the other, have the same prompt.
 
         Raises:
             UserError: a bad request.
@@ -71,7 +79,7 @@ class Choices:
         limits = service.limits
         if len(requests) > limits.max_num_seqs + limits.max_waiting:
             raise ApiError(400, f"{len(requests)} choices are more than this server holds at once", param="n")
-        choices = cls(metrics, record, trace)
+        choices = cls(metrics, record, trace, of_prompt)
         prepared: list[PreparedRequest] = []
 
         def prepare() -> None:
@@ -91,7 +99,7 @@ class Choices:
                 trace.tokenized()
             waited = not all(waiting.ready for waiting in prepared)
             for waiting in prepared:
-                await choices._until_ready(waiting)
+                await choices._until_ready(waiting, limits.request_timeout)
             if trace is not None and any(waiting.compilation is not None for waiting in prepared):
                 trace.compiled(waited)
             await to_thread.run_sync(queue)
@@ -108,8 +116,8 @@ class Choices:
                 record.closing.append(partial(trace.emit, choices.tickets))
         return choices
 
-    async def _until_ready(self, prepared: PreparedRequest) -> None:
-        """Waits for a constraint, or for the client to go."""
+    async def _until_ready(self, prepared: PreparedRequest, timeout: float | None) -> None:
+        """Waits for a constraint, for the client to go, or until the request has taken `timeout` seconds."""
         if prepared.ready:
             return
         changed = asyncio.Event()
@@ -121,12 +129,15 @@ class Choices:
         prepared.on_ready(tell)
         waits = [asyncio.create_task(event.wait()) for event in (changed, self._gone)]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            left = None if timeout is None else max(0.0, prepared.since + timeout - time.monotonic())
+            done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
         if self._gone.is_set():
             raise self._cancelled()
+        if not done:
+            raise ApiError(504, f"its constraint was not compiled within {timeout:g} seconds", code="timeout")
 
     def _listener(self, choice: int) -> Callable[[Event], None]:
         """What the engine's thread calls."""
@@ -191,7 +202,7 @@ class Choices:
                 raise self._failure(event)
             if isinstance(event, Finished):
                 self.results[choice] = event.result
-                self._record.add(event.result)
+                self._record.add(event.result, counts_prompt=choice % self._of_prompt == 0)
                 if event.result.finish_reason == "cancelled":
                     self.cancel()
                     raise self._cancelled()
@@ -223,6 +234,8 @@ class Choices:
     def _failure(self, event: Failed) -> ApiError:
         if event.kind == "timeout":
             return ApiError(504, event.message, code="timeout")
+        if event.kind == "refused":
+            return ApiError(400, event.message, param=event.option and request_field(event.option))
         identity = self._record.request_id
         log.error("%s: %s", identity, event.message)
         return ApiError(500, f"{event.message} (error id {identity})", code="internal_error")
