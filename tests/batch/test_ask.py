@@ -44,7 +44,7 @@ def test_a_stream_is_told_of() -> None:
 
 @pytest.mark.parametrize("first", [429, 503, httpx.ConnectError("refused")])
 def test_what_says_nothing_of_the_request_is_asked_again(first: int | Exception) -> None:
-    told: list[int | Exception] = [first, first, 200]
+    told: list[int | Exception] = [429, first, first, 200]
 
     def handler(request: httpx.Request) -> httpx.Response:
         say = told.pop(0)
@@ -53,6 +53,14 @@ def test_what_says_nothing_of_the_request_is_asked_again(first: int | Exception)
         return httpx.Response(say, json={"said": request.content.decode()}, headers={"retry-after": "9"})
 
     assert asked(handler).body == {"said": '{"text": "\\ud800", "n": 1}'}
+
+
+def test_a_server_that_was_never_there_is_given_up_at_once() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(OptionError, match="no server answers at http://a: refused"):
+        asked(handler)
 
 
 def test_a_server_that_does_not_come_back_is_given_up() -> None:

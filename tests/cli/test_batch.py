@@ -102,6 +102,13 @@ def test_mistakes_are_told(gesso: Gesso, tmp_path: Path, arguments: list[str], m
     assert message in outcome.err
 
 
+def test_an_input_without_requests_is_refused_and_leaves_nothing(gesso: Gesso, tmp_path: Path) -> None:
+    empty = written(tmp_path / "in.jsonl", "", " ")
+    outcome = gesso("batch", empty, "--out", tmp_path / "out.jsonl")
+    assert (outcome.code, outcome.err) == (2, f"gesso: {empty} holds no request\n")
+    assert list(tmp_path.iterdir()) == [empty]
+
+
 def test_the_input_is_not_written_over(gesso: Gesso, tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", chat(1))
     assert "must not be the input" in gesso("batch", source, "--out", source).err

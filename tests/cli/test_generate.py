@@ -255,6 +255,12 @@ WRONG: list[tuple[list[str], str]] = [
 ]
 
 
+def test_half_a_character_is_refused_before_anything_is_said_of_words(gesso: Gesso) -> None:
+    outcome = gesso("generate", "wexing \udc80")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("gesso: the prompt is no valid Unicode")
+
+
 @pytest.mark.parametrize(("arguments", "what"), WRONG, ids=[ascii(" ".join(w[0])) for w in WRONG])
 def test_a_mistake_is_one_line_and_exit_code_2(gesso: Gesso, arguments: list[str], what: str) -> None:
     outcome = gesso(*arguments)

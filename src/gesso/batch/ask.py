@@ -33,12 +33,15 @@ class Asker:
     def __init__(self, client: httpx.AsyncClient, patience: float = 300.0) -> None:
         self._client = client
         self._patience = patience
+        self._reached = False
+        """Whether anything ever answered."""
 
     async def __call__(self, request: BatchRequest) -> Answer:
         """Returns the answer to a line, which may be an error.
 
         Raises:
-            ServerGoneError: the server refuses everything, or cannot be reached.
+            ServerGoneError: the server refuses everything, or cannot be reached any more.
+            OptionError: nothing takes connections at its address, and never did.
         """
         since, pause = time.monotonic(), 0.25
         while True:
@@ -46,8 +49,12 @@ class Asker:
             try:
                 response = await self._client.post(request.url, content=json.dumps(request.body).encode())
             except httpx.TransportError as error:
+                if isinstance(error, httpx.ConnectError) and not self._reached:
+                    address = str(self._client.base_url).rstrip("/")
+                    raise OptionError(f"no server answers at {address}: {error}", option="server") from None
                 reason, full = f"the server cannot be reached: {type(error).__name__} {error}".strip(), False
             else:
+                self._reached = True
                 if response.status_code not in _AGAIN:
                     return _answer(response)
                 reason, full = f"the server refuses requests: {_message(response)}", response.status_code == 429

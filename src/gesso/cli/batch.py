@@ -65,6 +65,8 @@ def batch(
         raise OptionError("--out must not be the input", option="out")
     scanned = scan(input)
     refuse_duplicates(scanned, str(input))
+    if not scanned.lines:
+        raise OptionError(f"{input} holds no request", option="input")
     with Journal(out, {"input": scanned.sha256, "model": load.model if server is None else server}) as journal:
         there = len(journal.done)
         if there:

@@ -105,7 +105,7 @@ def _check(file: str, *, diff: bool, in_place: bool, interactive: bool, as_json:
     from gesso.errors import OptionError
 
     if as_json and diff:
-        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff", option="json")
+        raise OptionError("--json and --diff contradict each other: the JSON line holds the diff", option="as_json")
     if file == "-" and in_place:
         raise OptionError("--in-place needs a file: standard input cannot be written", option="in_place")
     if not interactive:

@@ -106,7 +106,7 @@ def read_prompt(prompt: str | None) -> str:
     if prompt is not None and prompt != "-":
         if not prompt.strip():
             raise TextError("the prompt is blank", option="prompt")
-        return prompt
+        return whole_characters(prompt)
     if sys.stdin is None or sys.stdin.isatty():
         message = 'no prompt: give one, as in gesso generate "What is 481 + 296?", or pipe it in'
         raise TextError(message, option="prompt")
@@ -117,4 +117,20 @@ def read_prompt(prompt: str | None) -> str:
     text = text.removesuffix("\n")
     if not text.strip():
         raise TextError("the prompt on standard input is blank", option="prompt")
+    return whole_characters(text)
+
+
+def whole_characters(text: str) -> str:
+    """Returns a prompt that is text.
+
+    Raises:
+        TextError: it holds bytes that were no UTF-8, or half a character.
+    """
+    from gesso.errors import TextError
+
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = "the prompt is no valid Unicode: it holds bytes that are no UTF-8, or half a character"
+        raise TextError(message, option="prompt") from None
     return text

@@ -95,7 +95,12 @@ class GenerationConfig:
     )
     stopping_options: StoppingRule = None  # type: ignore[assignment]
     canvas_length: int | None = option(
-        None, "Tokens of a canvas.", unit="tokens", minimum=1, unset="the model's", group=DENOISING
+        None,
+        "Tokens of a canvas: from 4 to the model's own number.",
+        unit="tokens",
+        minimum=1,
+        unset="the model's",
+        group=DENOISING,
     )
     canvas_width: CanvasWidths = option(
         "full",
@@ -193,7 +198,7 @@ class GenerationConfig:
     )
     seed: int | None = option(
         None,
-        "Reproduces a result; a fresh one is drawn and shown without it.",
+        "Reproduces a result; without it a fresh one is drawn, which a terminal and JSON show.",
         minimum=0,
         below=2**63,
         unset="drawn",

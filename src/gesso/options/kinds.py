@@ -103,8 +103,9 @@ class Number(_Bounded):
     def check(self, name: str, value: Any) -> float:
         least = self.above if self.above is not None else self.minimum
         least = -inf if least is None else least
-        good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-        if not good or value < least:
+        if isinstance(value, float) and not isfinite(value):
+            refuse(name, "a finite number", value)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
             refuse(name, "a number" if least == -inf else f"a number of at least {least:g}", value)
         self._fits(name, value)
         return value  # type: ignore[no-any-return]
