@@ -51,7 +51,6 @@ def batch(
 ) -> int:
     """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
     from gesso.batch.journal import Journal
-    from gesso.batch.lines import refuse_duplicates, scan
     from gesso.cli.session import note
     from gesso.errors import OptionError
 
@@ -63,10 +62,7 @@ def batch(
         )
     if out.resolve() == input.resolve():
         raise OptionError("--out must not be the input", option="out")
-    scanned = scan(input)
-    refuse_duplicates(scanned, str(input))
-    if not scanned.lines:
-        raise OptionError(f"{input} holds no request", option="input")
+    scanned = _scanned(input)
     with Journal(out, {"input": scanned.sha256, "model": load.model if server is None else server}) as journal:
         there = len(journal.done)
         if there:
@@ -96,6 +92,18 @@ def batch(
     else:
         print(f"{out}: {counts['answered']} lines, {counts['failed']} of them errors")
     return 0
+
+
+def _scanned(input: Path) -> "Scan":  # noqa: A002
+    """Reads an input once, and refuses one that answers could not be told apart of, or that asks for none."""
+    from gesso.batch.lines import refuse_duplicates, scan
+    from gesso.errors import OptionError
+
+    scanned = scan(input)
+    refuse_duplicates(scanned, str(input))
+    if not scanned.lines:
+        raise OptionError(f"{input} holds no request", option="input")
+    return scanned
 
 
 def _run(ask: "Asker", file: Path, scanned: "Scan", journal: "Journal", workers: int) -> None:
