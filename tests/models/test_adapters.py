@@ -285,12 +285,33 @@ def edit_weights(folder: Path, change: Any) -> None:
         ({"alpha_pattern": {"q_proj": 4}}, "alpha_pattern"),
         ({"r": None}, "r is missing or no number"),
         ({"lora_alpha": "8"}, "lora_alpha is missing or no number"),
+        ({"lora_dropout": "x"}, "lora_dropout is missing or no number"),
+        ({"use_rslora": "no"}, "use_rslora = 'no' is not supported"),
+        ({"arrow_config": {"top_k": 2}}, "arrow_config"),
+        ({"use_bdlora": {"nblocks": 2}}, "use_bdlora"),
+        ({"kasa_config": {}}, "kasa_config"),
+        ({"monteclora_config": {}}, "monteclora_config"),
+        ({"velora_config": {}}, "velora_config"),
     ],
 )
 def test_settings_that_are_not_computed_are_refused(saved: Path, changes: dict[str, object], message: str) -> None:
     edit_config(saved, **changes)
     with pytest.raises(CheckpointError, match=message):
         load_adapter(random_model(SHAPES["plain"]), saved)
+
+
+@pytest.mark.parametrize("start", ["pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
+def test_starts_that_change_the_base_weights_are_refused(saved: Path, start: str) -> None:
+    edit_config(saved, init_lora_weights=start)
+    with pytest.raises(CheckpointError, match=f"init_lora_weights = '{start}' is not supported") as caught:
+        load_adapter(random_model(SHAPES["plain"]), saved)
+    assert "path_initial_model_for_weight_conversion" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("start", [True, False, "gaussian", "eva", "orthogonal", "mica"])
+def test_starts_of_the_deltas_alone_are_taken(saved: Path, start: object) -> None:
+    edit_config(saved, init_lora_weights=start)
+    assert load_adapter(random_model(SHAPES["plain"]), saved).rank == EVERYTHING.rank
 
 
 KEY = "base_model.model.model.{}.layers.0.self_attn.q_proj.lora_B.weight"

@@ -46,8 +46,14 @@ _NEUTRAL: dict[str, tuple[object, ...]] = {
     "alora_invocation_tokens": (None,),
     "use_qalora": (False, None),
     "exclude_modules": (None, []),
+    "use_rslora": (False, True, None),
+    "init_lora_weights": (True, False, None, "gaussian", "eva", "orthogonal", "mica"),
+} | dict.fromkeys(("use_bdlora", "arrow_config", "kasa_config", "monteclora_config", "velora_config"), (None, False))
+"""Settings of PEFT that change what an adapter computes, with the values that gesso computes."""
+_HINTS = {
+    "init_lora_weights": "such a start changes the base weights: write the adapter with PEFT's "
+    "save_pretrained(path_initial_model_for_weight_conversion=...)"
 }
-"""Settings of PEFT that change what an adapter computes, with the values that do not."""
 
 
 def save_adapter(
@@ -108,14 +114,17 @@ def read_adapter_config(folder: Path) -> LoraConfig:
         raise CheckpointError(f"{folder / CONFIG}: peft_type {settings.get('peft_type')!r} is not LORA")
     for name, neutral in _NEUTRAL.items():
         if name in settings and settings[name] not in neutral:
-            raise CheckpointError(f"{folder / CONFIG}: {name} = {settings[name]!r} is not supported")
-    for name in ("r", "lora_alpha"):
+            raise CheckpointError(
+                f"{folder / CONFIG}: {name} = {settings[name]!r} is not supported", hint=_HINTS.get(name)
+            )
+    settings["lora_dropout"] = settings.get("lora_dropout") or 0.0
+    for name in ("r", "lora_alpha", "lora_dropout"):
         if not isinstance(settings.get(name), int | float) or isinstance(settings[name], bool):
             raise CheckpointError(f"{folder / CONFIG}: {name} is missing or no number")
     return LoraConfig(
         rank=settings["r"],
         alpha=settings["lora_alpha"],
-        dropout=settings.get("lora_dropout") or 0.0,
+        dropout=settings["lora_dropout"],
         rank_stabilised=bool(settings.get("use_rslora")),
     )
 
