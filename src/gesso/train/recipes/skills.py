@@ -176,7 +176,7 @@ def skills_6() -> Recipe:
     model = dataclasses.replace(recipe.model, layers=deeper_layers(recipe.model.layers, DEEPER))
     train = dataclasses.replace(
         recipe.train,
-        steps=2400,
+        steps=2230,
         causal_steps=0,
         narrow=(CanvasWidth(16, 32, 0.25, 3), CanvasWidth(32, 24, 0.35, 3)),
         learning_rate=2.2e-3,
