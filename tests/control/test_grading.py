@@ -1,10 +1,12 @@
 """Graders by name."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gesso.control.grading import find_augmentation, find_grader, grade, passes
+from gesso.control.grading import find_augmentation, find_grader, grade, grader_file, message_text, passes
 from gesso.errors import OptionError
 
 
@@ -63,3 +65,23 @@ def test_a_function_takes_no_reference() -> None:
     with pytest.raises(OptionError, match="a reference goes with a task") as caught:
         find_grader("operator:eq", "5")
     assert caught.value.option == "reference"
+
+
+@pytest.mark.parametrize("found", [math.nan, math.inf, -math.inf, 10**400, None, "1"])
+def test_a_check_returns_a_finite_number(found: Any) -> None:
+    with pytest.raises(OptionError, match="a check returns a finite number or a boolean, got") as caught:
+        grade(lambda _prompt, _text: found, "a", "b")
+    assert caught.value.option == "check"
+
+
+def test_the_file_of_a_function(tmp_path: Path) -> None:
+    file = tmp_path / "checks.py"
+    file.touch()
+    assert grader_file(f"{file}:check") == file
+    assert [grader_file(name) for name in ("sudoku", "operator:eq", "nowhere.py:check")] == [None] * 3
+
+
+def test_the_text_of_a_message() -> None:
+    parts = [{"type": "image", "image": b""}, {"type": "text", "text": "a"}, "?", {"type": "text", "text": "b"}]
+    assert [message_text({"content": content}) for content in ("a", parts, None, 3)] == ["a", "ab", "", ""]
+    assert message_text("a") == ""

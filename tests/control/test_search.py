@@ -198,3 +198,14 @@ def test_a_request_of_the_search_is_plain(tiny: Engine) -> None:
         tiny, PROMPT, best_of=2, grader=lambda _p, _t: False, adapter="x", at_once=2, seed=7, top_k=3, every_step=False
     )
     assert next(job) == [Request(PROMPT, {"top_k": 3, "seed": seed}, "x") for seed in (7, 8)]
+
+
+def test_seeds_go_on_behind_the_largest(tiny: Engine) -> None:
+    job = search(tiny, PROMPT, best_of=3, select="consistency", **{**SHORT, "seed": 2**63 - 1})
+    assert [c.result.seed for c in run_job(tiny, job).candidates] == [2**63 - 1, 0, 1]
+
+
+@pytest.mark.parametrize("seed", ["7", 1.5, 2**63])
+def test_what_is_no_seed_is_refused(tiny: Engine, seed: Any) -> None:
+    with pytest.raises(OptionError, match="seed must be"):
+        run_job(tiny, search(tiny, PROMPT, best_of=2, **{**SHORT, "seed": seed}))

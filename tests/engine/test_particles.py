@@ -202,3 +202,28 @@ def test_weighted_answers_are_of_the_tilted_distribution() -> None:
     assert (law - target).abs().max() > 0.2, "the tilt is seen"
     assert (weighted - target).abs().max() < 0.06, (weighted, target)
     assert (counted - target).abs().max() > 0.06, "without their weights the answers are of another distribution"
+
+
+@pytest.mark.parametrize("scale", [0.0, 10.0])
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_not_finite_is_refused(tiny: Engine, score: float, scale: float) -> None:
+    with pytest.raises(OptionError, match="a score times reward_scale must be a finite number") as caught:
+        run(tiny, score=lambda _: score, reward_scale=scale, resample_every=2)
+    assert caught.value.option == "score"
+
+
+def test_a_score_that_weights_cannot_hold_is_refused(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match=r"got 1e\+308 times 10"):
+        run(tiny, score=lambda _: 1e308)
+
+
+def test_seeds_go_on_behind_the_largest(tiny: Engine) -> None:
+    found = run(tiny, seed=2**63 - 1, reward_scale=0, number=2)
+    assert {result.seed for result in found.results} == {2**63 - 1, 0}
+    for seed in (-1, 2**63, "7", 1.5):
+        with pytest.raises(OptionError, match="seed must be"):
+            run(tiny, seed=seed)
+
+
+def test_an_answer_is_one_canvas_where_nobody_says(tiny: Engine) -> None:
+    assert run(tiny, max_new_tokens=None).scores == run(tiny).scores

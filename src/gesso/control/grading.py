@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,6 +86,13 @@ def find_grader(name: str, reference: str | None = None, *, option: str = "check
     return grader
 
 
+def grader_file(name: str) -> Path | None:
+    """Returns the file of a grader that is `FILE.py:FUNCTION`; None where it is not, or there is none."""
+    place, _, _ = name.rpartition(":")
+    path = Path(place)
+    return path if place.endswith(".py") and path.is_file() else None
+
+
 def _module(place: str, option: str) -> ModuleType:
     """Imports a file or a module; it is the user's own code."""
     try:
@@ -110,13 +117,17 @@ def grade(grader: Grader, prompt: str, text: str) -> float:
     """Returns what a grader says of an answer, as a number.
 
     Raises:
-        OptionError: it fails, or returns no number.
+        OptionError: it fails, or returns no finite number.
         DataError: it is a task's, which cannot tell, or the prompt is none of the task's.
     """
     found = _asked("check", "the check", grader, prompt, text)
-    if not isinstance(found, int | float) or math.isnan(found):
-        raise OptionError(f"a check returns a number or a boolean, got {found!r}", option="check")
-    return float(found)
+    try:
+        score = float(found) if isinstance(found, int | float) else math.nan
+    except OverflowError:
+        score = math.inf
+    if not math.isfinite(score):
+        raise OptionError(f"a check returns a finite number or a boolean, got {found!r:.60}", option="check")
+    return score
 
 
 def _asked(option: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -153,8 +164,14 @@ def prompt_text(engine: Engine, prompt: Prompt) -> str:
         return prompt
     if prompt and isinstance(prompt[0], int):
         return engine.tokenizer.decode([token for token in prompt if isinstance(token, int)])
-    last: Any = prompt[-1] if prompt else {}
-    content = last.get("content", "") if isinstance(last, dict) else ""
+    return message_text(prompt[-1]) if prompt else ""
+
+
+def message_text(message: Any) -> str:
+    """Returns the text of a chat message, all of its parts of text together; empty where it is no message."""
+    content = message.get("content") if isinstance(message, Mapping) else None
     if isinstance(content, str):
         return content
-    return "".join(part.get("text", "") for part in content if part.get("type") == "text")
+    parts = content if isinstance(content, list | tuple) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping) and part.get("type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))

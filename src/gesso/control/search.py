@@ -19,6 +19,7 @@ from gesso.control.job import Job
 from gesso.engine.engine import Engine, Request
 from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
+from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.text.tool_calls import ToolCall
 
@@ -122,8 +123,9 @@ def search(
     """
     chosen: Select = select or ("likelihood" if grader is None else "consistency")
     _check(best_of, chosen, at_once)
-    first = options.pop("seed", None)
-    seed = secrets.randbits(31) if first is None else first
+    given = options.pop("seed", None)
+    first = secrets.randbits(31) if given is None else given
+    seeds = [numbered_seed(first, number) for number in range(best_of)]
     scored = chosen == "likelihood"
     asked = options.get("logprobs") is not None
     if scored and not asked:
@@ -134,22 +136,21 @@ def search(
     asks_every_step = every_step and options.get("mode") != "ar"
 
     def form(number: int) -> _Form:
-        """The form that the candidate of seed `number` is asked about."""
-        other = None if augment is None or number == seed else augmented(augment, text, random.Random(number))
+        """The form that candidate `number` is asked about."""
+        other = None if augment is None or number == 0 else augmented(augment, text, random.Random(seeds[number]))
         asked = None if other is None else with_prompt_text(prompt, other.prompt)
         return _Form(prompt, str) if other is None or asked is None else _Form(asked, other.restore)
 
     def request(number: int, form: _Form) -> Request:
-        own = {**options, "seed": number}
+        own = {**options, "seed": seeds[number]}
         if grader is not None and asks_every_step:
             own["accept"] = lambda answer: passes(grade(grader, text, form.restore(answer)))
         return Request(form.prompt, own, adapter)
 
     while len(results) < best_of and not any(map(passes, scores)):
         count = best_of - len(results) if grader is None else min(at_once, best_of - len(results))
-        first_seed = seed + len(results)
-        forms = [form(number) for number in range(first_seed, first_seed + count)]
-        made = yield [request(number, asked) for number, asked in enumerate(forms, start=first_seed)]
+        forms = [form(number) for number in range(len(results), len(results) + count)]
+        made = yield [request(number, asked) for number, asked in enumerate(forms, start=len(results))]
         fresh = [replace(result, text=asked.restore(result.text)) for result, asked in zip(made, forms, strict=True)]
         results += fresh
         if grader is not None:

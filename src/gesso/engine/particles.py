@@ -24,6 +24,7 @@ from gesso.engine.engine_core import EngineCore
 from gesso.engine.prompt import Prompt
 from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
+from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 
 MOST_PARTICLES = 256
@@ -106,20 +107,23 @@ def particles(
         number: of particles.
         resample_every: steps between two resamplings.
         reward_scale: how much more a better score weighs; 0 never resamples.
-        score: of a predicted text; without one it is the canvas's own certainty: minus its mean entropy, in nats.
+        score: of a predicted text, a finite number; without one it is the canvas's own certainty: minus its mean
+            entropy, in nats.
         enough: ends the run with the first finished answer of this score; what the others would say is given up.
         options: see `Request`.
 
     Raises:
-        OptionError: an impossible value, or an option that needs more than one canvas.
+        OptionError: an impossible value or score, or an option that needs more than one canvas.
     """
     _check(number, resample_every, reward_scale)
-    first = options.pop("seed", None)
-    seed = secrets.randbits(31) if first is None else first
-    options.setdefault("max_new_tokens", engine.config.canvas_length)
-    states = [engine.start(Request(prompt, {**options, "seed": seed + place})) for place in range(number)]
+    given = options.pop("seed", None)
+    first = secrets.randbits(31) if given is None else given
+    seeds = [numbered_seed(first, place) for place in range(number)]
+    if options.get("max_new_tokens") is None:
+        options["max_new_tokens"] = engine.config.canvas_length
+    states = [engine.start(Request(prompt, {**options, "seed": seed})) for seed in seeds]
     _check_canvas(states[0])
-    run = _Run(engine, [_Particle(state) for state in states], reward_scale, score, enough, seed)
+    run = _Run(engine, [_Particle(state) for state in states], reward_scale, score, enough, seeds[0])
     try:
         while not run.core.idle:
             run.step(resample_every)
@@ -187,8 +191,16 @@ class _Run:
             particle.log_weight, particle.score = self._weight(particle, found), found
 
     def _weight(self, particle: _Particle, score: float) -> float:
-        """Returns a particle's log-weight with a new score: what its last one gave is taken back."""
-        return particle.log_weight + self._reward_scale * (score - (particle.score or 0.0))
+        """Returns a particle's log-weight with a new score: what its last one gave is taken back.
+
+        Raises:
+            OptionError: weights cannot hold the score.
+        """
+        weight = particle.log_weight + self._reward_scale * (score - (particle.score or 0.0))
+        if not math.isfinite(weight):
+            message = f"a score times reward_scale must be a finite number, got {score} times {self._reward_scale}"
+            raise OptionError(message, option="score")
+        return weight
 
     def _score_of(self, particle: _Particle) -> float:
         canvas = particle.state.canvas
