@@ -45,6 +45,16 @@ def test_a_settings_name_does_not_depend_on_the_order() -> None:
     assert (mixed.search.best_of, mixed.search.check) == (4, "task")
 
 
+def test_a_check_is_named_with_what_its_file_holds(tmp_path: Path) -> None:
+    file = tmp_path / "checks.py"
+    setting = Setting({"best_of": 2, "check": f"{file}:check"})
+    file.write_text("def check(prompt, text):\n    return 0\n", "utf-8")
+    before = setting.key
+    assert setting.key == before
+    file.write_text("def check(prompt, text):\n    return 1\n", "utf-8")
+    assert setting.key != before
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -72,6 +82,8 @@ def test_files_that_are_none(tmp_path: Path, fields: Any, message: str) -> None:
         ({"settings": [{"seed": 1}]}, "seed"),
         ({"settings": [{}, {}]}, "settings"),
         ({"settings": [{"check": "task"}]}, "check"),
+        ({"settings": [{"best_of": 2.5}]}, "best_of"),
+        ({"settings": [{"best_of": 2, "check": 5}]}, "check"),
     ],
 )
 def test_grids_that_compare_nothing(tmp_path: Path, fields: Any, option: str) -> None:

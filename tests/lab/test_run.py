@@ -14,7 +14,7 @@ from gesso.errors import DataError, OptionError
 from gesso.lab.grid import Grid, Setting
 from gesso.lab.report import write_report
 from gesso.lab.run import LabResult, run_grid
-from gesso.lab.store import Store, weights_digest
+from gesso.lab.store import Store
 from gesso.tasks.registry import TASKS
 from gesso.train.evaluate import evaluate_task
 
@@ -29,7 +29,13 @@ def engine(tiny_folder: Path) -> Engine:
 
 @pytest.fixture
 def lab(tiny_folder: Path, engine: Engine, tmp_path: Path) -> Callable[..., LabResult]:
-    def run(settings: Any = SETTINGS, examples: int = 3, model: Path = tiny_folder, **options: Any) -> LabResult:
+    def run(
+        settings: Any = SETTINGS,
+        examples: int = 3,
+        model: Path = tiny_folder,
+        engine: Engine = engine,
+        **options: Any,
+    ) -> LabResult:
         grid = Grid((str(model),), ("arithmetic",), settings)
         with Store(tmp_path / "lab.sqlite") as store:
             return run_grid(grid, lambda _: engine, store, examples=examples, **options)
@@ -72,7 +78,6 @@ def test_another_checkpoint_has_answers_of_its_own(
     assert lab().made == 6
     copy = tmp_path / "copy"
     shutil.copytree(tiny_folder, copy)
-    assert weights_digest(copy) == weights_digest(tiny_folder)
     assert lab(model=copy).made == 0, "the same model elsewhere"
     weights = next(copy.glob("*.safetensors"))
     spoilt = bytearray(weights.read_bytes())
@@ -87,6 +92,40 @@ def test_a_task_that_changed_is_asked_anew(lab: Callable[..., LabResult], tmp_pa
         base.execute("UPDATE answers SET prompt = 'other' WHERE number = 1")
     base.close()
     assert lab().made == 2
+
+
+def test_another_dtype_has_answers_of_its_own(lab: Callable[..., LabResult], tiny_folder: Path) -> None:
+    lab()
+    half = load(tiny_folder, "cpu", dtype="bfloat16")
+    assert lab(engine=half).made == 6
+    assert lab(engine=half).made == lab().made == 0
+
+
+def test_a_check_that_changed_is_asked_anew(lab: Callable[..., LabResult], tmp_path: Path) -> None:
+    file = tmp_path / "checks.py"
+    settings = (Setting({**SHORT, "best_of": 2, "check": f"{file}:check"}),)
+    for returned, passes in ((0, 6), (1, 1)):
+        file.write_text(f"def check(prompt, text):\n    return {returned}\n", "utf-8")
+        result = lab(settings, examples=1)
+        assert (result.made, result.rows[0].passes) == (1, passes)
+
+
+def test_answers_of_another_version_are_made_anew(lab: Callable[..., LabResult], tmp_path: Path) -> None:
+    lab()
+    with sqlite3.connect(tmp_path / "lab.sqlite") as base:
+        base.execute("UPDATE answers SET version = '0' WHERE number = 1")
+    base.close()
+    assert [lab().made, lab().made] == [2, 0]
+
+
+def test_particles_are_a_setting(lab: Callable[..., LabResult]) -> None:
+    steps = {"max_denoising_steps": 2, "stopping": "last_step"}
+    assert lab((Setting({**steps, "particles": 3}),), examples=1).rows[0].passes == 6
+
+
+def test_a_seed_that_is_none_is_refused(lab: Callable[..., LabResult]) -> None:
+    with pytest.raises(OptionError, match="seed must be"):
+        lab(seed=2**63)
 
 
 def test_a_setting_that_the_engine_refuses(lab: Callable[..., LabResult]) -> None:

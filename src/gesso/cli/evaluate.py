@@ -10,6 +10,7 @@ from gesso.cli import search
 from gesso.cli.likelihood import measure_likelihood
 from gesso.cli.output import print_json
 from gesso.load_options import DEFAULT_MODEL, LoadOptions
+from gesso.train.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -106,6 +107,8 @@ def evaluate(
     from gesso.errors import OptionError
     from gesso.tasks.registry import TASKS, default_tasks
 
+    # Made before anything else: it refuses what goes with nothing.
+    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
     if likelihood is not None or samples is not None:
         others = {"task": task, "best_of": best_of, "particles": particles, "failures": failures or None, **options}
         others |= {"other_pictures": other_pictures or None}
@@ -118,18 +121,15 @@ def evaluate(
     examples = EXAMPLES if examples is None else examples
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
-    from gesso.train.evaluate import answer_once, evaluate_task
-    from gesso.train.search_options import SearchOptions, solver
+    from gesso.train.evaluate import evaluate_task
 
-    asked = SearchOptions(best_of, check, None, select, at_once, particles, resample_every, reward_scale, augment)
-    solve = solver(asked) if asked.wanted else answer_once
     engine = opt.load_engine(dataclasses.replace(load, model=model))
     console = Console(stderr=True, highlight=False)
     scores = []
     for name in names:
         with console.status(f"{name}: {examples} prompts"):
             scores.append(
-                evaluate_task(engine, TASKS[name], examples, seed, options, solve, other_pictures=other_pictures)
+                evaluate_task(engine, TASKS[name], examples, seed, options, asked, other_pictures=other_pictures)
             )
     if as_json:
         print_json({"model": model, "seed": seed, "tasks": [dataclasses.asdict(score) for score in scores]})

@@ -5,82 +5,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gesso.options import options_of
 from gesso.train.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
     from gesso.engine.prompt import Prompt
 
-_SEARCH = {"rich_help_panel": "Search"}
-BestOf = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", help="Make up to so many answers, from seeds one after the other, and choose.", **_SEARCH
-    ),
-]
-Check = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Stop at an answer that this finds right: a task, such as sudoku, or FILE.py:FUNCTION, which takes prompt "
-        "and answer and returns 1 (or true) where it is right, less where it is not.",
-        **_SEARCH,
-    ),
-]
+_ROWS = options_of(SearchOptions)
+
+
+def _option(name: str, *flags: str, metavar: str | None = "N", **given: Any) -> Any:
+    """A command's option, with the help of the table unless another is given."""
+    return typer.Option(
+        *flags, metavar=metavar, rich_help_panel=_ROWS[name].group, **{"help": _ROWS[name].help, **given}
+    )
+
+
+BestOf = Annotated[int | None, _option("best_of")]
+Check = Annotated[str | None, _option("check", metavar="NAME")]
 EvaluationCheck = Annotated[
     str | None,
-    typer.Option(
+    _option(
+        "check",
         "--check",
         metavar="NAME",
         help="Stop at an answer that this finds right: task (the task's own check, by the prompt alone), reference "
         "(its grader, which knows the right answer: what search could gain at most), or FILE.py:FUNCTION.",
-        **_SEARCH,
     ),
 ]
-Reference = Annotated[
-    str | None,
-    typer.Option(metavar="TEXT", help="The right answer, for tasks that cannot tell one by the prompt.", **_SEARCH),
-]
-Select = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="How to choose where no check decides: likelihood (of a token, by the causal pass) or consistency (what "
-        "most answers say; the default beside a check).",
-        **_SEARCH,
-    ),
-]
-AtOnce = Annotated[
-    int, typer.Option(metavar="N", help="Answers that are made at once before they are checked.", **_SEARCH)
-]
-Particles = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Denoise so many canvases at once, and copy promising ones over others: those that the check scores "
-        "higher, or without one those that are surer.",
-        **_SEARCH,
-    ),
-]
-ResampleEvery = Annotated[
-    int | None, typer.Option(metavar="N", help="Steps between two such copyings. [default: 4]", **_SEARCH)
-]
-RewardScale = Annotated[
-    float | None,
-    typer.Option(metavar="X", help="How much more a better score weighs in them. [default: 10]", **_SEARCH),
-]
-
-
-Augment = Annotated[
-    bool | None,
-    typer.Option(
-        "--augment/--no-augment",
-        help="Ask for every answer but the first in another form of the same problem, where the check knows such forms "
-        "(sudoku: its symmetries). [default: where it does]",
-        show_default=False,
-        **_SEARCH,
-    ),
-]
+Reference = Annotated[str | None, _option("reference", metavar="TEXT")]
+Select = Annotated[str | None, _option("select", metavar="NAME")]
+AtOnce = Annotated[int, _option("at_once")]
+Particles = Annotated[int | None, _option("particles")]
+ResampleEvery = Annotated[int | None, _option("resample_every")]
+RewardScale = Annotated[float | None, _option("reward_scale", metavar="X")]
+Augment = Annotated[bool | None, _option("augment", "--augment/--no-augment", metavar=None, show_default=False)]
 
 
 def run_search(engine: "Engine", prompt: "Prompt", asked: SearchOptions, options: dict[str, Any], as_json: bool) -> int:

@@ -10,6 +10,7 @@ whose settings are those that are listed, and then every combination of `product
 request, and of a search: `best_of`, `check`, `select`, `at_once`, `particles`, `resample_every`, `reward_scale`.
 """
 
+import hashlib
 import itertools
 import json
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gesso.control.grading import grader_file
 from gesso.errors import ConfigError, OptionError
 from gesso.generation import engine_options
 from gesso.tasks.registry import TASKS, default_tasks
@@ -34,8 +36,11 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Returns the setting in the one form that names it."""
-        return json.dumps(dict(self.options), sort_keys=True)
+        """Returns the setting in the one form that names it; a check in a file is named with what the file holds."""
+        options, check = dict(self.options), self.search.check
+        if check is not None and (file := grader_file(check)) is not None:
+            options["check"] = f"{check} {hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+        return json.dumps(options, sort_keys=True)
 
     @property
     def request(self) -> dict[str, Any]:
@@ -70,15 +75,15 @@ class Grid:
                 raise OptionError(f"no task {task!r}; known: {', '.join(TASKS)}", option="task")
         if not self.models or not self.settings:
             raise OptionError("a grid needs a model and a setting", option="grid")
-        keys = [setting.key for setting in self.settings]
-        if twice := [setting for setting in self.settings if keys.count(setting.key) > 1]:
-            raise OptionError(f"the same setting stands twice: {twice[0]}", option="settings")
         known = {*engine_options(), *SEARCH_OPTIONS} - {"seed"}
         for setting in self.settings:
             for name in setting.options:
                 if name not in known:
                     raise OptionError(f"a setting has no {name!r}; known: {', '.join(sorted(known))}", option=name)
             setting.search  # noqa: B018 - it checks itself
+        keys = [setting.key for setting in self.settings]
+        if twice := [setting for setting, key in zip(self.settings, keys, strict=True) if keys.count(key) > 1]:
+            raise OptionError(f"the same setting stands twice: {twice[0]}", option="settings")
 
     def tasks_of(self, model: str) -> tuple[str, ...]:
         """Returns the names of the tasks that a model is measured on."""

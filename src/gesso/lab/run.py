@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from gesso.control.search import graded_text
 from gesso.engine.engine import Engine
+from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.lab.grid import Grid, Setting
 from gesso.lab.statistics import Answer, Row, compare
-from gesso.lab.store import Place, Store, digest, weights_digest
+from gesso.lab.store import Place, Store, digest
 from gesso.models.hub import resolve
 from gesso.tasks.base import Example, evaluation_set
 from gesso.tasks.registry import TASKS
-from gesso.train.evaluate import answer_once, example_request
-from gesso.train.search_options import solver
+from gesso.train.evaluate import example_request
+from gesso.train.search_options import answer_examples
 
 AT_ONCE = 8
 """Examples that are answered at once, and kept together."""
@@ -56,14 +57,16 @@ def run_grid(
         max_seconds: after this no further part is begun.
 
     Raises:
-        OptionError: a task without so many held-out prompts, or a setting that a model refuses.
+        OptionError: a task without so many held-out prompts, no seed, or a setting that a model refuses.
     """
+    numbered_seed(seed, 0)
     end = None if max_seconds is None else time.monotonic() + max_seconds
     rows: list[Row] = []
     made = missing = 0
     for model in grid.models:
         engine = load(model)
-        weights = weights_digest(resolve(model, offline=offline))
+        held = f"{str(engine.model.dtype).removeprefix('torch.')} {engine.runner.device.type}"
+        weights = f"{store.weights_digest(resolve(model, offline=offline))} {held}"
         for task in grid.tasks_of(model):
             cases = _cases(task, examples, seed)
             prompts = [digest(case.prompt) for case in cases]
@@ -99,17 +102,15 @@ def _answer(
 ) -> list[tuple[Answer, str]]:
     """Answers of one setting to some examples, with their texts."""
     asked = setting.search
-    solve = solver(asked) if asked.wanted else answer_once
+    options = {**asked.request_defaults, **setting.request}
     chosen = [cases[number] for number in numbers]
     requests = [
-        example_request(case, {"max_new_tokens": 512, **setting.request, "seed": seed + number})
+        example_request(case, {**options, "seed": numbered_seed(seed, number)})
         for case, number in zip(chosen, numbers, strict=True)
     ]
     found = []
-    for case, number, attempt in zip(chosen, numbers, solve(engine, chosen, requests), strict=True):
-        text = graded_text(attempt.result)
+    for case, number, attempt in zip(chosen, numbers, answer_examples(engine, chosen, requests, asked), strict=True):
+        text = graded_text(attempt.best)
         right = TASKS[case.task].grade(case, text)
-        seconds = sum(result.seconds for result in attempt.all_results)
-        tokens = attempt.result.completion_tokens
-        found.append((Answer(number, right, attempt.all_passes, tokens, seconds), text))
+        found.append((Answer(number, right, attempt.passes, attempt.best.completion_tokens, attempt.seconds), text))
     return found

@@ -1,7 +1,8 @@
 """Keeps answers in a small SQLite file, so that a run goes on where the last one ended and adds to it.
 
 An answer is known by the model's weights, the task, the setting, the seed, and the example's place and prompt: where a
-model or a task has changed, its old answers stay in the file and are not used.
+model or a task has changed, its old answers stay in the file and are not used. Those of another version of gesso, which
+may answer otherwise, are made anew.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from gesso.lab.statistics import Answer
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
-    weights TEXT NOT NULL,     -- digest of the checkpoint
+    weights TEXT NOT NULL,     -- digest of the checkpoint, its dtype and the type of its device
     task TEXT NOT NULL,
     setting TEXT NOT NULL,     -- its options as JSON, in alphabetical order
     seed INTEGER NOT NULL,     -- of the set of examples; example n is sampled with seed + n
@@ -34,10 +35,16 @@ CREATE TABLE IF NOT EXISTS answers (
     PRIMARY KEY (weights, task, setting, seed, number, prompt)
 )
 """
+FILES = """
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY,
+    size INTEGER NOT NULL,     -- bytes
+    modified INTEGER NOT NULL, -- nanoseconds; with another size or time the file is read again
+    digest TEXT NOT NULL
+)
+"""
 APPLICATION = 0x67736C62
 """Marks the file as one of these."""
-ENDS = 2**20
-"""Bytes of a weight file, from its beginning and its end, that its digest reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +60,6 @@ class Place:
 def digest(text: str) -> str:
     """Returns a short digest of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def weights_digest(folder: Path) -> str:
-    """Returns a digest of a checkpoint: its files' names and sizes, its settings, and the ends of its weights."""
-    found = hashlib.sha256()
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        size = path.stat().st_size
-        found.update(f"{path.name} {size}\n".encode())
-        with path.open("rb") as file:
-            found.update(file.read(ENDS))
-            if size > ENDS:
-                file.seek(max(ENDS, size - ENDS))
-                found.update(file.read())
-    return found.hexdigest()[:16]
 
 
 class Store:
@@ -89,6 +82,7 @@ class Store:
             with self._base:
                 self._base.execute(f"PRAGMA application_id = {APPLICATION}")
                 self._base.execute(SCHEMA)
+                self._base.execute(FILES)
         except sqlite3.Error as error:
             raise DataError(f"{path} cannot be used: {error}") from None
 
@@ -100,6 +94,25 @@ class Store:
     ) -> None:
         self._base.close()
 
+    def weights_digest(self, folder: Path) -> str:
+        """Returns a digest of a checkpoint: of all its files, each of which is read whole once."""
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        return digest("\n".join(f"{path.name} {self._file_digest(path.resolve())}" for path in files))
+
+    def _file_digest(self, path: Path) -> str:
+        status = path.stat()
+        known = (str(path), status.st_size, status.st_mtime_ns)
+        query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ?"
+        with closing(self._base.execute(query, known)) as rows:
+            found: tuple[str] | None = rows.fetchone()
+        if found is not None:
+            return found[0]
+        with path.open("rb") as file:
+            made = hashlib.file_digest(file, "sha256").hexdigest()
+        with self._base:
+            self._base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (*known, made))
+        return made
+
     def answers(self, place: Place, prompts: list[str]) -> dict[int, Answer]:
         """Returns the answers that are there, by number.
 
@@ -108,9 +121,9 @@ class Store:
         """
         query = (
             "SELECT number, is_right, passes, tokens, seconds, prompt FROM answers "
-            "WHERE weights = ? AND task = ? AND setting = ? AND seed = ? AND number < ?"
+            "WHERE weights = ? AND task = ? AND setting = ? AND seed = ? AND version = ? AND number < ?"
         )
-        values = (place.weights, place.task, place.setting, place.seed, len(prompts))
+        values = (place.weights, place.task, place.setting, place.seed, __version__, len(prompts))
         with closing(self._base.execute(query, values)) as found:
             return {
                 number: Answer(number, bool(right), passes, tokens, seconds)

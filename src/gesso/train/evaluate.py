@@ -6,7 +6,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 from gesso.control.search import graded_text
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
+from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task, evaluation_set
 from gesso.tasks.sight.picture_task import PictureTask
+from gesso.train.search_options import SearchOptions, answer_examples
 
 Interval = tuple[float, float]
 """Ends of a 95% interval."""
@@ -47,7 +49,7 @@ class GroupScore:
     mean_steps_interval: Interval
     p95_steps: float
     mean_example_steps: float
-    """Denoising steps an example, summed over its canvases."""
+    """Passes an example: denoising steps of all canvases and candidates, guidance, and what a search scores by."""
     mean_example_steps_interval: Interval
     p95_example_steps: float
     mean_seconds: float
@@ -77,32 +79,14 @@ class TaskScore(GroupScore):
 class Attempt:
     """Holds the answer to one example, and what it took to get it."""
 
-    result: GenerationResult
-    """The answer that is graded."""
-    tried: tuple[GenerationResult, ...] = ()
-    """All candidates of a search, the answer included; empty where it is the only one."""
-    passes: int | None = None
-    """All passes behind the prompts; None where they are the denoising steps of the answers that were tried."""
-
-    @property
-    def all_results(self) -> tuple[GenerationResult, ...]:
-        """Returns all answers that were made."""
-        return self.tried or (self.result,)
-
-    @property
-    def all_passes(self) -> int:
-        """Returns all passes that they took."""
-        made = sum(result.passes for result in self.all_results)
-        return made if self.passes is None else self.passes
-
-
-Solver = Callable[[Engine, Sequence[Example], Sequence[Request]], list[Attempt]]
-"""Answers examples, each by the request that stands in its place."""
-
-
-def answer_once(engine: Engine, _cases: Sequence[Example], requests: Sequence[Request]) -> list[Attempt]:
-    """Answers each example once."""
-    return [Attempt(result) for result in engine.generate_batch(requests)]
+    results: tuple[GenerationResult, ...]
+    """All answers that were made: one, or a search's candidates."""
+    best: GenerationResult
+    """The one that is graded."""
+    passes: int
+    """All passes behind the prompts."""
+    seconds: float
+    """Wall clock of them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +130,14 @@ def evaluate_task(
     examples: int,
     seed: int,
     options: Mapping[str, Any],
-    solve: Solver = answer_once,
+    asked: SearchOptions | None = None,
     *,
     other_pictures: bool = False,
 ) -> TaskScore:
     """Answers `examples` held-out prompts and scores them; prompt i is sampled with seed `seed + i`.
 
     Args:
-        solve: how an example is answered; what it takes for that counts.
+        asked: how answers are searched for; what that takes counts. None makes one answer to each prompt.
         other_pictures: ask each prompt again of a picture whose answer is another, and count how often the answer
             changes with it (`changes`) and is right there, too (`right of another`). Their steps and seconds are not
             counted.
@@ -167,25 +151,25 @@ def evaluate_task(
         cases = evaluation_set(task, examples, seed)
     except ValueError as error:
         raise OptionError(str(error)) from None
-    requests = [
-        example_request(case, {"max_new_tokens": 512, **options, "seed": seed + i}) for i, case in enumerate(cases)
-    ]
+    asked = asked or SearchOptions()
+    options = {**asked.request_defaults, **options}
+    requests = [example_request(case, {**options, "seed": numbered_seed(seed, i)}) for i, case in enumerate(cases)]
     started = time.monotonic()
-    attempts = solve(engine, cases, requests)
+    attempts = answer_examples(engine, cases, requests, asked)
     seconds = time.monotonic() - started
     answers = []
     for case, attempt in zip(cases, attempts, strict=True):
-        text = graded_text(attempt.result)
+        text = graded_text(attempt.best)
         answers.append(_Answer(case, attempt, text, task.grade(case, text), task.counts(case, text)))
     if other_pictures and isinstance(task, PictureTask):
         answers = _asked_of_others(engine, task, answers, [dict(request.options) for request in requests], seed)
     names = dict.fromkeys(name for case in cases if (name := task.group(case)))
-    flags = [flag for attempt in attempts for result in attempt.all_results for flag in result.converged]
-    tokens = sum(attempt.result.completion_tokens for attempt in attempts)
+    flags = [flag for attempt in attempts for result in attempt.results for flag in result.converged]
+    tokens = sum(attempt.best.completion_tokens for attempt in attempts)
     return TaskScore(
         **_figures(answers),
         task=task.name,
-        tokens_per_forward=tokens / sum(attempt.all_passes for attempt in attempts),
+        tokens_per_forward=tokens / sum(attempt.passes for attempt in attempts),
         converged=sum(flags) / len(flags),
         seconds=seconds,
         groups={name: GroupScore(**_figures([a for a in answers if task.group(a.case) == name])) for name in names},
@@ -236,10 +220,10 @@ def example_request(case: Example, options: dict[str, Any]) -> Request:
 def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
     """The fields of `GroupScore`."""
     right = sum(answer.right for answer in answers)
-    steps = [answer.attempt.all_passes for answer in answers]
-    made = [answer.attempt.all_results for answer in answers]
-    canvases = [sum(result.canvases for result in results) for results in made]
-    seconds = [sum(result.seconds for result in results) for results in made]
+    passes = [answer.attempt.passes for answer in answers]
+    made = [[steps for result in answer.attempt.results for steps in result.denoising_steps] for answer in answers]
+    steps, canvases = [sum(of_canvas) for of_canvas in made], [len(of_canvas) for of_canvas in made]
+    seconds = [answer.attempt.seconds for answer in answers]
     each = [1.0] * len(answers)
     return {
         "examples": len(answers),
@@ -247,10 +231,10 @@ def _figures(answers: Sequence[_Answer]) -> dict[str, Any]:
         "interval": wilson_interval(right, len(answers)),
         "mean_steps": sum(steps) / sum(canvases),
         "mean_steps_interval": ratio_interval(steps, canvases),
-        "p95_steps": _percentile_95([s for results in made for result in results for s in result.denoising_steps]),
-        "mean_example_steps": sum(steps) / len(answers),
-        "mean_example_steps_interval": ratio_interval(steps, each),
-        "p95_example_steps": _percentile_95(steps),
+        "p95_steps": _percentile_95([steps for of_canvas in made for steps in of_canvas]),
+        "mean_example_steps": sum(passes) / len(answers),
+        "mean_example_steps_interval": ratio_interval(passes, each),
+        "p95_example_steps": _percentile_95(passes),
         "mean_seconds": sum(seconds) / len(answers),
         "mean_seconds_interval": ratio_interval(seconds, each),
         "shares": {name: _share([answer.counts[name] for answer in answers]) for name in answers[0].counts},

@@ -1,45 +1,67 @@
 """Holds what a command line or a grid says of a search, and answers the examples of an evaluation by it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gesso.errors import OptionError
+from gesso.options import checked, option, options_of
 
 if TYPE_CHECKING:
     from gesso.control.grading import Augment, Grader
     from gesso.engine.engine import Engine, Request
     from gesso.engine.particles import ParticlesResult
     from gesso.engine.prompt import Prompt
+    from gesso.engine.result import GenerationResult
     from gesso.tasks.base import Example, Task
-    from gesso.train.evaluate import Attempt, Solver
+    from gesso.train.evaluate import Attempt
+
+_option = partial(option, field=None, group="Search")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """Holds what a command line says of a search."""
 
-    best_of: int | None = None
-    check: str | None = None
-    reference: str | None = None
-    select: str | None = None
-    at_once: int = 1
-    particles: int | None = None
-    resample_every: int | None = None
-    reward_scale: float | None = None
-    augment: bool | None = None
+    best_of: int | None = _option(None, "Make up to so many answers, from seeds one after the other, and choose.")
+    check: str | None = _option(
+        None,
+        "Stop at an answer that this finds right: a task, such as sudoku, or FILE.py:FUNCTION, which takes prompt and "
+        "answer and returns 1 (or true) where it is right, less where it is not.",
+    )
+    reference: str | None = _option(None, "The right answer, for tasks that cannot tell one by the prompt.")
+    select: str | None = _option(
+        None,
+        "How to choose where no check decides: likelihood (of a token, by the causal pass) or consistency (what most "
+        "answers say; the default beside a check).",
+    )
+    at_once: int = _option(1, "Answers that are made at once before they are checked.")
+    particles: int | None = _option(
+        None,
+        "Denoise so many canvases at once, and copy promising ones over others: those that the check scores higher, or "
+        "without one those that are surer.",
+    )
+    resample_every: int | None = _option(None, "Steps between two such copyings. [default: 4]")
+    reward_scale: float | None = _option(None, "How much more a better score weighs in them. [default: 10]")
+    augment: bool | None = _option(
+        None,
+        "Ask for every answer but the first in another form of the same problem, where the check knows such forms "
+        "(sudoku: its symmetries). [default: where it does]",
+    )
 
     def __post_init__(self) -> None:
         """Refuses what goes with nothing.
 
         Raises:
-            OptionError: an option whose other half is missing, or a contradiction.
+            OptionError: a value of the wrong type, an option whose other half is missing, or a contradiction.
         """
+        checked(self)
         if self.best_of is not None and self.particles is not None:
             raise OptionError("--best-of and --particles contradict each other", option="particles")
         if self.best_of is None:
             for name in ("select", "at_once"):
-                if getattr(self, name) != SearchOptions.__dataclass_fields__[name].default:
+                if getattr(self, name) != options_of(SearchOptions)[name].default:
                     raise OptionError(f"--{name.replace('_', '-')} needs --best-of", option=name)
             if self.augment is not None:
                 raise OptionError("--augment needs --best-of", option="augment")
@@ -60,6 +82,12 @@ class SearchOptions:
     def wanted(self) -> bool:
         """Says whether there is anything to search by."""
         return self.best_of is not None or self.particles is not None
+
+    @property
+    def request_defaults(self) -> dict[str, Any]:
+        """Returns options of an evaluation's requests, where nobody gives them: particles have one canvas, which they
+        know themselves."""
+        return {} if self.particles is not None else {"max_new_tokens": 512}
 
     def choice(self) -> dict[str, Any]:
         """Returns how candidates are chosen, as keywords of a search."""
@@ -109,40 +137,48 @@ class SearchOptions:
         return None if self.check is None else find_grader(self.check, self.reference)
 
 
-def solver(asked: SearchOptions) -> "Solver":
-    """Returns how an evaluation answers its examples: by this search, of which every pass counts."""
+def answer_examples(
+    engine: "Engine", cases: "Sequence[Example]", requests: "Sequence[Request]", asked: SearchOptions
+) -> "list[Attempt]":
+    """Answers examples, each by the request that stands in its place: once, or by a search, of which every pass
+    counts."""
+    from gesso.control.job import run_jobs
+    from gesso.control.search import search
+    from gesso.train.evaluate import Attempt
 
-    def solve(engine: "Engine", cases: "Sequence[Example]", requests: "Sequence[Request]") -> "list[Attempt]":
-        from gesso.control.job import run_jobs
-        from gesso.control.search import search
-        from gesso.train.evaluate import Attempt
+    if not asked.wanted:
+        return [Attempt((result,), result, result.passes, result.seconds) for result in engine.generate_batch(requests)]
+    graders = [_grader_of(asked, case) for case in cases]
+    pairs = list(zip(requests, graders, strict=True))
+    if asked.particles is not None:
+        runs = [asked.run_particles(engine, request.prompt, grader, dict(request.options)) for request, grader in pairs]
+        return [Attempt(run.results, run.best, run.denoising_passes, _seconds(run.results)) for run in runs]
+    assert asked.best_of is not None
+    jobs = [
+        search(
+            engine,
+            request.prompt,
+            best_of=asked.best_of,
+            grader=grader,
+            augment=asked.augmentation(_own_task(asked, case)),
+            **asked.choice(),
+            **request.options,
+        )
+        for (request, grader), case in zip(pairs, cases, strict=True)
+    ]
+    round_size = asked.best_of if asked.check is None else asked.at_once
+    attempts = []
+    for found in run_jobs(engine, jobs):
+        tried = [candidate.result for candidate in found.candidates]
+        attempts.append(Attempt(tuple(tried), found.best.result, found.passes, _seconds(tried, round_size)))
+    return attempts
 
-        graders = [_grader_of(asked, case) for case in cases]
-        pairs = list(zip(requests, graders, strict=True))
-        if asked.particles is not None:
-            runs = [
-                asked.run_particles(engine, request.prompt, grader, dict(request.options)) for request, grader in pairs
-            ]
-            return [Attempt(run.best, passes=run.denoising_passes) for run in runs]
-        assert asked.best_of is not None
-        jobs = [
-            search(
-                engine,
-                request.prompt,
-                best_of=asked.best_of,
-                grader=grader,
-                augment=asked.augmentation(_own_task(asked, case)),
-                **asked.choice(),
-                **request.options,
-            )
-            for (request, grader), case in zip(pairs, cases, strict=True)
-        ]
-        return [
-            Attempt(found.best.result, tuple(candidate.result for candidate in found.candidates), found.passes)
-            for found in run_jobs(engine, jobs)
-        ]
 
-    return solve
+def _seconds(results: "Sequence[GenerationResult]", round_size: int | None = None) -> float:
+    """Wall clock of answers that were made in rounds, or all at once."""
+    size = round_size or len(results)
+    rounds = [results[start : start + size] for start in range(0, len(results), size)]
+    return sum(max(result.seconds for result in made) for made in rounds)
 
 
 def _own_task(asked: SearchOptions, case: "Example") -> "Task | None":
@@ -161,4 +197,4 @@ def _grader_of(asked: SearchOptions, case: "Example") -> "Grader | None":
     return TASKS[case.task].score if asked.check == "task" else asked.grader()
 
 
-SEARCH_OPTIONS = tuple(field.name for field in fields(SearchOptions))
+SEARCH_OPTIONS = tuple(options_of(SearchOptions))
