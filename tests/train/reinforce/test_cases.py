@@ -88,6 +88,7 @@ def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
         ({"prompt": "a", "function": "f", "tests": []}, "not empty"),
         ({"prompt": "a", "function": "f", "tests": [{"arguments": 1, "returns": 2}]}, "a test is an object"),
         ({"prompt": "a", "completion": 3}, "completion must be a text"),
+        ({"prompt": "a", "completion": "b", "function": "f"}, "function goes with tests"),
     ],
 )
 def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, line: Any, message: str) -> None:
@@ -101,6 +102,14 @@ def test_a_function_rewards_prompt_and_answer(tmp_path: Path) -> None:
     cases = find_cases((), path, f"{tmp_path / 'own.py'}:near", 0.0, 0)
     assert cases.cases(0, 1)[0].reward("ab") == 0.5
     assert find_cases(("counting",), None, f"{tmp_path / 'own.py'}:near", 0.0, 0).cases(0, 1)[0].reward("") == 0.0
+
+
+def test_a_function_gets_the_parts_of_the_last_message(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def same(prompt, answer):\n    return prompt == answer\n", "utf-8")
+    parts = [{"type": "text", "text": "fo"}, {"type": "text", "text": "ur"}]
+    path = write(tmp_path, {"messages": [{"role": "user", "content": parts}]})
+    cases = find_cases((), path, f"{tmp_path / 'own.py'}:same", 0.0, 0)
+    assert cases.cases(0, 1)[0].reward("four") == 1.0
 
 
 def test_tests_compare_types() -> None:

@@ -24,7 +24,7 @@ from gesso.train.config import NewText, Recipe, TrainConfig
 from gesso.train.plot import plot_losses
 from gesso.train.records import PolicyEvaluation, TrainingCallback
 from gesso.train.reinforce.config import Case, PolicyConfig
-from gesso.train.reinforce.objective import advantages
+from gesso.train.reinforce.objective import advantages, answer_seeds
 from gesso.train.reinforce.recipe import reinforce_recipe
 from train.runs import metrics, same_files
 
@@ -178,3 +178,31 @@ def test_what_contradicts_is_refused(start: Path, tmp_path: Path) -> None:
         PolicyConfig(group_size=1)
     with pytest.raises(OptionError, match="kl_weight must be at least 0 and finite"):
         PolicyConfig(kl_weight=float("inf"))
+
+
+def test_every_step_has_seeds_of_its_own() -> None:
+    steps = [answer_seeds(3, step, 5000) for step in range(4)]
+    assert len({seed for seeds in steps for seed in seeds}) == 4 * 5000
+    assert answer_seeds(4, 0, 5000)[0] > steps[3][-1]
+
+
+@pytest.mark.parametrize("reward", [float("inf"), float("nan"), 1e300])
+def test_a_reward_that_is_no_number_of_32_bits_is_refused(start: Path, tmp_path: Path, reward: float) -> None:
+    with pytest.raises(OptionError, match="a reward must be a finite number of 32 bits"):
+        trainer.train(recipe(start, reward=lambda _: reward, steps=1), tmp_path, device="cpu")
+
+
+def test_a_checkpoint_of_token_by_token_answers_is_reinforced_on_canvases(start: Path, tmp_path: Path) -> None:
+    policy = {"max_denoising_steps": 3}
+    usual = recipe(start, steps=2, evaluate_every=1, evaluation_examples=2, policy=policy)
+    by_token = dataclasses.replace(usual, generation=usual.generation.override(mode="ar"))
+    for name, run in (("canvas", usual), ("ar", by_token)):
+        trainer.train(run, tmp_path / name, device="cpu")
+    one, other = (
+        [
+            {**json.loads(line), "seconds": 0, "tokens_per_second": 0}
+            for line in (tmp_path / name / "metrics.jsonl").read_text("utf-8").splitlines()
+        ]
+        for name in ("canvas", "ar")
+    )
+    assert one == other

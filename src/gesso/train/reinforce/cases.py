@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from gesso.control.grading import Grader
+from gesso.control.grading import Grader, message_text
 from gesso.errors import DataError, OptionError
 from gesso.tasks.base import Example, Task, evaluation_set, held_out
 from gesso.tasks.registry import TRAINING_TASKS
@@ -138,11 +138,12 @@ def _read_case(line: bytes, grader: Grader | None) -> Case:
     prompt = fields.get("prompt", fields.get("messages"))
     if ("prompt" in fields) == ("messages" in fields) or not isinstance(prompt, str | list) or not prompt:
         raise DataError("a line has prompt, a text, or messages, a list of them")
-    last = prompt if isinstance(prompt, str) else prompt[-1].get("content", "") if isinstance(prompt[-1], dict) else ""
     if grader is not None:
-        return Case(prompt, Judged(grader, last if isinstance(last, str) else ""))
+        return Case(prompt, Judged(grader, prompt if isinstance(prompt, str) else message_text(prompt[-1])))
     if ("completion" in fields) == ("tests" in fields):
         raise DataError("a line needs completion, or function and tests, unless --reward names a function")
+    if "function" in fields and "tests" not in fields:
+        raise DataError("function goes with tests, not with completion")
     if "tests" in fields:
         return Case(prompt, unit_tests(fields.get("function"), fields["tests"]))
     if not isinstance(fields["completion"], str):

@@ -44,6 +44,12 @@ def advantages(rewards_PG: Tensor) -> Tensor:
     return (centred_PG / scale_P1).masked_fill(alike_P1, 0.0)
 
 
+def answer_seeds(seed: int, step: int, answers: int) -> range:
+    """Returns the seeds of a step's answers; every step of a run has seeds of its own."""
+    first = (seed << 32) + step * answers
+    return range(first, first + answers)
+
+
 class PolicyObjective:
     """Makes answers with higher rewards likelier."""
 
@@ -61,7 +67,8 @@ class PolicyObjective:
         self._tokenizer = Tokenizer.from_folder(recipe.start)
         template = ChatTemplate.from_folder(recipe.start)
         steps, most = self._policy.max_denoising_steps, self._policy.max_new_tokens
-        self._generation = recipe.generation.override(max_denoising_steps=steps, max_new_tokens=most)
+        # What is drawn and replayed are canvases, so held-out prompts are answered by them too.
+        self._generation = recipe.generation.override(max_denoising_steps=steps, max_new_tokens=most, mode="canvas")
         self._rules: DenoisingRules = policy_rules(self._generation)
         self._engine = Engine(model, self._tokenizer, template, self._generation)
         self._reference: DiffusionGemma | None = None
@@ -88,6 +95,8 @@ class PolicyObjective:
                     for begin, case in zip(range(0, len(rollouts), self._policy.group_size), cases, strict=True)
                 ]
             )
+            if not rewards_PG.isfinite().all():
+                raise OptionError("a reward must be a finite number of 32 bits", option="reward")
             weights = advantages(rewards_PG).flatten().tolist()
             taught = [
                 (canvas, weight)
@@ -123,12 +132,11 @@ class PolicyObjective:
         prompts = [self._engine.start(Request(case.prompt, case.options)).prompt.ids for case in cases]
         size = self._policy.group_size
         width = self._generation.canvas_length or self._model.config.canvas_length
-        first = (self._train.seed << 32) + (step << 12)
         return roll_out(
             self._model,
             [prompt for prompt in prompts for _ in range(size)],
             self._rules,
-            range(first, first + size * len(prompts)),
+            answer_seeds(self._train.seed, step, size * len(prompts)),
             width=width,
             max_canvases=-(-self._policy.max_new_tokens // width),
             stop_tokens=self._generation.eos_token_ids,

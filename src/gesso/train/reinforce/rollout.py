@@ -95,7 +95,7 @@ class RecordingSampler(Sampler):
 
 
 def policy_rules(config: GenerationConfig) -> DenoisingRules:
-    """Returns the rules by which answers are drawn: the checkpoint's own.
+    """Returns the rules by which answers are drawn: the checkpoint's own on canvases, whatever its mode is.
 
     Raises:
         OptionError: a setting whose draws cannot be replayed.
@@ -105,7 +105,7 @@ def policy_rules(config: GenerationConfig) -> DenoisingRules:
             f"reinforcement replays the published sampler, entropy_bound, and the checkpoint's is {config.sampler}",
             option="sampler",
         )
-    rules = denoising_rules(config)
+    rules = denoising_rules(config.override(mode="canvas"))
     neutral = DenoisingRules(1)
     for name in ("logits_processing", "guidance"):
         if getattr(rules, name) != getattr(neutral, name):
