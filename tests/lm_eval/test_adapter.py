@@ -105,6 +105,20 @@ metric_list: [{{metric: acc}}]
     assert float(first[0][0][0]) == pytest.approx(by_hand(engine, whole, scored), abs=1e-3)
 
 
+def test_nothing_has_no_surprise_and_no_stop(adapter: GessoLM) -> None:
+    empty, whole = adapter.loglikelihood_rolling([instance(""), instance(CONTEXT)])
+    assert empty == 0.0
+    assert [whole] == adapter.loglikelihood_rolling([instance(CONTEXT)])
+    (text,) = adapter.generate_until([instance(CONTEXT, {"until": None, "max_gen_toks": 8})])
+    assert isinstance(text, str)
+
+
+def test_options_of_a_request_are_taken(adapter: GessoLM) -> None:
+    begun = GessoLM(pretrained=adapter.engine.name, device="cpu", begin="fig", max_denoising_steps=3)
+    (text,) = begun.generate_until([instance(CONTEXT, {"max_gen_toks": 8})])
+    assert text.startswith("fig")
+
+
 def test_a_mistake_in_the_options_is_told_at_once() -> None:
     with pytest.raises(ValueError, match="max_steps"):
         GessoLM(pretrained="mini", max_steps=3)

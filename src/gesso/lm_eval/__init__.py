@@ -17,6 +17,7 @@ from gesso.control.job import run_job
 from gesso.control.likelihood import causal_scores
 from gesso.engine.engine import Request
 from gesso.errors import OptionError
+from gesso.generation import split_options
 
 _LOADING = (
     "device",
@@ -48,7 +49,8 @@ class GessoLM(LM):
         options = {name: value for name, value in options.items() if value is not None}
         self.engine = load(pretrained, **loading)
         self.options = options
-        self.engine.defaults.override(**options)
+        _, settings = split_options(options)
+        self.engine.defaults.override(**settings)
 
     @property
     def tokenizer_name(self) -> str:
@@ -75,9 +77,12 @@ class GessoLM(LM):
         return [(score.logprob, score.greedy) for score in run_job(self.engine, causal_scores(self.engine, pairs))]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:  # noqa: ARG002
-        """Returns the log-probability of each text, all of its tokens scored behind bos and those before them."""
-        pairs = [(self._before(""), self.engine.tokenizer.encode(instance.args[0])) for instance in requests]
-        return [score.logprob for score in run_job(self.engine, causal_scores(self.engine, pairs))]
+        """Returns the log-probability of each text, all of its tokens scored behind bos and those before them; 0 of an
+        empty one."""
+        texts = [self.engine.tokenizer.encode(instance.args[0]) for instance in requests]
+        pairs = [(self._before(""), text) for text in texts if text]
+        scores = iter(run_job(self.engine, causal_scores(self.engine, pairs)))
+        return [next(scores).logprob if text else 0.0 for text in texts]
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:  # noqa: ARG002
         """Returns what the model writes behind each text, up to one of the stop strings.
@@ -93,7 +98,7 @@ class GessoLM(LM):
 
     def _generation(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The engine's options for what the harness asks."""
-        until = asked.pop("until", [])
+        until = asked.pop("until", None) or ()
         options: dict[str, Any] = {"stop": (until,) if isinstance(until, str) else tuple(until)}
         for names, ours in ((("max_gen_toks", "max_tokens", "max_new_tokens"), "max_new_tokens"), (("seed",), "seed")):
             for name in names:
