@@ -152,6 +152,8 @@ def test_a_black_box_steers(tiny: Engine) -> None:
         ({"guidance_scale": 2.0, "mode": "ar"}, "guidance_scale"),
         ({"guidance_scale": 2.0, "verify": 1}, "guidance_scale"),
         ({"guidance_start": 0.2, "guidance_end": 0.2}, "guidance_start"),
+        ({"guidance_start": 0.5}, "guidance_start"),
+        ({"guidance_end": 0.5, "guidance_scale": 1.0}, "guidance_end"),
         ({"negative_prompt": "x"}, "negative_prompt"),
         ({"guidance_scale": 2.0, "negative_prompt": "fig " * 5000}, "negative_prompt"),
         ({"classifier": 5}, "classifier"),

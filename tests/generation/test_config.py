@@ -126,3 +126,36 @@ def test_a_checkpoints_mode_ar_gives_way_to_what_asks_for_a_canvas(given: dict[s
     assert defaults.override(seed=3).mode == "ar"
     with pytest.raises(OptionError):
         defaults.override(mode="ar", **given)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "option", "value"),
+    [
+        ({"sampler": "maskgit"}, "noise_degree", 3.0),
+        ({"sampler": "maskgit", "order": "random"}, "order_temperature", 1.0),
+        ({"sampler": "planner"}, "entropy_bound", 5.0),
+        ({"sampler": "low_confidence", "remasking_strategy": "sequential"}, "threshold", 0.1),
+        ({"sampler": "low_confidence", "remasking_strategy": "static"}, "threshold", 0.1),
+        ({"sampler": "remdm", "remasking_schedule": "none"}, "remasking", 0.5),
+        ({"sampler": "leave_one_out", "corrector_order": "random"}, "corrector_temperature", 0.5),
+    ],
+)
+def test_an_option_that_means_nothing_beside_another_is_refused(chosen: Any, option: str, value: float) -> None:
+    with pytest.raises(OptionError, match=f"{option} means nothing with") as caught:
+        GenerationConfig().override(**chosen, **{option: value})
+    assert caught.value.option == option
+    usual = getattr(GenerationConfig(**chosen), option)
+    assert GenerationConfig(**chosen, **{option: usual}) == GenerationConfig(**chosen), "its default changes nothing"
+    # A checkpoint may hold it, and requests may choose what it means nothing to.
+    sampler = chosen["sampler"]
+    written = GenerationConfig(sampler=sampler, sampler_options={**dict(list(chosen.items())[1:]), option: value})
+    assert getattr(written.override(seed=3), option) == value
+    assert written.override(**{option: value}) == written
+
+
+def test_what_a_checkpoint_sets_gives_no_error_where_a_request_chooses_otherwise() -> None:
+    degree = GenerationConfig(sampler="maskgit", noise_schedule="polynomial", noise_degree=3.0)
+    assert degree.override(noise_schedule="cosine").noise_degree == 3.0
+    assert degree.override(noise_schedule="cosine", noise_degree=3.0).noise_schedule == "cosine"
+    with pytest.raises(OptionError, match="noise_degree means nothing with noise_schedule cosine"):
+        degree.override(noise_schedule="cosine", noise_degree=4.0)

@@ -24,7 +24,9 @@ class NoiseLevels:
     """Gives a sampler the option `noise_schedule`, and alpha(t) by it."""
 
     noise_schedule: NoiseSchedule = option("linear", "How the share of clean tokens grows from step to step.")
-    noise_degree: float = option(2.0, "Degree of the noise schedule polynomial.", above=0, maximum=100)
+    noise_degree: float = option(
+        2.0, "Degree of the noise schedule polynomial.", above=0, maximum=100, needs=("noise_schedule", "polynomial")
+    )
 
     def alpha(self, time: float) -> float:
         """Returns the probability that a token is clean at `time`: 0 at time 1, 1 at time 0 and only there."""

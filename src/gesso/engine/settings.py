@@ -5,7 +5,7 @@ from typing import Any
 
 from gesso.config import ModelShape
 from gesso.errors import OptionError
-from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions
+from gesso.generation import STRATEGIES, GenerationConfig, RequestOptions, generation_options
 from gesso.text.output import CHANNEL, CHANNEL_END
 
 LEAST_CANVAS = 4
@@ -29,6 +29,8 @@ def check_settings(
     """
     if shape.mask_token_id is not None:
         refuse_uniform(config, asked)
+    if config.guidance_scale == 1 and asked.classifier is None:
+        _refuse_interval(config)
     width = config.canvas_length or shape.canvas_length
     if width > shape.canvas_length:
         raise OptionError(
@@ -50,6 +52,15 @@ def check_settings(
         raise OptionError(
             "thinking_budget: this checkpoint has no tokens that open and close reasoning", option="thinking_budget"
         )
+
+
+def _refuse_interval(config: GenerationConfig) -> None:
+    """Refuses levels of a guidance that there is not; no checkpoint sets them."""
+    for name in ("guidance_start", "guidance_end"):
+        value = getattr(config, name)
+        if value != generation_options()[name].default:
+            message = f"{name} needs a guidance_scale other than 1 or a classifier, got {value:g}"
+            raise OptionError(message, option=name)
 
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:

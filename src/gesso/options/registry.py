@@ -82,7 +82,7 @@ class Registry(Generic[S]):
             mine = options_of(strategy)
             for other, known in self._classes.items():
                 for shared in mine.keys() & options_of(known).keys():
-                    if _without_default(mine[shared]) != _without_default(options_of(known)[shared]):
+                    if _shared(mine[shared]) != _shared(options_of(known)[shared]):
                         raise TypeError(f"{self.role} {name}: {other} declares {shared} in another way")
             self._classes[name] = strategy
             self._options = None
@@ -146,20 +146,24 @@ class Registry(Generic[S]):
             options: some of them, which go before those.
 
         Raises:
-            OptionError: there is no such strategy or option, or a value is impossible.
+            OptionError: there is no such strategy or option, a value is impossible, or one of `options` changes what
+                means nothing beside the others.
         """
         strategy = self.get(name)
-        start = given
-        if given is None or isinstance(given, Mapping):
-            options, start = {**(given or {}), **options}, strategy()
+        written = given if isinstance(given, Mapping) else {}
+        start = strategy() if given is None or isinstance(given, Mapping) else given
         if type(start) is not strategy:
             message = f"{self.role}_options must be options of the {self.role} {name}, got {given!r}"
             raise OptionError(message, option=f"{self.role}_options")
         own = options_of(strategy)
-        for option in options:
+        for option in (*written, *options):
             if option not in own:
                 raise self.refusal(option, name)
-        return dataclasses.replace(start, **options)  # type: ignore[type-var]
+        made = dataclasses.replace(start, **{**written, **options})  # type: ignore[type-var]
+        for option, value in options.items():
+            if value != written.get(option, getattr(start, option)):
+                own[option].refuse_beside(made)
+        return made
 
     def refusal(self, option: str, name: str) -> OptionError:
         """Returns the error that refuses an option that strategy `name` does not have."""
@@ -176,5 +180,5 @@ class Registry(Generic[S]):
                 importlib.import_module(f"{self._package}.{module.name}")
 
 
-def _without_default(row: Option) -> Option:
-    return dataclasses.replace(row, default=None)
+def _shared(row: Option) -> Option:
+    return dataclasses.replace(row, default=None, needs=())

@@ -39,6 +39,8 @@ class Option:
     as text or as JSON."""
     group: str = ""
     """Heading in help and pages."""
+    needs: tuple[str, ...] = ()
+    """Another option of the same strategy, and the values of it under which this one means something; empty: all."""
     owner: str = ""
     """The strategy whose option it is, such as `sampler entropy_bound`."""
 
@@ -49,6 +51,17 @@ class Option:
             OptionError: the value is impossible.
         """
         return None if self.optional and value is None else self.kind.check(self.name, value)
+
+    def refuse_beside(self, strategy: Any) -> None:
+        """Refuses the option where it means nothing beside the others of its strategy.
+
+        Raises:
+            OptionError: it does not.
+        """
+        other, *values = self.needs or ("",)
+        if other and getattr(strategy, other) not in values:
+            message = f"{self.name} means nothing with {other} {getattr(strategy, other)}"
+            raise OptionError(message, option=self.name, hint=f"set {other} to {' or '.join(values)}")
 
     @property
     def shown_default(self) -> str:
@@ -76,6 +89,7 @@ def option(
     flag: str | None = "--*",
     source: Literal["value", "commas", "file", "schema file"] = "value",
     group: str = "",
+    needs: tuple[str, ...] = (),
 ) -> Any:
     """Declares a field of a dataclass that is an option.
 
@@ -88,10 +102,11 @@ def option(
         field: path in an HTTP request; `*` stands for the name.
         file: file of a checkpoint that may set it.
         flag: on the command line; `*` stands for the name.
+        needs: an option of the same strategy, and the values of it under which this one means something.
     """
     declared = {
         "help": help, "unit": unit, "kind": kind, "bounds": (minimum, above, maximum, below), "unset": unset,
-        "field": field, "file": file, "flag": flag, "source": source, "group": group,
+        "field": field, "file": file, "flag": flag, "source": source, "group": group, "needs": needs,
     }  # fmt: skip
     made = {"default_factory": lambda: default} if isinstance(default, dict) else {"default": default}
     return dataclasses.field(**made, metadata={METADATA: declared})

@@ -30,7 +30,10 @@ class MaskGITSampler(NoiseLevels, Sampler):
         "confidence", "Which positions are accepted first: by probability of the drawn token, entropy, or at random."
     )
     order_temperature: float = option(
-        0.0, "Gumbel noise on the logarithm of what positions are ordered by, times the noise level.", minimum=0
+        0.0,
+        "Gumbel noise on the logarithm of what positions are ordered by, times the noise level.",
+        minimum=0,
+        needs=("order", "confidence", "entropy"),
     )
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":

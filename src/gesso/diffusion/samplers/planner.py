@@ -29,7 +29,9 @@ class PlannerSampler(NoiseLevels, Sampler):
     """
 
     planner: Literal["greedy", "entropy_bound"] = option("greedy", "How the positions that become clean are chosen.")
-    entropy_bound: float = option(0.1, "Joint uncertainty that a step may accept.", minimum=0, unit="nats")
+    entropy_bound: float = option(
+        0.1, "Joint uncertainty that a step may accept.", minimum=0, unit="nats", needs=("planner", "entropy_bound")
+    )
     rest: Literal["posterior", "noise", "stay"] = option("posterior", "What becomes of the positions not chosen.")
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, None]":

@@ -29,7 +29,13 @@ class ReMDMSampler(NoiseLevels, Sampler):
     remasking_schedule: Literal["max_capped", "rescaled", "none"] = option(
         "max_capped", "How the probability that a decoded position becomes noise again is bounded."
     )
-    remasking: float = option(0.05, "Cap or factor of that probability.", minimum=0, maximum=1)
+    remasking: float = option(
+        0.05,
+        "Cap or factor of that probability.",
+        minimum=0,
+        maximum=1,
+        needs=("remasking_schedule", "max_capped", "rescaled"),
+    )
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Tensor]":
         import torch
