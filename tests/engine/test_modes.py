@@ -2,12 +2,16 @@
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from engine.tiny import CANVAS, reciter
+from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise
+from gesso.diffusion.step import CanvasInfo, StepInfo
 from gesso.engine.engine import Engine, Request
 from gesso.engine.events import BlockCommitted
 from gesso.errors import OptionError
@@ -48,6 +52,30 @@ def test_neighbours_change_nothing(tiny: Engine) -> None:
     ]
     together = tiny.generate_batch(requests)
     assert [r.token_ids for r in together] == [tiny.generate_batch([request])[0].token_ids for request in requests]
+
+
+@pytest.mark.parametrize("strategy", ["dynamic", "static", "sequential"])
+def test_a_sampler_of_quotas_draws_every_token(tiny: Engine, strategy: str) -> None:
+    options = {"sampler": "low_confidence", "remasking_strategy": strategy, "ignore_eos": True, **AR}
+    greedy = tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR)
+    assert tiny.generate(PROMPT, temperature=0, **options).token_ids == greedy.token_ids
+
+
+def test_a_token_that_no_sampler_accepts_is_the_likeliest(tiny: Engine) -> None:
+    @SAMPLERS.register("accepts_nothing")
+    @dataclass(frozen=True)
+    class AcceptsNothing(Sampler):
+        def start(self, canvas: CanvasInfo, rng: torch.Generator) -> tuple[Tensor, None]:
+            return draw_noise(canvas, rng), None
+
+        def step(self, info: StepInfo, canvas_C: Tensor, prediction: Any, state: Any, rng: torch.Generator) -> Any:
+            return draw_noise(info.canvas, rng), torch.zeros(info.width, dtype=torch.bool), None
+
+    try:
+        found = tiny.generate(PROMPT, seed=1, sampler="accepts_nothing", ignore_eos=True, **AR)
+    finally:
+        SAMPLERS.unregister("accepts_nothing")
+    assert found.token_ids == tiny.generate(PROMPT, temperature=0, ignore_eos=True, **AR).token_ids
 
 
 def test_constraints_hold(tiny: Engine) -> None:

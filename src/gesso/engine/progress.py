@@ -69,8 +69,10 @@ def _write_token(request: RequestState, runner: Runner) -> list[Event]:
     item = CanvasItem(request.number, request.cache, request.canvas)
     runner.sample(CanvasBatch(request.adapter, (item,)))
     request.canvas.converged = True
-    # The surest position of a canvas is always accepted, so what it holds is the sample.
-    block = tuple(request.output.cut_to_budget(request.canvas.canvas_C.tolist()))
+    canvas = request.canvas
+    # What a sampler does not accept is noise.
+    said_C = canvas.canvas_C.where(canvas.accepted_C, canvas.argmax_C)
+    block = tuple(request.output.cut_to_budget(said_C.tolist()))
     found: list[TokenLogprob] = []
     if request.config.logprobs is not None:
         found = _logprobs(request, runner, block, request.config.logprobs, encoded=False)

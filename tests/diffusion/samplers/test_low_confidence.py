@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,3 +53,14 @@ def test_a_narrower_canvas_keeps_the_share_of_a_whole_one() -> None:
         state.advance(prediction(random_logits(state.steps, 3, MASK, 1.0)), torch.zeros(3, 0))
         left.append(int((state.canvas_C == MASK).sum()))
     assert left == [1, 0]
+
+
+@pytest.mark.parametrize("strategy", ["dynamic", "static", "sequential"])
+def test_the_last_step_commits_what_is_open_where_its_share_is_less(strategy: Any) -> None:
+    sampler = LowConfidenceSampler(strategy)
+    rules = DenoisingRules(1, sampler=sampler, stopping=LastStep(), total_steps=9)
+    state = CanvasState(rules, VOCAB, 2, torch.Generator().manual_seed(0))
+    said = prediction(random_logits(0, 2, VOCAB, 0.1))
+    state.advance(said, torch.zeros(2, 0))
+    assert state.accepted_C.all()
+    assert state.canvas_C.equal(said.sample_C)

@@ -75,6 +75,21 @@ def start_canvas(canvas: "CanvasInfo", rng: "torch.Generator") -> "Tensor":
     return torch.where(noised_C, draw_noise(canvas, rng), canvas.start_C)
 
 
+def accept_from(bound: float, sureness_C: "Tensor", held_C: "Tensor | None") -> "Tensor":
+    """Returns the positions that are held or at least as sure as `bound`, and the surest of the free ones in any case,
+    bool [C].
+
+    Args:
+        sureness_C: from 0 to 1.
+        held_C: positions that hold a token whatever is accepted, bool.
+    """
+    accepted_C = sureness_C >= bound
+    if held_C is not None:
+        accepted_C, sureness_C = accepted_C | held_C, sureness_C.masked_fill(held_C, -1.0)
+    accepted_C[sureness_C.argmax()] = True
+    return accepted_C
+
+
 SAMPLERS: Registry[Sampler] = Registry("sampler", __name__)
 
 

@@ -22,14 +22,21 @@ class LowConfidenceSampler(Sampler):
     `dynamic` commits every open position whose drawn token has more than the probability `threshold`, where these are
     as many as the step's share, and else the share's surest; `static` the share's surest always; `sequential` the
     first ones. The length of a whole canvas is divided evenly over the steps, and earlier steps take what is left
-    over. What is not committed is noise. Its state is what is committed, bool [C].
+    over; the last step commits all that is open. What is not committed is noise. Its state is what is committed,
+    bool [C].
     """
 
     reads_confidence: ClassVar[bool] = True
     remasking_strategy: Literal["dynamic", "static", "sequential"] = option(
         "dynamic", "Which positions a step commits: all above the threshold, a quota of the surest, or the first ones."
     )
-    threshold: float = option(0.85, "Probability from which a drawn token is accepted.", minimum=0, maximum=1)
+    threshold: float = option(
+        0.85,
+        "Probability from which a drawn token is accepted.",
+        minimum=0,
+        maximum=1,
+        needs=("remasking_strategy", "dynamic"),
+    )
 
     def start(self, canvas: "CanvasInfo", rng: "torch.Generator") -> "tuple[Tensor, Tensor]":
         import torch
@@ -45,7 +52,8 @@ class LowConfidenceSampler(Sampler):
         assert confidence_C is not None
         committed_C = state if info.held_C is None else state | info.held_C
         open_C = ~committed_C
-        count = min(self.quota(info), int(open_C.sum()))
+        left = int(open_C.sum())
+        count = min(self.quota(info), left) if info.steps_left else left
         taken_C = torch.zeros_like(open_C)
         if self.remasking_strategy == "sequential":
             taken_C[open_C.nonzero()[:count, 0]] = True

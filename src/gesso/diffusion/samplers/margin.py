@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gesso.diffusion.samplers import SAMPLERS, Sampler, draw_noise, start_canvas
+from gesso.diffusion.samplers import SAMPLERS, Sampler, accept_from, draw_noise, start_canvas
 from gesso.diffusion.top_two import top_two
 from gesso.options import option
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class MarginSampler(Sampler):
     """Accepts every position whose likeliest token is at least `margin` more probable than its second, and the clearest
-    one in any case (top-k margin of arXiv 2502.06768, with a threshold). All others become uniform noise.
+    free one in any case (top-k margin of arXiv 2502.06768, with a threshold). All others become uniform noise.
 
     It reads the distributions of the whole canvas, so a step holds their logits.
     """
@@ -35,11 +35,7 @@ class MarginSampler(Sampler):
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
     ) -> "tuple[Tensor, Tensor, None]":
-        margin_C = margins(prediction)
-        if info.held_C is not None:
-            margin_C[info.held_C] = 1.0
-        accepted_C = margin_C >= self.margin
-        accepted_C[margin_C.argmax()] = True
+        accepted_C = accept_from(self.margin, margins(prediction), info.held_C)
         return prediction.argmax_C.where(accepted_C, draw_noise(info.canvas, rng)), accepted_C, None
 
 
