@@ -40,7 +40,7 @@ def prediction(logits_CV: Tensor) -> Prediction:
     """What a pass says whose tempered logits are these, at temperature 0 of the request: the sample is the argmax."""
     best, log_probs_CV = logits_CV.argmax(dim=-1), logits_CV.log_softmax(dim=-1)
     confidence = logits_CV.softmax(dim=-1).gather(1, best[:, None])[:, 0]
-    return Prediction(best, best, entropy(logits_CV), confidence, lambda rows: log_probs_CV[rows])
+    return Prediction(best, best, entropy(logits_CV), confidence, lambda rows, cut=True: log_probs_CV[rows])
 
 
 def random_logits(seed: int, positions: int, vocab: int, sharpness: float) -> Tensor:

@@ -36,3 +36,16 @@ def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
     with pytest.raises(OptionError) as caught:
         tiny.generate(PROMPT, **{"accept": lambda _: True, **options})
     assert caught.value.option == option
+
+
+@pytest.mark.parametrize("sampler", ["remdm", "block_refinement", "low_confidence", "discrete_ddim"])
+def test_it_is_asked_about_the_text_that_is_emitted(tiny: Engine, sampler: str) -> None:
+    for seed in range(5):
+        seen: list[str] = []
+
+        def third(text: str, seen: list[str] = seen) -> bool:
+            seen.append(text)
+            return len(seen) == 3
+
+        options = {**BASE, "seed": seed, "temperature": 2.0, "sampler": sampler}
+        assert tiny.generate(PROMPT, max_new_tokens=8, accept=third, **options).text == seen[-1]

@@ -126,6 +126,7 @@ class CanvasState:
             end_tokens=rules.end_tokens,
             mask_token=mask_token,
             canvas_length=canvas_length,
+            sampling_temperature=rules.logits_processing.temperature,
         )
         first_C, self._sampler_state = rules.sampler.start(self.info, generator)
         self._stopping_state = rules.stopping.start(self.info)
@@ -190,6 +191,11 @@ class CanvasState:
         self.steps, self.guided_steps, self.converged = other.steps, other.guided_steps, other.converged
         self._uniform_C = None
 
+    def begin_step(self) -> None:
+        """Begins a step; what came before the first one, such as time in a queue, is nothing to the stopping rule."""
+        if self.steps == 0:
+            self._stopping_state = self.rules.stopping.start(self.info)
+
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
         """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
         is the last.
@@ -218,17 +224,24 @@ class CanvasState:
         said_C = prediction.argmax_C
         if self.constraint is None:
             said_C = sampler.output(info, self.canvas_C, prediction, self._sampler_state)
+            said_C = prediction.argmax_C.where(self._banned(said_C), said_C)
         masks_left = True
         if (mask := self.info.mask_token) is not None:
             # What is decoded stands there for good, drawn as it was.
             said_C = said_C.where(self.canvas_C == mask, self.canvas_C)
-            prediction = dataclasses.replace(prediction, argmax_C=said_C)
             masks_left = bool((self.canvas_C == mask).any())
         self.argmax_C = self._pin(said_C)
         self.entropy_C = prediction.entropy_C
         self.self_conditioning_CD = self_conditioning_CD
-        stops, self._stopping_state = self.rules.stopping.should_stop(info, prediction, self._stopping_state)
+        committed = dataclasses.replace(prediction, argmax_C=self.argmax_C)
+        stops, self._stopping_state = self.rules.stopping.should_stop(info, committed, self._stopping_state)
         self.converged = stops or not masks_left
+
+    def _banned(self, tokens_C: Tensor) -> Tensor:
+        """Returns where the pins forbid these tokens, which a given canvas may hold there, bool [C]."""
+        if self.pins is None:
+            return torch.zeros(self.width, dtype=torch.bool)
+        return self.pins.never_C & torch.isin(tokens_C, torch.tensor(self.pins.banned, dtype=tokens_C.dtype))
 
     def _held(self) -> tuple[Tensor, Tensor] | None:
         """Returns the positions that hold a token in the next step, bool [C], and the tokens, int64 [C]: pins, and what

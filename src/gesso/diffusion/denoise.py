@@ -4,7 +4,7 @@ Several states (`gesso.diffusion.canvas_state`) share a pass of the model; each 
 sampler and stopping rule, and random generator: none depends on the others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from gesso.diffusion.logits_processing import (
     processed_log_probs,
     processed_pass,
 )
-from gesso.diffusion.prediction import Prediction
+from gesso.diffusion.prediction import LogProbs, Prediction
 from gesso.nn.vocabulary import Vocabulary
 
 Cache_contra = TypeVar("Cache_contra", contravariant=True)
@@ -62,8 +62,10 @@ class StepInputs:
 
 
 def step_inputs(states: Sequence[CanvasState]) -> StepInputs:
-    """Returns what the pass of a step is given; see `denoise_step`."""
+    """Begins a step: returns what its pass is given; see `denoise_step`."""
     assert not any(state.finished for state in states)
+    for state in states:
+        state.begin_step()
     rows = [*states, *(state for state in states if state.guided)]
     canvas_N = torch.cat([state.canvas_C for state in rows])
     return StepInputs(canvas_N, [state.width for state in rows], _self_conditioning(rows))
@@ -148,7 +150,7 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     state.advance(Prediction(sample_C, argmax_C, entropy_C, confidence_C, log_probs), outcome.embedding_ND)
 
 
-def _confidence(log_probs: Callable[[slice], Tensor], sample_C: Tensor) -> Tensor:
+def _confidence(log_probs: LogProbs, sample_C: Tensor) -> Tensor:
     """Returns the probability of each drawn token, fp32 [C] on the CPU."""
     parts = [slice(start, start + ROWS) for start in range(0, len(sample_C), ROWS)]
     found = [log_probs(rows).gather(1, sample_C[rows, None])[:, 0].exp() for rows in parts]

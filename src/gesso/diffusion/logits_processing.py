@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gesso.diffusion.guidance import Scores
+from gesso.diffusion.prediction import LogProbs
 from gesso.nn.vocabulary import BLOCK, Vocabulary, VocabularyPass
 
 ROWS = 64
@@ -147,11 +148,9 @@ def processed_log_probs(
     processing: LogitsProcessing,
     ban: tuple[Tensor, Sequence[int]] | None = None,
     constraint: CanvasConstraint | None = None,
-) -> Callable[[slice], Tensor]:
-    """Returns the distributions that `processed_pass` samples from at temperature 1 of `processing`, on demand.
-
-    They are a function from some rows to their log-probabilities [R, V], fp32. A constraint is inferred here once.
-    """
+) -> LogProbs:
+    """Returns the distributions that `processed_pass` samples from at temperature 1 of `processing`, on demand. A
+    constraint is inferred here once."""
     never_N, banned = ban if ban is not None else (torch.zeros_like(temperature_N, dtype=torch.bool), ())
 
     def scores(rows: slice) -> Tensor:
@@ -163,11 +162,12 @@ def processed_log_probs(
     )
 
     @torch.no_grad()
-    def log_probs(rows: slice) -> Tensor:
+    def log_probs(rows: slice, cut: bool = True) -> Tensor:
         z_RV = scores(rows)
         if posterior is not None:
             z_RV = posterior.apply(z_RV, rows)
-        _cut(z_RV, processing)
+        if cut:
+            _cut(z_RV, processing)
         return z_RV.log_softmax(dim=-1)
 
     return log_probs

@@ -1,9 +1,20 @@
 """Holds what one denoising pass predicts for one canvas, on the host."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
+
+
+class LogProbs(Protocol):
+    """Gives the tempered distributions of some positions when it is asked for them."""
+
+    def __call__(self, rows: slice, /, cut: bool = True) -> Tensor:
+        """Returns log-probabilities [R, V], nats, fp32 on the model's device.
+
+        Args:
+            cut: whether tokens that `top_k` and `top_p` leave out are impossible.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,6 @@ class Prediction:
     """Entropy in nats, fp32."""
     confidence_C: Tensor | None = None
     """Probability of the sample in the tempered distribution, fp32; only for a sampler that `reads_confidence`."""
-    log_probs: Callable[[slice], Tensor] | None = None
-    """Tempered log-probabilities [R, V] of some positions, fp32 on the model's device, made when asked for; only for a
-    sampler that `reads_log_probs`. They leave pins aside."""
+    log_probs: LogProbs | None = None
+    """Tempered log-probabilities; only for a sampler or a stopping rule that `reads_log_probs`. They leave pins
+    aside."""

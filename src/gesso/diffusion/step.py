@@ -32,6 +32,8 @@ class CanvasInfo:
     """Token id that noise is; None where noise is uniform."""
     canvas_length: int | None = None
     """Positions of a whole canvas, where this one may be narrower; None where it is whole."""
+    sampling_temperature: float = 1.0
+    """What the request multiplies the schedule's temperature by where it draws tokens; 0 takes the likeliest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class StepInfo:
     step: int
     """Counted from 1."""
     temperature: float
-    """Temperature that the samples of this step were drawn at."""
+    """The schedule's temperature of this step."""
 
     @property
     def steps_left(self) -> int:

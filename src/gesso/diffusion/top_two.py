@@ -11,9 +11,13 @@ ROWS = 64
 """Positions whose distributions are held at a time."""
 
 
-def top_two(prediction: "Prediction") -> "Tensor":
+def top_two(prediction: "Prediction", *, cut: bool = True) -> "Tensor":
     """Returns the tempered log-probabilities of the likeliest and the second token of each position, in nats, fp32
-    [C, 2] on the CPU; the second is -inf where there is but one token."""
+    [C, 2] on the CPU; the second is -inf where there is but one token.
+
+    Args:
+        cut: whether tokens that `top_k` and `top_p` leave out are impossible.
+    """
     import torch
     from torch.nn import functional as F
 
@@ -21,7 +25,7 @@ def top_two(prediction: "Prediction") -> "Tensor":
     assert log_probs is not None
     parts = []
     for start in range(0, width, ROWS):
-        log_probs_RV = log_probs(slice(start, min(start + ROWS, width)))
+        log_probs_RV = log_probs(slice(start, min(start + ROWS, width)), cut=cut)
         if log_probs_RV.shape[1] == 1:
             log_probs_RV = F.pad(log_probs_RV, (0, 1), value=-torch.inf)
         parts.append(log_probs_RV.topk(2, dim=-1).values.cpu())

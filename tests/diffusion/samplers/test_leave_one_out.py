@@ -1,9 +1,12 @@
 """The leave-one-out corrector: equal to diffusers' sweep, in its turn with the predictor, and true to its purpose."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
 from diffusion.reference import diffusers, prediction, random_logits, step_info
 from gesso.diffusion.samplers.leave_one_out import LeaveOneOutSampler, leave_one_out
@@ -81,3 +84,29 @@ def test_pinned_positions_are_never_drawn_anew() -> None:
     all_held = StepInfo(CanvasInfo(6, VOCAB, 9, 9, held_C=torch.ones(6, dtype=torch.bool)), 2, 1.0)
     after, _, _ = LeaveOneOutSampler().step(all_held, canvas, said, None, torch.Generator().manual_seed(0))
     assert torch.equal(after, canvas)
+
+
+def test_a_sweep_draws_at_the_temperature_of_the_request() -> None:
+    width, alpha, canvas = 4, 0.9, torch.zeros(4, dtype=torch.int64)
+    log_probs = random_logits(1, width, VOCAB, 1.0).log_softmax(dim=-1)
+    usual = leave_one_out(log_probs, canvas, alpha)
+    assert torch.equal(leave_one_out(log_probs, canvas, alpha, 1.0), usual)
+    unseen = log_probs.double()
+    unseen[:, 0] -= math.log1p(VOCAB * alpha / (1 - alpha))
+    for temperature in (0.0, 0.5, 2.0):
+        found = leave_one_out(log_probs, canvas, alpha, temperature).exp()
+        clean = (unseen / temperature).softmax(-1) if temperature else F.one_hot(unseen.argmax(-1), VOCAB).double()
+        assert torch.allclose(found, alpha * clean + (1 - alpha) / VOCAB)
+
+
+def test_a_greedy_request_has_greedy_sweeps() -> None:
+    width, steps = 6, 99
+    said = prediction(random_logits(0, width, VOCAB, 1.0))
+    canvas = CanvasInfo(width, VOCAB, steps, steps, sampling_temperature=0.0)
+    info = StepInfo(canvas, steps - 1, 1.0)
+    unlike = (said.argmax_C + 1) % VOCAB
+    sampler, kept = LeaveOneOutSampler(corrector_positions=width), 0
+    for seed in range(20):
+        after, _, _ = sampler.step(info, unlike, said, None, torch.Generator().manual_seed(seed))
+        kept += int((after == said.argmax_C).sum())
+    assert kept > 0.9 * 20 * width, "noise alone draws others"

@@ -1,5 +1,6 @@
 """Early commit by the gap of the two highest logits."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -56,3 +57,15 @@ def test_for_every_step_no_gap_is_enough() -> None:
     info = StepInfo(CanvasInfo(WIDTH, VOCAB, STEPS, STEPS), STEPS, 1.0)
     assert rule.should_stop(info, prediction(gapped(1e6)), None)[0]
     assert not held_off.should_stop(info, prediction(gapped(1e6)), None)[0]
+
+
+def test_a_position_with_one_possible_token_does_not_count() -> None:
+    """A constraint leaves one there: no gap is as wide, and the mean over all would be."""
+    half = gapped(1.0)
+    half[:4] = -math.inf
+    half[:4, 3] = 0.0
+    assert not stops(half, 1)
+    half[4:] = gapped(6.5)[4:]
+    assert stops(half, 1)
+    half[4:] = half[:4]
+    assert stops(half, 1), "nothing is left to settle"

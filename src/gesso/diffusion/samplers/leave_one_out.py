@@ -27,7 +27,8 @@ class LeaveOneOutSampler(DiscreteDDIMSampler):
 
     A sweep takes a pass of its own out of the canvas's steps. It draws `corrector_positions` unsure positions anew from
     alpha x0 + (1 - alpha) / K, where x0 does not see the position's own token: its logit is lowered by
-    log(1 + K alpha / (1 - alpha)). That leaves the distribution of the canvas as it is. The last pass commits.
+    log(1 + K alpha / (1 - alpha)). At temperature 1 that leaves the distribution of the canvas as it is. The last pass
+    commits.
     """
 
     reads_log_probs: ClassVar[bool] = True
@@ -36,7 +37,12 @@ class LeaveOneOutSampler(DiscreteDDIMSampler):
     corrector_order: Literal["log_margin", "max_probability", "current_probability", "random"] = option(
         "log_margin", "Which positions a sweep takes: the least sure by this measure, or any."
     )
-    corrector_temperature: float = option(1.0, "Temperature of that choice; lower is greedier.", above=0)
+    corrector_temperature: float = option(
+        1.0,
+        "Temperature of that choice; lower is greedier.",
+        above=0,
+        needs=("corrector_order", "log_margin", "max_probability", "current_probability"),
+    )
 
     def step(
         self, info: "StepInfo", canvas_C: "Tensor", prediction: "Prediction", state: Any, rng: "torch.Generator"
@@ -68,9 +74,9 @@ class LeaveOneOutSampler(DiscreteDDIMSampler):
         """Draw the least sure positions anew, int64 [C]."""
         import torch
 
-        def conditional(rows: slice) -> "Tensor":
+        def conditional(rows: slice, temperature: float = 1.0) -> "Tensor":
             assert prediction.log_probs is not None
-            return leave_one_out(prediction.log_probs(rows), canvas_C[rows], alpha)
+            return leave_one_out(prediction.log_probs(rows), canvas_C[rows], alpha, temperature)
 
         parts = [slice(start, start + ROWS) for start in range(0, info.width, ROWS)]
         if self.corrector_order == "random":
@@ -86,7 +92,9 @@ class LeaveOneOutSampler(DiscreteDDIMSampler):
         chosen = keys_C.topk(min(self.corrector_positions, count)).indices
         if not len(chosen):
             return canvas_C
-        probabilities_KV = torch.cat([conditional(slice(place, place + 1)) for place in chosen.tolist()]).exp().cpu()
+        places, temperature = chosen.tolist(), info.canvas.sampling_temperature
+        drawn = [conditional(slice(place, place + 1), temperature) for place in places]
+        probabilities_KV = torch.cat(drawn).exp().cpu()
         return canvas_C.scatter(0, chosen, torch.multinomial(probabilities_KV, 1, generator=rng)[:, 0])
 
     def _doubt(self, log_probs_RV: "Tensor", tokens_R: "Tensor") -> "Tensor":
@@ -101,13 +109,14 @@ class LeaveOneOutSampler(DiscreteDDIMSampler):
         return (others_R - current_R).cpu()
 
 
-def leave_one_out(log_probs_RV: "Tensor", tokens_R: "Tensor", alpha: float) -> "Tensor":
+def leave_one_out(log_probs_RV: "Tensor", tokens_R: "Tensor", alpha: float, temperature: float = 1.0) -> "Tensor":
     """Returns the log-probabilities of some positions given all the others, in nats, fp64 [R, V].
 
     Args:
         log_probs_RV: what the model says of them; it saw the tokens that they hold.
         tokens_R: these tokens.
         alpha: probability that a token of the canvas is clean, below 1.
+        temperature: of the clean token; 0 takes the likeliest.
     """
     import torch
 
@@ -116,6 +125,10 @@ def leave_one_out(log_probs_RV: "Tensor", tokens_R: "Tensor", alpha: float) -> "
     if alpha > 0:
         seen_R1 = torch.full((len(tokens_R), 1), -math.log1p(vocab * alpha / (1 - alpha)), dtype=torch.float64)
         unseen_RV = unseen_RV.scatter_add(1, tokens_R[:, None].to(unseen_RV.device), seen_R1.to(unseen_RV.device))
+    if temperature != 1:
+        # What is likeliest stands at 0, which no division moves.
+        unseen_RV = unseen_RV - unseen_RV.amax(dim=-1, keepdim=True)
+        unseen_RV = unseen_RV / max(temperature, torch.finfo(torch.float32).tiny)
     noise = math.log1p(-alpha) - math.log(vocab)
     weight = math.log(alpha) if alpha > 0 else -math.inf
     return torch.logaddexp(unseen_RV.log_softmax(dim=-1) + weight, torch.full_like(unseen_RV, noise))

@@ -21,11 +21,16 @@ class StoppingRule(Strategy, Protocol):
     """Whether it needs `Prediction.log_probs`, for which a step works on the logits of the canvas."""
 
     def start(self, canvas: "CanvasInfo") -> Any:
-        """Returns the state before the first step."""
+        """Returns the state before the first step. It is called when a canvas is made, and again when that step
+        begins."""
 
     def should_stop(self, info: "StepInfo", prediction: "Prediction", state: Any) -> tuple[bool, Any]:
         """Says whether the canvas ends with this step, and returns the next state. It is called after every step, in
-        order."""
+        order.
+
+        Args:
+            prediction: its `argmax_C` is what the canvas would commit.
+        """
 
     def for_given_text(self, sure: float) -> Mapping[str, Any]:
         """Returns the rule's options, by name, that suit canvases which start from a text better than its own do.

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AcceptingRule(StoppingRule):
-    """Stops as another rule does, and before it where the likeliest canvas is accepted."""
+    """Stops as another rule does, and before it where what the canvas would commit is accepted."""
 
     rule: StoppingRule
     accepts: Callable[[Any], bool]
-    """Takes the likeliest canvas, int64 [C]."""
+    """Takes the tokens that the canvas would commit, int64 [C]."""
     label: ClassVar[str] = "accepting"
 
     @property

@@ -20,8 +20,8 @@ FOR_EVER = 1e9
 @STOPPING_RULES.register("deadline")
 @dataclass(frozen=True)
 class DeadlineRule(StableAndConfident):
-    """Stops as `stable_and_confident` does, and with the first step that ends `canvas_seconds` or more after the canvas
-    was begun. By the clock, so an answer that it cuts short is not reproduced by its seed."""
+    """Stops as `stable_and_confident` does, and with the first step that ends `canvas_seconds` or more after the first
+    one began. By the clock, so an answer that it cuts short is not reproduced by its seed."""
 
     canvas_seconds: float = option(1.0, "Time that the steps of a canvas may take.", above=0, unit="s")
 

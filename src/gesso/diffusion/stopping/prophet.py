@@ -22,7 +22,8 @@ OUT_OF_REACH = 1e9
 class ProphetRule(StoppingRule):
     """Stops as soon as the likeliest token of a position is on average far enough ahead of the second, as difference of
     their logits (Prophet, arXiv 2508.19982). What is far enough falls from `gap_early` in the first third of the steps
-    over the mean of both to `gap_late` in the last third. Pinned positions do not count.
+    over the mean of both to `gap_late` in the last third. Pinned positions do not count, nor do those to which a
+    constraint leaves one token; what `top_k` and `top_p` leave out does.
 
     A canvas that is sure is not for that right: this trades accuracy for steps. It reads the distributions of the whole
     canvas, so a step holds their logits.
@@ -42,10 +43,12 @@ class ProphetRule(StoppingRule):
         return None
 
     def should_stop(self, info: "StepInfo", prediction: "Prediction", state: Any) -> tuple[bool, None]:
-        first_C, second_C = top_two(prediction).unbind(dim=-1)
+        first_C, second_C = top_two(prediction, cut=False).unbind(dim=-1)
         gap_C = (first_C - second_C) * info.temperature
+        counted_C = gap_C.isfinite()
         if info.held_C is not None:
-            gap_C = gap_C[~info.held_C]
+            counted_C &= ~info.held_C
+        gap_C = gap_C[counted_C]
         return len(gap_C) == 0 or gap_C.mean().item() >= self.enough(info.time), None
 
     def for_every_step(self) -> Mapping[str, Any]:
