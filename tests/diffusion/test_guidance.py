@@ -145,3 +145,25 @@ def test_a_step_that_no_part_guides_costs_what_it_always_does() -> None:
 def test_an_impossible_part_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="a part needs"):
         Part(Likes(0, 1.0), **wrong)
+
+
+def test_a_score_that_depends_on_nothing_guides_nothing() -> None:
+    other = torch.ones((), requires_grad=True)
+    for score in (lambda shares_CV: shares_CV.new_zeros(()), lambda _: other * 2):
+        assert Differentiable(score).gains(torch.zeros(3, 5)).equal(torch.zeros(3, 5))
+
+
+def test_a_black_box_tries_one_token_at_least() -> None:
+    assert BlackBox(lambda _: 1.0, top=1).gains(torch.zeros(3, 5)).equal(torch.zeros(3, 5))
+    with pytest.raises(OptionError, match="a BlackBox needs a top of at least 1, got 0") as caught:
+        BlackBox(lambda _: 1.0, top=0)
+    assert caught.value.option == "classifier"
+
+
+@pytest.mark.parametrize("nats", [float("nan"), float("inf")])
+def test_gains_that_leave_no_distribution_are_refused(vocabulary: Vocabulary, nats: float) -> None:
+    with torch.no_grad(), pytest.raises(OptionError, match="gains must be numbers"):
+        guided_scores(Guidance(classifier=Likes(2, nats)), 1.0, vocabulary, hidden(1))
+    with torch.no_grad():
+        scores, stood = guided_scores(Guidance(classifier=Likes(2, -float("inf"))), 1.0, vocabulary, hidden(1))
+        assert bool((scores.logits(stood)[:, 2] == -float("inf")).all()), "a token may be impossible"

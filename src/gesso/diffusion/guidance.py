@@ -111,7 +111,7 @@ def _at(classifier: Classifier, time: float) -> Classifier | None:
 
 @dataclass(frozen=True)
 class Differentiable:
-    """Guides by the gradient of a score of token probabilities."""
+    """Guides by the gradient of a score of token probabilities; one that does not depend on them guides nothing."""
 
     score: "Callable[[Tensor], Tensor]"
     """Takes probabilities [C, V] and returns one number; differentiable."""
@@ -123,7 +123,9 @@ class Differentiable:
         with torch.inference_mode(False), torch.enable_grad():
             shares_CV = logits_CV.clone().softmax(dim=-1).detach().requires_grad_()
             value = self.score(shares_CV)
-            (gradient_CV,) = torch.autograd.grad(value, shares_CV)
+            if not value.requires_grad:
+                return torch.zeros_like(logits_CV)
+            (gradient_CV,) = torch.autograd.grad(value, shares_CV, materialize_grads=True)
         return self.scale * gradient_CV
 
 
@@ -140,6 +142,10 @@ class BlackBox:
     top: int = 4
     """Tokens that are tried at a position; the others gain what the least of them does."""
     sure: float = 0.99
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise OptionError(f"a BlackBox needs a top of at least 1, got {self.top}", option="classifier")
 
     def gains(self, logits_CV: "Tensor") -> "Tensor":
         import torch
@@ -218,6 +224,9 @@ def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD
 
     Args:
         hidden_CD: where the step takes a second pass, of both side by side, [C, 2 D].
+
+    Raises:
+        OptionError: a classifier's gains leave no distribution of tokens somewhere.
     """
     scores: Scores = vocabulary
     if guidance.doubles(time):
@@ -226,5 +235,10 @@ def guided_scores(guidance: Guidance, time: float, vocabulary: Scores, hidden_CD
         classifier = guidance.classifier_at(time)
         assert classifier is not None
         logits_CV = scores.logits(hidden_CD)
-        return GivenScores(vocabulary), logits_CV + classifier.gains(logits_CV).to(logits_CV)
+        guided_CV = logits_CV + classifier.gains(logits_CV).to(logits_CV)
+        # A gain of -inf makes a token impossible; NaN, inf, and -inf for all of them are no distribution.
+        if not bool(guided_CV.amax(dim=-1).isfinite().all()):
+            message = "classifier: its gains must be numbers, or -inf for some of the tokens of a position"
+            raise OptionError(message, option="classifier")
+        return GivenScores(vocabulary), guided_CV
     return scores, hidden_CD
