@@ -93,10 +93,10 @@ class Canvases:
             width = min(width, self._block_length - (self._prompt_tokens + written) % self._block_length)
         pins = self._pins(offset, width)
         start = (self._config.start_canvas or ())[offset : offset + self._canvas_length][:width]
-        steps, behind = self.rules.max_denoising_steps, self._steps_behind(number)
-        rules = self.rules
-        if behind:
-            rules = dataclasses.replace(rules, max_denoising_steps=steps - behind, total_steps=steps)
+        rules, behind = self.rules, self._steps_behind(number)
+        if behind or (self._config.strength is not None and not start):
+            # Behind the given text a canvas starts from noise, and takes all of the steps.
+            rules = dataclasses.replace(rules, max_denoising_steps=self._config.max_denoising_steps - behind)
         return CanvasState(
             rules,
             self._vocab_size,
@@ -122,7 +122,15 @@ class Canvases:
         if most_steps is not None:
             total = rules.total_steps or steps
             rules = dataclasses.replace(rules, max_denoising_steps=min(most_steps, steps), total_steps=total)
-        return CanvasState(rules, self._vocab_size, canvas.width, self._generator, pins=pins, constraint=constraint)
+        return CanvasState(
+            rules,
+            self._vocab_size,
+            canvas.width,
+            self._generator,
+            pins=pins,
+            constraint=constraint,
+            canvas_length=self._canvas_length,
+        )
 
     def frame(self, canvas: CanvasState, number: int, before: int, tokenizer: Tokenizer) -> DenoisingFrame:
         """Returns the event of canvas `number` after its last step; earlier rounds took `before` steps on it."""
