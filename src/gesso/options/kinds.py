@@ -108,7 +108,7 @@ class Number(_Bounded):
         if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
             refuse(name, "a number" if least == -inf else f"a number of at least {least:g}", value)
         self._fits(name, value)
-        return value  # type: ignore[no-any-return]
+        return value
 
 
 class _Instance(Plain, Generic[T]):
