@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
 
 from gesso.errors import CheckpointError, TextError
@@ -103,6 +103,17 @@ def test_a_token_covers_no_more_characters_than_it_is_long(tokenizer: Tokenizer)
     for text in ("aaaa" * 100, " " * 50, "\u00e9" * 9, "<|channel>" * 20, "cabbage"):
         for one in (tokenizer, Tokenizer(bytewise())):
             assert len(one.encode(text)) * one.max_characters >= len(text)
+
+
+def test_the_bytes_of_tokens_join_to_their_text(tokenizer: Tokenizer) -> None:
+    """Where a character is several tokens, each is a part of it; where it is one, its bytes are its text's."""
+    backend = bytewise()
+    backend.decoder = decoders.ByteLevel()
+    for one in (tokenizer, Tokenizer(backend)):
+        for text in ("\u00e9\u20ac!", "\U0001f600", "aaaa aa", "\ufffd"):
+            assert b"".join(map(one.piece_bytes, one.encode(text))).decode() == text
+    assert tokenizer.piece_bytes(tokenizer.special["<eos>"]) == b"<eos>"
+    assert tokenizer.piece_bytes(999_999) == b""
 
 
 def dropping(part: str) -> Backend:

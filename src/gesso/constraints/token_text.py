@@ -1,14 +1,12 @@
 """Defines the bytes that each token adds to a text when a sequence is decoded."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from gesso.errors import TextError
-from gesso.text.tokenizer import Tokenizer
+from gesso.text.tokenizer import BYTE, Tokenizer, byte_letters
 
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _CHECKED = 997
 """How many tokens are compared with what the tokenizer itself decodes."""
 
@@ -57,7 +55,7 @@ def _speller(decoder: dict[str, Any] | None) -> Callable[[str], bytes]:
     parts = [] if decoder is None else decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
     kinds = [part["type"] for part in parts]
     if kinds == ["ByteLevel"]:
-        letters = {letter: byte for byte, letter in enumerate(_byte_letters())}
+        letters = byte_letters()
         return lambda piece: bytes(letters[letter] for letter in piece)
     if set(kinds) <= {"Replace", "ByteFallback", "Fuse"} and "Fuse" in kinds:
         replacements = [(part["pattern"], part["content"]) for part in parts if part["type"] == "Replace"]
@@ -69,15 +67,8 @@ def _speller(decoder: dict[str, Any] | None) -> Callable[[str], bytes]:
 
 
 def _spell(piece: str, replacements: list[tuple[str, str]], byte_fallback: bool) -> bytes:
-    if byte_fallback and (match := _BYTE.fullmatch(piece)):
+    if byte_fallback and (match := BYTE.fullmatch(piece)):
         return bytes([int(match[1], 16)])
     for old, new in replacements:
         piece = piece.replace(old, new)
     return piece.encode()
-
-
-def _byte_letters() -> list[str]:
-    """The letter that stands for each byte in byte-level vocabularies: itself where it can be seen."""
-    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    hidden = (chr(code) for code in range(0x100, 0x200))
-    return [chr(byte) if byte in seen else next(hidden) for byte in range(256)]

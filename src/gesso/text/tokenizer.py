@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ _PROBES = (*(256 * c for c in "ax 0.\n"), 128 * "a" + "!", 128 * "x" + "y", 128 
 """Texts that are encoded once at load: expressions that take exponentially many steps mostly do so on runs."""
 UNBOUNDED = 256
 """Characters that a token is taken to cover where nothing bounds them."""
+BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+"""How a token that is one byte is spelled where a vocabulary falls back to bytes."""
+HALF = "\ufffd"
+"""What a part of a character decodes to."""
 LONG_TEXT = 4096
 """Characters from which a text takes long enough to hold up other threads."""
 
@@ -101,6 +106,25 @@ class Tokenizer:
         if index not in self._pieces:
             self._pieces[index] = self.decode([index])
         return self._pieces[index]
+
+    def piece_bytes(self, index: int) -> bytes:
+        """Returns the bytes of one token by itself: those of `piece`, or the part of a character that the token is."""
+        text = self.piece(index)
+        spelled = self._tokenizer.id_to_token(index) if HALF in text else None
+        if spelled is None:
+            return text.encode()
+        if match := BYTE.fullmatch(spelled):
+            return bytes([int(match[1], 16)])
+        bytes_of = byte_letters()
+        return bytes(map(bytes_of.__getitem__, spelled)) if bytes_of.keys() >= set(spelled) else text.encode()
+
+
+@functools.cache
+def byte_letters() -> Mapping[str, int]:
+    """Returns the letter that stands for each byte in byte-level vocabularies: itself where it can be seen."""
+    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = (chr(code) for code in range(0x100, 0x200))
+    return {chr(byte) if byte in seen else next(hidden): byte for byte in range(256)}
 
 
 def _is_panic(error: BaseException) -> bool:
