@@ -180,6 +180,7 @@ def test_stop_strings_end_the_answer_wherever_blocks_end(canvas: int, stop: list
     assert result.finish_reason == "stop"
     whole = engine.generate("hi")
     assert result.token_ids == whole.token_ids[: result.completion_tokens]
+    assert result.stop_string == (None if expected == WORDS else next(s for s in stop if (expected + s) in WORDS))
     if expected != WORDS:
         # Counted to the token that completes the stop string, and not further.
         ids = list(result.token_ids)
@@ -191,6 +192,13 @@ def test_text_that_could_have_become_a_stop_string_is_not_lost_at_the_end() -> N
     engine = reciter("pear fig apple")
     assert engine.generate("hi", stop=["apple pie"]).text == "pear fig apple"
     assert engine.generate("hi", stop=["fig x"], max_new_tokens=2).text == "pear fig"
+
+
+def test_a_stop_string_in_a_thought_stops_nothing() -> None:
+    result = reciter("<|channel>thought\npear\n<channel|>fig apple").generate("hi", stop=["pear", "apple"])
+    assert (result.reasoning, result.text, result.stop_string) == ("pear", "fig ", "apple")
+    ended = reciter("<|channel>thought\npear\n<channel|>fig").generate("hi", stop=["pear"])
+    assert (ended.text, ended.finish_reason, ended.stop_string) == ("fig", "stop", None)
 
 
 # Figures and the cache

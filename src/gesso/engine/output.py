@@ -182,3 +182,4 @@ class OutputAssembler:
             disputed_tokens=verifier.rejected_tokens,
             guidance_passes=guidance_passes,
         )
+            stop_string=self._parser.stop_string,
