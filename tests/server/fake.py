@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,8 +75,22 @@ def frame(step: int = 1, width: int = 2) -> DenoisingFrame:
     )
 
 
-def logprob(text: str = "Hé") -> TokenLogprob:
-    return TokenLogprob(token=5, text=text, logprob=-0.5, top=((5, text, -0.5), (6, "b", -1.5)))
+@cache
+def tokenizer() -> Tokenizer:
+    return Tokenizer.from_folder(resolve("mini", offline=True))
+
+
+def logprob(token: str | int = "fig") -> TokenLogprob:
+    """A token by its text or its id, and the token `b` beside it."""
+    (first,) = tokenizer().encode(token) if isinstance(token, str) else (token,)
+    (other,) = tokenizer().encode("b")
+    text = tokenizer().piece(first)
+    return TokenLogprob(token=first, text=text, logprob=-0.5, top=((first, text, -0.5), (other, "b", -1.5)))
+
+
+def logprobs(text: str) -> tuple[TokenLogprob, ...]:
+    """Of every token of a text."""
+    return tuple(logprob(token) for token in tokenizer().encode(text))
 
 
 class FakeTicket:

@@ -114,6 +114,88 @@ def test_thinking_and_schemas(client: TestClient, service: FakeService) -> None:
     assert second.options["thinking_budget"] == 9
 
 
+def test_effort(client: TestClient, service: FakeService) -> None:
+    """Beside a budget it lowers it; without thoughts there is nothing that it could lower."""
+    enabled = {"type": "enabled", "budget_tokens": 20}
+    for thinking, effort, budget in [
+        (enabled, "low", 8), (enabled, "medium", 16), (enabled, "high", 20), (None, "high", None),
+        ({"type": "disabled"}, "high", None), ({"type": "adaptive"}, "medium", 16),
+    ]:  # fmt: skip
+        response = client.post("/v1/messages", json=body(thinking=thinking, output_config={"effort": effort}))
+        assert response.status_code == 200, response.text
+        assert service.requests[-1].options.get("thinking_budget") == budget
+    for without in (None, {"type": "disabled"}):
+        error = refused(client, thinking=without, output_config={"effort": "low"})
+        assert error["message"].startswith("output_config.effort: low needs thinking")
+
+
+def test_a_result_that_is_an_error_says_so(client: TestClient, service: FakeService) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
+    for is_error, told in ((True, "Error: no such city"), (False, "no such city"), (None, "no such city")):
+        output = {"type": "tool_result", "tool_use_id": "t1", "content": "no such city", "is_error": is_error}
+        talk = [*ASKED, {"role": "assistant", "content": [use]}, {"role": "user", "content": [output]}]
+        assert client.post("/v1/messages", json=body(messages=talk)).status_code == 200
+        said: Any = list(service.requests[-1].prompt)
+        assert said[-1]["content"] == told
+
+
+def test_a_last_message_that_calls_a_tool_is_refused(client: TestClient, service: FakeService) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
+    for content in ([use], [{"type": "text", "text": "Let me see."}, use]):
+        error = refused(client, messages=[*ASKED, {"role": "assistant", "content": content}])
+        assert "its result" in error["message"]
+    assert service.requests == []
+
+
+def streamed_blocks(client: TestClient, **fields: Any) -> list[tuple[str, str]]:
+    """The blocks of a stream: kind, and text or arguments."""
+    found: list[tuple[str, str]] = []
+    for name, data in parse_events(client.post("/v1/messages", json=body(stream=True, **fields)).text):
+        told = json.loads(data)
+        if name == "content_block_start":
+            found.append((told["content_block"]["type"], ""))
+        elif name == "content_block_delta":
+            (kind, before), delta = found.pop(), told["delta"]
+            found.append((kind, before + delta.get("text", delta.get("thinking", delta.get("partial_json", "")))))
+    return found
+
+
+@pytest.mark.parametrize("begin", ["", "I say"])
+@pytest.mark.parametrize("reasoning", ["", "Hm."])
+@pytest.mark.parametrize("calls", [(), (CALL,)])
+def test_a_stream_has_the_blocks_of_the_whole_answer(
+    client: TestClient, service: FakeService, begin: str, reasoning: str, calls: tuple[ToolCall, ...]
+) -> None:
+    turns = [*ASKED, *([{"role": "assistant", "content": begin}] if begin else [])]
+    for text in ("", " \n", "a"):
+        service.events = [
+            block(begin, reasoning), block(text), block("", "", calls),
+            Finished(result(text=begin + text, reasoning=reasoning, tool_calls=calls)),
+        ]  # fmt: skip
+        whole = client.post("/v1/messages", json=body(messages=turns)).json()["content"]
+        expected = [(part["type"], part.get("text", part.get("thinking", CALL.arguments))) for part in whole]
+        assert streamed_blocks(client, messages=turns) == expected
+
+
+def test_what_the_answer_begins_with_is_left_out_of_one_that_ends_within_it(
+    client: TestClient, service: FakeService
+) -> None:
+    service.events = [block("Hel"), Finished(result(text="Hel", finish_reason="length"))]
+    turns = [*ASKED, {"role": "assistant", "content": "Hello"}]
+    assert client.post("/v1/messages", json=body(messages=turns)).json()["content"] == [{"type": "text", "text": ""}]
+    assert streamed_blocks(client, messages=turns) == [("text", "")]
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+def test_an_image_that_is_refused_is_named_where_it_was_sent(client: TestClient, path: str) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    said = [{"role": "user", "content": [{"type": "text", "text": "x"}, image]}]
+    more = {"max_tokens": 4} if path == "/v1/messages" else {}
+    response = client.post(path, json={"model": "mini", "messages": said, "system": "Be kind.", **more})
+    assert response.status_code == 400
+    assert response.json()["error"]["message"].startswith("messages[0].content[1]: ")
+
+
 def test_refusals_are_anthropics(client: TestClient, service: FakeService) -> None:
     assert refused(client, steps=3) == {"type": "invalid_request_error", "message": "unknown field steps"}
     assert refused(client, status=404, model="other")["type"] == "not_found_error"
@@ -129,10 +211,11 @@ def test_refusals_are_anthropics(client: TestClient, service: FakeService) -> No
 
 
 def test_what_stopped_an_answer(client: TestClient, service: FakeService) -> None:
-    ids = tuple(service.engine.tokenizer.encode("one, two"))
-    service.events = [Finished(result(text="one", token_ids=ids))]
-    answer = client.post("/v1/messages", json=body(stop_sequences=["two", ","])).json()
-    assert (answer["stop_reason"], answer["stop_sequence"]) == ("stop_sequence", ",")
+    thought = tuple(service.engine.tokenizer.encode("one, two"))  # what it holds has stopped nothing
+    for stop, expected in ((",", ("stop_sequence", ",")), (None, ("end_turn", None))):
+        service.events = [Finished(result(text="one", reasoning="one, two", token_ids=thought, stop_string=stop))]
+        answer = client.post("/v1/messages", json=body(stop_sequences=["two", ","])).json()
+        assert (answer["stop_reason"], answer["stop_sequence"]) == expected
     service.events = [Finished(result(finish_reason="length"))]
     assert client.post("/v1/messages", json=body()).json()["stop_reason"] == "max_tokens"
 
@@ -166,6 +249,13 @@ def test_sdk_thoughts_calls_and_frames(scripted: tuple[FakeService, Any]) -> Non
         assert [part.type for part in message.content] == ["thinking", "tool_use"]
         assert (message.content[1].name, message.content[1].input) == ("weather", {"city": "Köln"})
         assert message.stop_reason == "tool_use"
+
+
+def test_sdk_an_answer_without_a_word(scripted: tuple[FakeService, Any]) -> None:
+    service, client = scripted
+    service.events = [Finished(result(text=""))]
+    with client.messages.stream(model="mini", max_tokens=32, messages=ASKED) as stream:
+        assert stream.get_final_text() == ""
 
 
 def test_sdk_errors(scripted: tuple[FakeService, Any]) -> None:

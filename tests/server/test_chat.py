@@ -11,7 +11,7 @@ from gesso.engine.events import Finished
 from gesso.server.responses import ChatCompletion
 from gesso.text.output import ToolCall
 from server.conftest import ask, chat_body, make_client, refusal
-from server.fake import FakeService, block, logprob, result
+from server.fake import FakeService, logprob, logprobs, result
 
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 CLOCK = {"type": "function", "function": {"name": "clock"}}
@@ -338,23 +338,31 @@ def test_warnings_stand_in_the_choice(client: TestClient, service: FakeService) 
 
 
 def test_logprobs(client: TestClient, service: FakeService) -> None:
-    service.events = [block("Hé", logprobs=(logprob(),)), Finished(result(text="Hé", logprobs=(logprob(),)))]
+    service.events = [Finished(result(text="fig", logprobs=(logprob("fig"),)))]
     answer = ask(client, logprobs=True, top_logprobs=2)
     assert service.requests[0].options["logprobs"] == 2
     assert answer["choices"][0]["logprobs"] == {
         "content": [
             {
-                "token": "Hé",
+                "token": "fig",
                 "logprob": -0.5,
-                "bytes": [72, 195, 169],
+                "bytes": [102, 105, 103],
                 "top_logprobs": [
-                    {"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169]},
+                    {"token": "fig", "logprob": -0.5, "bytes": [102, 105, 103]},
                     {"token": "b", "logprob": -1.5, "bytes": [98]},
                 ],
             }
         ],
         "refusal": None,
     }
+
+
+def test_the_bytes_of_half_characters_are_their_own(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="é€!", logprobs=logprobs("é€!")))]
+    found = ask(client, logprobs=True, top_logprobs=2)["choices"][0]["logprobs"]["content"]
+    assert len(found) == 6
+    assert bytes(byte for token in found for byte in token["bytes"]).decode() == "é€!"
+    assert [token["top_logprobs"][0]["bytes"] for token in found] == [token["bytes"] for token in found]
 
 
 def test_logprobs_without_a_number_are_of_the_tokens_alone(client: TestClient, service: FakeService) -> None:

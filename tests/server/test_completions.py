@@ -11,7 +11,7 @@ from gesso.engine.events import Finished
 from gesso.server.responses import TextCompletion
 from gesso.text.output import ToolCall
 from server.conftest import chunks, refusal, stream
-from server.fake import FakeService, block, frame, logprob, result
+from server.fake import FakeService, block, frame, logprob, logprobs, result, tokenizer
 
 PATH = "/v1/completions"
 
@@ -95,13 +95,13 @@ def test_values_that_ask_for_nothing_are_taken(client: TestClient) -> None:
 
 
 def test_logprobs_have_the_older_shape(client: TestClient, service: FakeService) -> None:
-    pair = (logprob("Hé"), logprob("llo"))
-    service.events = [block("Héllo", logprobs=pair), Finished(result(logprobs=pair))]
+    pair = (logprob("fig"), logprob(" pear"))
+    service.events = [block("fig pear", logprobs=pair), Finished(result(logprobs=pair))]
     assert complete(client, logprobs=2)["choices"][0]["logprobs"] == {
-        "tokens": ["Hé", "llo"],
+        "tokens": ["fig", " pear"],
         "token_logprobs": [-0.5, -0.5],
-        "top_logprobs": [{"Hé": -0.5, "b": -1.5}, {"llo": -0.5, "b": -1.5}],
-        "text_offset": [0, 2],
+        "top_logprobs": [{"fig": -0.5, "b": -1.5}, {" pear": -0.5, "b": -1.5}],
+        "text_offset": [0, 3],
     }
     assert service.requests[0].options["logprobs"] == 2
 
@@ -125,10 +125,31 @@ def test_stream(client: TestClient) -> None:
 
 
 def test_offsets_go_on_over_the_blocks_of_a_stream(client: TestClient, service: FakeService) -> None:
-    service.events = [block("Hé", logprobs=(logprob(),)), block("Hé", logprobs=(logprob(),)), Finished(result())]
+    service.events = [block("fig", logprobs=(logprob(),)), block("fig", logprobs=(logprob(),)), Finished(result())]
     got = chunks(client, PATH, model="mini", prompt="x", logprobs=0)
     offsets = [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in got[:2]]
-    assert offsets == [[0], [2]]
+    assert offsets == [[0], [3]]
+
+
+def test_offsets_count_characters(client: TestClient, service: FakeService) -> None:
+    """Of the text: a character may be several tokens, and a thought or the end token is none of it."""
+    thought = "<|channel>thought\nfig<channel|>"
+    told = logprobs(f"{thought}é!<eos>")
+    blocks = [block("", "fig", logprobs=told[:-4]), block("é!", logprobs=told[-4:])]
+    service.events = [*blocks, Finished(result(text="é!", reasoning="fig", logprobs=told))]
+    expected = [0] * len(tokenizer().encode(thought)) + [0, 0, 1, 2]
+    assert complete(client, logprobs=0)["choices"][0]["logprobs"]["text_offset"] == expected
+    got = chunks(client, PATH, model="mini", prompt="x", logprobs=0)[:2]
+    assert [place for chunk in got for place in chunk["choices"][0]["logprobs"]["text_offset"]] == expected
+
+
+def test_offsets_count_what_the_answer_begins_with(client: TestClient, service: FakeService) -> None:
+    told = (logprob("fig"), logprob(" pear"))
+    service.events = [block("Hello fig pear", logprobs=told), Finished(result(text="Hello fig pear", logprobs=told))]
+    asked: dict[str, Any] = {"logprobs": 0, "diffusion": {"begin": "Hello "}}
+    assert complete(client, **asked)["choices"][0]["logprobs"]["text_offset"] == [6, 9]
+    (got, *_) = chunks(client, PATH, model="mini", prompt="x", **asked)
+    assert got["choices"][0]["logprobs"]["text_offset"] == [6, 9]
 
 
 def test_frames(client: TestClient, service: FakeService) -> None:
@@ -152,17 +173,32 @@ def test_the_prompt_comes_back(client: TestClient, service: FakeService) -> None
 
 
 def test_log_probabilities_of_the_prompt(client: TestClient, service: FakeService) -> None:
-    service.events = [Finished(result(text="Hé", prompt_logprobs=(logprob("b"), logprob("c")), logprobs=(logprob(),)))]
+    service.events = [Finished(result(text="fig", prompt_logprobs=logprobs("bc"), logprobs=(logprob(),)))]
     answer = complete(client, prompt=["abc", "bcd"], echo=True, logprobs=1, max_tokens=1)
     assert service.requests[0].options["prompt_logprobs"] == service.requests[0].options["logprobs"] == 1
     assert service.requests[0].options["mode"] == "ar"
     for choice in answer["choices"]:
         told = choice["logprobs"]
         assert told["token_logprobs"] == [None, -0.5, -0.5, -0.5]
-        assert told["tokens"][1:] == ["b", "c", "Hé"]
+        assert told["tokens"][1:] == ["b", "c", "fig"]
         assert told["top_logprobs"][0] is None
         first = len(told["tokens"][0])
         assert told["text_offset"] == [0, first, first + 1, first + 2]
+
+
+def test_offsets_of_an_echo_count_characters(client: TestClient, service: FakeService) -> None:
+    told = logprobs("é!x")
+    service.events = [Finished(result(text="fig", prompt_logprobs=told[1:], logprobs=(logprob(),)))]
+    choice = complete(client, prompt="é!x", echo=True, logprobs=0)["choices"][0]
+    assert choice["text"] == "é!xfig"
+    assert choice["logprobs"]["text_offset"] == [0, 0, 1, 2, 3]
+
+
+def test_one_echoed_token_of_a_model_without_a_causal_pass(client: TestClient, service: FakeService) -> None:
+    service.engine.config.mask_token_id = 4
+    complete(client, echo=True, max_tokens=1)
+    assert "mode" not in service.requests[0].options
+    assert refusal(client, PATH, model="mini", prompt="x", best_of=2)["param"] == "best_of"
 
 
 def test_the_likelihood_of_a_text(mini_url: str) -> None:

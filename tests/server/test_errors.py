@@ -2,6 +2,7 @@
 
 import json
 import logging
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -184,6 +185,25 @@ def test_prompts_are_logged_when_asked_for(service: FakeService, caplog: pytest.
 
 @pytest.mark.parametrize("given", ["", "a b", "x" * 65, 'a"b', "a/b"])
 def test_ids_that_could_do_harm_are_replaced(client: TestClient, given: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "asked", "prompts"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "n": 3}, 1),
+        ("/v1/completions", {"prompt": "a", "n": 2, "best_of": 3}, 1),
+        ("/v1/completions", {"prompt": ["a", "a"], "n": 2}, 2),
+    ],
+)
+def test_the_access_log_counts_a_prompt_once_as_usage_does(
+    client: TestClient, caplog: pytest.LogCaptureFixture, path: str, asked: dict[str, Any], prompts: int
+) -> None:
+    caplog.set_level(logging.INFO, "gesso.access")
+    usage = client.post(path, json={"model": "mini", **asked}).json()["usage"]
+    (record,) = [record for record in caplog.records if record.name == "gesso.access"]
+    line = json.loads(record.getMessage())
+    assert line["prompt_tokens"] == usage["prompt_tokens"] == 11 * prompts
+    assert line["completion_tokens"] == usage["completion_tokens"]
+
+
     found = client.get("/health", headers={"X-Request-Id": given}).headers["x-request-id"]
     assert found.startswith("req_")
     assert client.get("/health", headers={"X-Request-Id": "A-1._b"}).headers["x-request-id"] == "A-1._b"

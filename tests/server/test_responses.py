@@ -11,7 +11,7 @@ from gesso.engine.events import Failed, Finished
 from gesso.server.responses_store import ResponseStore
 from gesso.text.output import ToolCall
 from server.conftest import parse_events, refusal, running
-from server.fake import FakeService, block, frame, logprob, result
+from server.fake import FakeService, block, frame, logprob, logprobs, result
 
 CALL = ToolCall("weather", '{"city": "Köln"}')
 WEATHER: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
@@ -133,12 +133,79 @@ def test_formats_tools_and_effort(client: TestClient, service: FakeService) -> N
 
 
 def test_logprobs(client: TestClient, service: FakeService) -> None:
-    service.events = [block("Hé", logprobs=(logprob(),)), Finished(result(text="Hé", logprobs=(logprob(),)))]
+    service.events = [block("fig", logprobs=(logprob(),)), Finished(result(text="fig", logprobs=(logprob(),)))]
     asked = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
     for answer in (respond(client, **asked), events(client, **asked)[-1]["response"]):
         (token,) = answer["output"][0]["content"][0]["logprobs"]
-        assert (token["token"], token["logprob"], len(token["top_logprobs"])) == ("Hé", -0.5, 2)
+        assert (token["token"], token["logprob"], len(token["top_logprobs"])) == ("fig", -0.5, 2)
     assert service.requests[0].options["logprobs"] == 2
+
+
+LOGPROBS: Any = {"include": ["message.output_text.logprobs"]}
+
+
+def parts(answer: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """The texts of an answer's messages, with the tokens whose log-probabilities they tell."""
+    return [
+        (part["text"], [token["token"] for token in part["logprobs"]])
+        for item in answer["output"]
+        if item["type"] == "message"
+        for part in item["content"]
+    ]
+
+
+def test_a_stream_tells_the_logprobs_of_tokens_without_text_too(client: TestClient, service: FakeService) -> None:
+    """Half characters, the end token, and thoughts: all that the whole answer tells of."""
+    told = logprobs("Hello é<eos>")
+    thought = logprobs("fig")
+    blocks = [
+        block("", "fig", logprobs=thought),
+        block("Hello ", logprobs=told[:2]),
+        block("", logprobs=told[2:3]),
+        block("é", logprobs=told[3:4]),
+        block("", logprobs=told[4:]),
+    ]
+    service.events = [*blocks, Finished(result(text="Hello é", reasoning="fig", logprobs=(*thought, *told)))]
+    streamed = events(client, **LOGPROBS)
+    last = streamed[-1]["response"]
+    assert parts(last) == parts(respond(client, **LOGPROBS))
+    (found,) = parts(last)
+    assert len(found[1]) == 6
+    deltas = [event for event in streamed if event["type"] == "response.output_text.delta"]
+    assert [token["token"] for event in deltas for token in event["logprobs"]] == found[1]
+    assert client.get(f"{PATH}/{last['id']}").json() == last
+    whole = last["output"][-1]["content"][0]["logprobs"]
+    assert bytes(byte for token in whole[1:-1] for byte in token["bytes"]).decode() == "Hello é"
+
+
+def test_logprobs_beside_calls(client: TestClient, service: FakeService) -> None:
+    told = logprobs("Hello fig pear<eos>")
+    blocks = [
+        block("Hello", logprobs=told[:1]),
+        block("", logprobs=told[1:2]),
+        block("", "", [CALL], logprobs=told[2:3]),
+    ]
+    service.events = [
+        *blocks, block("", logprobs=told[3:]), Finished(result(text="Hello", tool_calls=(CALL,), logprobs=told))
+    ]  # fmt: skip
+    assert parts(events(client, **LOGPROBS)[-1]["response"]) == parts(respond(client, **LOGPROBS))
+
+
+@pytest.mark.parametrize("reasoning", ["", "Hm."])
+@pytest.mark.parametrize("calls", [(), (CALL,)])
+@pytest.mark.parametrize("text", ["", " \n", "a"])
+def test_a_stream_has_the_items_of_the_whole_answer(
+    client: TestClient, service: FakeService, reasoning: str, calls: tuple[ToolCall, ...], text: str
+) -> None:
+    service.events = [
+        block("", reasoning), block(text), block("", "", calls),
+        Finished(result(text=text, reasoning=reasoning, tool_calls=calls)),
+    ]  # fmt: skip
+    found = [
+        [(item["type"], item.get("content")) for item in answer["output"]]
+        for answer in (respond(client), events(client)[-1]["response"])
+    ]
+    assert found[0] == found[1]
 
 
 def test_refusals(client: TestClient, service: FakeService) -> None:

@@ -82,6 +82,17 @@ def test_logprobs_come_with_their_block_once(client: TestClient, service: FakeSe
     assert [len(part["content"]) for part in found if part] == [2, 1]
 
 
+def test_white_space_before_a_call_is_none_of_the_answer(client: TestClient, service: FakeService) -> None:
+    call = ToolCall("clock", "{}")
+    service.events = [block(" \n"), block("", "", [call]), Finished(result(text=" \n", tool_calls=(call,)))]
+    assert not any(chunk["choices"][0]["delta"].get("content") for chunk in chunks(client, tools=[TOOL]))
+    for events in ([block(" \n"), block("a")], [block(" "), block("\na")], [block(" \na")]):
+        service.events = [*events, Finished(result(text=" \na"))]
+        assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks(client)) == " \na"
+    service.events = [block(" "), Finished(result(text=" "))]
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks(client)) == " "
+
+
 def test_warnings_come_with_the_reason(client: TestClient, service: FakeService) -> None:
     service.events = [Finished(result(warnings=("odd",)))]
     assert chunks(client)[-1]["choices"][0]["warnings"] == ["odd"]

@@ -47,9 +47,9 @@ class Record:
     prompt: Any = None
     """Only where prompts are to be logged."""
 
-    def add(self, result: "GenerationResult") -> None:
-        """Adds a finished choice to the counts."""
-        self.prompt_tokens += result.prompt_tokens
+    def add(self, result: "GenerationResult", counts_prompt: bool = True) -> None:
+        """Adds a finished choice to the counts: its prompt too, unless another choice of the same prompt counts it."""
+        self.prompt_tokens += result.prompt_tokens if counts_prompt else 0
         self.completion_tokens += result.completion_tokens
         self.steps += sum(result.denoising_steps)
 

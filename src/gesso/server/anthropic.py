@@ -18,7 +18,7 @@ from gesso.server.chat import submit_chat
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError, error_body
-from gesso.server.report import diffusion_report, frame_report, stopped_by
+from gesso.server.report import LeadingSpace, diffusion_report, frame_report
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, event
 from gesso.text.tool_calls import ToolCall
 
@@ -34,7 +34,7 @@ def anthropic_routes(context: Context) -> APIRouter:
         """Answers messages in Anthropic's form, whole or as a stream of events."""
         request, begin = chat_request(body)
         choices = await submit_chat(context, request, http, begin, image_places(body))
-        reader = _Reader(context, body, begin)
+        reader = _Reader(body.model, begin)
         if body.stream:
             return EventStream(choices, reader.events(choices), failure=_failure, last=b"")
         (result,) = await choices.wait(http.receive)
@@ -46,9 +46,8 @@ def anthropic_routes(context: Context) -> APIRouter:
 class _Reader:
     """Writes what the engine says of one request as Anthropic's clients read it."""
 
-    def __init__(self, context: Context, body: MessagesRequest, begin: str) -> None:
-        self._tokenizer = context.service.engine.tokenizer
-        self._body = body
+    def __init__(self, model: str, begin: str) -> None:
+        self._model = model
         self._begin = begin
         self._id = f"msg_{secrets.token_hex(12)}"
 
@@ -57,18 +56,18 @@ class _Reader:
         blocks: list[dict[str, Any]] = []
         if result.reasoning:
             blocks.append({"type": "thinking", "thinking": result.reasoning, "signature": ""})
-        text = result.text.removeprefix(self._begin)
+        text, _ = _without(result.text, self._begin)
         if text.strip() or not result.tool_calls:
             blocks.append({"type": "text", "text": text})
         blocks += [{**_opened_call(call), "input": json.loads(call.arguments)} for call in result.tool_calls]
-        return {**self._head(result.prompt_tokens), "content": blocks, **self._end(result), "usage": _usage(result)}
+        return {**self._head(result.prompt_tokens), "content": blocks, **_end(result), "usage": _usage(result)}
 
     async def events(self, choices: Choices) -> AsyncIterator[bytes]:
         """Writes the stream: a message that is opened, its blocks one after the other, and its end."""
         opened = {**self._head(choices.tickets[0].prompt_tokens), "content": []}
         opened |= {"stop_reason": None, "stop_sequence": None}
         yield event("message_start", {"type": "message_start", "message": opened})
-        writer, skipped = _Blocks(), self._begin
+        writer = _Blocks(self._begin)
         async for item in choices.events(KEEP_ALIVE_SECONDS):
             if item is None:
                 yield event("ping", {"type": "ping"})
@@ -77,21 +76,13 @@ class _Reader:
             if isinstance(happened, DenoisingFrame):
                 yield event(DRAFT_EVENT, {"type": DRAFT_EVENT, "draft": frame_report(happened).model_dump()})
             elif isinstance(happened, BlockCommitted):
-                if happened.reasoning:
-                    for part in writer.add("thinking", happened.reasoning):
-                        yield part
-                text, skipped = _without(happened.text, skipped)
-                if text:
-                    for part in writer.add("text", text):
-                        yield part
-                for call in happened.tool_calls:
-                    for part in writer.call(call):
-                        yield part
+                for part in writer.block(happened):
+                    yield part
             elif isinstance(happened, Finished):
                 result = happened.result
-                for part in writer.close():
+                for part in writer.end(result):
                     yield part
-                ended = {"type": "message_delta", "delta": self._end(result), "usage": _usage(result)}
+                ended = {"type": "message_delta", "delta": _end(result), "usage": _usage(result)}
                 yield event("message_delta", ended)
                 yield event("message_stop", {"type": "message_stop"})
 
@@ -100,45 +91,53 @@ class _Reader:
             "id": self._id,
             "type": "message",
             "role": "assistant",
-            "model": self._body.model,
+            "model": self._model,
             "usage": {"input_tokens": prompt_tokens, "output_tokens": 0},
         }
-
-    def _end(self, result: GenerationResult) -> dict[str, Any]:
-        stop = None
-        if result.finish_reason == "length":
-            reason = "max_tokens"
-        elif result.tool_calls:
-            reason = "tool_use"
-        else:
-            stop = stopped_by(result, self._body.stop_sequences or (), self._tokenizer)
-            reason = "end_turn" if stop is None else "stop_sequence"
-        report = diffusion_report(result).model_dump(exclude_unset=True)
-        return {"stop_reason": reason, "stop_sequence": stop, "diffusion": report}
 
 
 class _Blocks:
     """Writes the blocks of a streamed message: at most one is open, and a new kind closes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: str) -> None:
+        """
+        Args:
+            begin: what the answer is made to begin with, which is left out.
+        """
+        self._skipped = begin
+        self._space = LeadingSpace()
         self._number = -1
         self._open = ""
 
-    def add(self, kind: str, text: str) -> list[bytes]:
-        """Adds text of a kind, `text` or `thinking`."""
+    def block(self, block: BlockCommitted) -> list[bytes]:
+        """Adds what a canvas does."""
+        parts = self._add("thinking", block.reasoning) if block.reasoning else []
+        text, self._skipped = _without(block.text, self._skipped)
+        if text := self._space.feed(text):
+            parts += self._add("text", text)
+        for call in block.tool_calls:
+            parts += self._call(call)
+        return parts
+
+    def end(self, result: GenerationResult) -> list[bytes]:
+        """Adds what was held back, and closes the block that is open."""
+        text = self._space.flush(result)
+        return [*([] if text is None else self._add("text", text)), *self._close()]
+
+    def _add(self, kind: str, text: str) -> list[bytes]:
+        """Text of a kind, `text` or `thinking`."""
         parts = []
         if self._open != kind:
             empty = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
-            parts += [*self.close(), self._start(kind, empty)]
+            parts += [*self._close(), self._start(kind, empty)]
         return [*parts, self._delta({"type": f"{kind}_delta", kind: text})]
 
-    def call(self, call: ToolCall) -> list[bytes]:
-        """Adds a call, which is a block of its own."""
-        start = [*self.close(), self._start("tool_use", {**_opened_call(call), "input": {}})]
-        return [*start, self._delta({"type": "input_json_delta", "partial_json": call.arguments}), *self.close()]
+    def _call(self, call: ToolCall) -> list[bytes]:
+        """A call, which is a block of its own."""
+        start = [*self._close(), self._start("tool_use", {**_opened_call(call), "input": {}})]
+        return [*start, self._delta({"type": "input_json_delta", "partial_json": call.arguments}), *self._close()]
 
-    def close(self) -> list[bytes]:
-        """Closes the block that is open."""
+    def _close(self) -> list[bytes]:
         if not self._open:
             return []
         self._open = ""
@@ -165,6 +164,19 @@ def _without(text: str, begin: str) -> tuple[str, str]:
     if text.startswith(begin):
         return text[len(begin) :], ""
     return ("", begin[len(text) :]) if begin.startswith(text) else (text, "")
+
+
+def _end(result: GenerationResult) -> dict[str, Any]:
+    stop = None
+    if result.finish_reason == "length":
+        reason = "max_tokens"
+    elif result.tool_calls:
+        reason = "tool_use"
+    else:
+        stop = result.stop_string
+        reason = "end_turn" if stop is None else "stop_sequence"
+    report = diffusion_report(result).model_dump(exclude_unset=True)
+    return {"stop_reason": reason, "stop_sequence": stop, "diffusion": report}
 
 
 def _usage(result: GenerationResult) -> dict[str, int]:

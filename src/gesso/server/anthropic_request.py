@@ -6,6 +6,7 @@ from typing import Any
 
 from gesso.server.anthropic_models import (
     AssistantTurn,
+    Conversation,
     EncodedSource,
     ImageBlock,
     MessagesRequest,
@@ -16,6 +17,7 @@ from gesso.server.anthropic_models import (
 )
 from gesso.server.body import checked
 from gesso.server.errors import ApiError
+from gesso.server.messages import EFFORT
 from gesso.server.requests import ChatRequest
 
 
@@ -27,7 +29,12 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
     """
     turns, begin = list(body.messages), ""
     if isinstance(turns[-1], AssistantTurn):
-        begin = _text(turns.pop().content)
+        last = turns.pop()
+        if any(isinstance(block, ToolUseBlock) for block in last.content):
+            raise ApiError(
+                400, "messages: the last one calls a tool, so a message with its result follows", param="messages"
+            )
+        begin = _text(last.content)
         if not turns:
             raise ApiError(400, "messages: the first one is the user's", param="messages")
     messages = [{"role": "system", "content": _text(body.system)}] if body.system else []
@@ -51,7 +58,7 @@ def chat_request(body: MessagesRequest) -> tuple[ChatRequest, str]:
     return checked(ChatRequest, given), begin
 
 
-def image_places(body: MessagesRequest) -> list[str]:
+def image_places(body: Conversation) -> list[str]:
     """Returns where the images of the messages stand, in order."""
     return [
         f"messages[{number}].content[{place}]"
@@ -90,7 +97,10 @@ def _messages(turn: Turn) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
     for block in turn.content:
         if isinstance(block, ToolResultBlock):
-            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)})
+            text = _text(block.content)
+            # The chat format has no other place for it.
+            told = f"Error: {text}" if block.is_error else text
+            found.append({"role": "tool", "tool_call_id": block.tool_use_id, "content": told})
         elif isinstance(block, ToolUseBlock):
             function = {"name": block.name, "arguments": json.dumps(block.input)}
             calls.append({"id": block.id, "type": "function", "function": function})
@@ -128,10 +138,16 @@ def _tools(body: MessagesRequest) -> dict[str, Any]:
 
 
 def _thinking(body: MessagesRequest) -> dict[str, Any]:
-    effort = body.output_config.effort if body.output_config is not None else None
+    """How long it thinks. An effort of `high` is the same as none; a lower one is a share of the answer's tokens."""
+    effort = (body.output_config.effort if body.output_config is not None else None) or "high"
     thinking = body.thinking
     if thinking is None or thinking.type == "disabled":
+        if effort != "high":
+            message = f"output_config.effort: {effort} needs thinking: it says how long the model may think"
+            raise ApiError(400, message, param="output_config.effort", code="unsupported_value")
         return {}
-    if thinking.type == "enabled" and thinking.budget_tokens is not None:
+    if thinking.budget_tokens is None:
+        return {"reasoning_effort": effort}
+    if effort == "high":
         return {"thinking_budget": thinking.budget_tokens}
-    return {"reasoning_effort": effort or "high"}
+    return {"thinking_budget": min(thinking.budget_tokens, max(1, int(body.max_tokens * EFFORT[effort])))}

@@ -19,7 +19,7 @@ from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
 from gesso.server.messages import chat_options, logged_messages, template_messages
-from gesso.server.report import block, diffusion_report, frame_report, prediction_report, usage
+from gesso.server.report import LeadingSpace, block, diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
     ChatChoice,
@@ -36,6 +36,7 @@ from gesso.server.responses import (
     TopLogprob,
 )
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall as ParsedCall
 
 
@@ -53,21 +54,25 @@ def chat_routes(context: Context) -> APIRouter:
         """Answers messages, whole or as a stream of chunks."""
         choices = await submit_chat(context, body, http)
         number = len(choices.tickets)
+        tokenizer = context.service.engine.tokenizer
         predicted = partial(
             prediction_report,
             predicted=None if body.prediction is None else body.prediction.text,
-            tokenizer=context.service.engine.tokenizer,
+            tokenizer=tokenizer,
         )
         drafts = body.diffusion is not None and body.diffusion.draft_frames
         head = context.head("chatcmpl", body.model)
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None, drafts))
+            return EventStream(choices, _chunks(choices, head, predicted if wants_usage else None, drafts, tokenizer))
         results = await choices.wait(http.receive)
         answer = ChatCompletion(
             **head,
             object="chat.completion",
-            choices=[_choice(number, result, bool(body.logprobs)) for number, result in enumerate(results)],
+            choices=[
+                _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
+                for number, result in enumerate(results)
+            ],
             usage=usage(results, number, await predicted(results)),
         )
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
@@ -102,7 +107,7 @@ async def submit_chat(
     prompt = await context.media.read(messages, media_options(options), context.max_model_len, places)
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
-    return await context.submit(requests, http)
+    return await context.submit(requests, http, len(requests))
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
     return {**options, "seed": options["seed"] + choice} if "seed" in options else options
 
 
-def _choice(number: int, result: GenerationResult, with_logprobs: bool) -> ChatChoice:
+def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None) -> ChatChoice:
     fields: dict[str, Any] = {}
     if result.reasoning:
         fields["reasoning_content"] = fields["reasoning"] = result.reasoning
@@ -122,7 +127,7 @@ def _choice(number: int, result: GenerationResult, with_logprobs: bool) -> ChatC
     return ChatChoice(
         index=number,
         message=Message(role="assistant", content=content, refusal=None, **fields),
-        logprobs=_logprobs(result.logprobs) if with_logprobs else None,
+        logprobs=logprobs,
         finish_reason=_finish_reason(result),
         diffusion=diffusion_report(result),
         **warnings,
@@ -143,14 +148,15 @@ def wire_call(call: ParsedCall, index: int | None = None) -> ToolCall:
     return ToolCall(**number, id=f"call_{secrets.token_hex(12)}", type="function", function=function)
 
 
-def _logprobs(tokens: Sequence[TokenLogprob]) -> ChatLogprobs:
+def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> ChatLogprobs:
     content = [
         TokenLogprobs(
             token=token.text,
             logprob=token.logprob,
-            bytes=list(token.text.encode()),
+            bytes=list(tokenizer.piece_bytes(token.token)),
             top_logprobs=[
-                TopLogprob(token=text, logprob=logprob, bytes=list(text.encode())) for _, text, logprob in token.top
+                TopLogprob(token=text, logprob=logprob, bytes=list(tokenizer.piece_bytes(other)))
+                for other, text, logprob in token.top
             ],
         )
         for token in tokens
@@ -163,6 +169,7 @@ async def _chunks(
     head: dict[str, Any],
     predicted: Callable[[Sequence[GenerationResult]], Awaitable[dict[str, int]]] | None,
     drafts: bool,
+    tokenizer: Tokenizer,
 ) -> AsyncIterator[bytes]:
     """The stream: roles, then what each block adds, then reasons to finish, then usage where `predicted` is given."""
     no_usage: dict[str, Any] = {} if predicted is None else {"usage": None}
@@ -173,7 +180,7 @@ async def _chunks(
 
     for number in range(len(choices.tickets)):
         yield chunk(ChunkChoice(index=number, delta=Delta(role="assistant", content=""), finish_reason=None))
-    calls_made = [0] * len(choices.tickets)
+    calls_made, spaces = [0] * len(choices.tickets), [LeadingSpace() for _ in choices.tickets]
     async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
@@ -186,12 +193,14 @@ async def _chunks(
             if drafts:
                 nothing = ChunkChoice(index=number, delta=Delta(), finish_reason=None)
                 yield chunk(nothing, BLOCK_EVENT, block=block(event))
-            deltas = _deltas(event, calls_made[number])
+            deltas = _deltas(event, spaces[number].feed(event.text), calls_made[number])
             calls_made[number] += len(event.tool_calls)
             for place, delta in enumerate(deltas):
-                logprobs = _logprobs(event.logprobs) if event.logprobs and place == 0 else None
+                logprobs = _logprobs(event.logprobs, tokenizer) if event.logprobs and place == 0 else None
                 yield chunk(ChunkChoice(index=number, delta=delta, logprobs=logprobs, finish_reason=None))
         elif isinstance(event, Finished):
+            if text := spaces[number].flush(event.result):
+                yield chunk(ChunkChoice(index=number, delta=Delta(content=text), finish_reason=None))
             yield chunk(_last(number, event.result))
     if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.tickets))]
@@ -200,13 +209,13 @@ async def _chunks(
         yield data(whole)
 
 
-def _deltas(block: BlockCommitted, calls_before: int) -> list[Delta]:
-    """What a block adds, thoughts first, and one delta for each whole call."""
+def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
+    """What a block adds, thoughts first, then the text that is shown now, and one delta for each whole call."""
     deltas = []
     if block.reasoning:
         deltas.append(Delta(reasoning_content=block.reasoning, reasoning=block.reasoning))
-    if block.text:
-        deltas.append(Delta(content=block.text))
+    if text:
+        deltas.append(Delta(content=text))
     for number, call in enumerate(block.tool_calls):
         deltas.append(Delta(tool_calls=[wire_call(call, calls_before + number)]))
     if block.logprobs and not deltas:

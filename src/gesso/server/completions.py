@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from anyio import to_thread
@@ -17,12 +18,14 @@ from gesso.server.body import JsonRoute
 from gesso.server.chat import wire_call, with_seed
 from gesso.server.choices import Choices
 from gesso.server.context import Context
+from gesso.server.errors import ApiError
 from gesso.server.fill import insert
 from gesso.server.messages import sampling_options
 from gesso.server.report import block, diffusion_report, frame_report, usage
 from gesso.server.requests import CompletionRequest
 from gesso.server.responses import SearchReport, TextChoice, TextCompletion, TextLogprobs
 from gesso.server.stream import BLOCK_EVENT, DRAFT_EVENT, KEEP_ALIVE_SECONDS, EventStream, comment, data
+from gesso.text.output import IncrementalDecoder, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
 
@@ -46,21 +49,15 @@ def completion_routes(context: Context) -> APIRouter:
         number = body.n or 1
         drafts = body.diffusion is not None and body.diffusion.draft_frames
         head = {**context.head("cmpl", body.model), "object": "text_completion"}
+        tokenizer = context.service.engine.tokenizer
         if body.stream:
             wants_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-            return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts))
+            offsets = [_Offsets(tokenizer, _begin(body)) for _ in choices.tickets]
+            return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts, offsets))
         results = await choices.wait(http.receive)
         counted = usage(results, body.best_of or number)
         results, search = _chosen(body, results)
-        if body.echo:
-            tokenizer, prompts = context.service.engine.tokenizer, _prompts(body)
-            echoes = [await to_thread.run_sync(read_prompt, tokenizer, prompt) for prompt in prompts]
-            texts = [
-                echoed_choice(place, result, echoes[place // number], body.logprobs is not None)
-                for place, result in enumerate(results)
-            ]
-        else:
-            texts = [_choice(place, result, body.logprobs) for place, result in enumerate(results)]
+        texts = await to_thread.run_sync(_texts, body, results, tokenizer)
         answer = TextCompletion(**head, choices=texts, usage=counted, **search)
         return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
 
@@ -78,21 +75,26 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     if context.settings.log_prompts:
         http.state.record.prompt = body.prompt
     options = sampling_options(body)
+    causal = context.service.engine.config.mask_token_id is None
+    if body.searches and not causal:
+        message = "best_of needs a causal pass, which a model of masked blocks does not have"
+        raise ApiError(400, message, param="best_of", code="unsupported_value")
     if body.logprobs is not None:
         options["logprobs"] = body.logprobs
         if body.echo:
             options["prompt_logprobs"] = body.logprobs
     elif body.searches:
         options["logprobs"] = 0
-    if body.echo and body.max_tokens == 1 and body.diffusion is None:
+    if body.echo and body.max_tokens == 1 and body.diffusion is None and causal:
         options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
     drafts = body.diffusion is not None and body.diffusion.draft_frames
+    number = body.best_of or body.n or 1
     requests = [
         Request(prompt, {**with_seed(options, choice), "raw": isinstance(prompt, str)}, adapter, drafts)
         for prompt in _prompts(body)
-        for choice in range(body.best_of or body.n or 1)
+        for choice in range(number)
     ]
-    return await context.submit(requests, http)
+    return await context.submit(requests, http, number)
 
 
 def _chosen(body: CompletionRequest, results: list[GenerationResult]) -> tuple[list[GenerationResult], dict[str, Any]]:
@@ -117,6 +119,34 @@ def _prompts(body: CompletionRequest) -> list[str | list[int]]:
     return [prompt for prompt in body.prompt if not isinstance(prompt, int)]
 
 
+def _begin(body: CompletionRequest) -> str:
+    """What the answer is made to begin with."""
+    return "" if body.diffusion is None else body.diffusion.options().get("begin", "")
+
+
+class _Offsets:
+    """Counts the characters of an answer's text before each of its tokens."""
+
+    def __init__(self, tokenizer: Tokenizer, begin: str, before: int = 0) -> None:
+        """
+        Args:
+            begin: what the answer is made to begin with: part of its text, but its tokens are not told of.
+            before: characters before the answer.
+        """
+        self._parser = OutputParser(tokenizer)
+        self._before = before
+        for token in tokenizer.encode(begin):
+            self._parser.feed(token)
+
+    def next(self, tokens: Sequence[TokenLogprob]) -> list[int]:
+        """Returns where each of the next tokens begins."""
+        found = []
+        for token in tokens:
+            found.append(self._before + len(self._parser.text))
+            self._parser.feed(token.token)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Prompt:
     """A prompt as an answer repeats it."""
@@ -124,30 +154,43 @@ class _Prompt:
     text: str
     first: str
     """The text of its first token."""
+    offsets: tuple[int, ...]
+    """Characters before each of its tokens."""
 
-
-def read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
-    """Reads a prompt for an answer that repeats it."""
-    tokens = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-    text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt)
-    return _Prompt(text, tokenizer.piece(tokens[0]))
-
-
-def echoed_choice(number: int, result: GenerationResult, prompt: _Prompt, with_logprobs: bool) -> TextChoice:
-    """Makes a choice behind its prompt, and log-probabilities of both; those of the first token are unknown."""
-    told = None
-    if with_logprobs:
-        told = _logprobs((*result.prompt_logprobs, *result.logprobs), len(prompt.first))
-        told.tokens.insert(0, prompt.first)
+    def logprobs(self, result: GenerationResult, offsets: Sequence[int]) -> TextLogprobs:
+        """Tells of the prompt and of the answer, whose tokens' places are `offsets`; of its first token nothing is
+        known."""
+        told = _logprobs((*result.prompt_logprobs, *result.logprobs), (*self.offsets[1:], *offsets))
+        told.tokens.insert(0, self.first)
         told.token_logprobs.insert(0, None)
         told.top_logprobs.insert(0, None)
         told.text_offset.insert(0, 0)
-    return TextChoice(index=number, text=prompt.text + result.text, logprobs=told, **_ending(result))
+        return told
 
 
-def _choice(number: int, result: GenerationResult, top: int | None) -> TextChoice:
-    logprobs = None if top is None else _logprobs(result.logprobs, 0)
-    return TextChoice(index=number, text=result.text, logprobs=logprobs, **_ending(result))
+def _read_prompt(tokenizer: Tokenizer, prompt: str | list[int]) -> _Prompt:
+    tokens = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    text = prompt if isinstance(prompt, str) else tokenizer.decode(prompt)
+    decoder = IncrementalDecoder(tokenizer)
+    lengths = [len(decoder.feed(token)) for token in tokens[:-1]]
+    return _Prompt(text, tokenizer.piece(tokens[0]), tuple(accumulate(lengths, initial=0)))
+
+
+def _texts(body: CompletionRequest, results: Sequence[GenerationResult], tokenizer: Tokenizer) -> list[TextChoice]:
+    """The choices of a whole answer, each behind its prompt where that is asked for. Of any thread: it takes long where
+    there are many tokens."""
+    prompts = [_read_prompt(tokenizer, prompt) for prompt in _prompts(body)] if body.echo else []
+    texts = []
+    for number, result in enumerate(results):
+        prompt = prompts[number // (body.n or 1)] if prompts else None
+        told = None
+        if body.logprobs is not None:
+            offsets = _Offsets(tokenizer, _begin(body), 0 if prompt is None else len(prompt.text))
+            places = offsets.next(result.logprobs)
+            told = _logprobs(result.logprobs, places) if prompt is None else prompt.logprobs(result, places)
+        text = result.text if prompt is None else prompt.text + result.text
+        texts.append(TextChoice(index=number, text=text, logprobs=told, **_ending(result)))
+    return texts
 
 
 def _ending(result: GenerationResult) -> dict[str, Any]:
@@ -160,30 +203,29 @@ def _ending(result: GenerationResult) -> dict[str, Any]:
     return {"finish_reason": result.finish_reason, "diffusion": diffusion_report(result), **extra}
 
 
-def _logprobs(tokens: Sequence[TokenLogprob], offset: int) -> TextLogprobs:
-    """`offset`: characters before the first of these tokens."""
-    offsets = []
-    for token in tokens:
-        offsets.append(offset)
-        offset += len(token.text)
+def _logprobs(tokens: Sequence[TokenLogprob], offsets: Sequence[int]) -> TextLogprobs:
+    """`offsets`: characters before each of these tokens."""
     return TextLogprobs(
         tokens=[token.text for token in tokens],
         token_logprobs=[token.logprob for token in tokens],
         top_logprobs=[{text: logprob for _, text, logprob in token.top} for token in tokens],
-        text_offset=offsets,
+        text_offset=list(offsets),
     )
 
 
 async def _chunks(
-    choices: Choices, head: dict[str, Any], choices_of_prompt: int | None, drafts: bool
+    choices: Choices,
+    head: dict[str, Any],
+    choices_of_prompt: int | None,
+    drafts: bool,
+    offsets: Sequence[_Offsets],
 ) -> AsyncIterator[bytes]:
-    """The stream; `choices_of_prompt` is given where usage is wanted."""
+    """The stream; `choices_of_prompt` is given where usage is wanted, `offsets` for each choice."""
     no_usage: dict[str, Any] = {} if choices_of_prompt is None else {"usage": None}
 
     def chunk(choice: TextChoice, event: str | None = None, **fields: Any) -> bytes:
         return data(TextCompletion(**head, choices=[choice], **no_usage, **fields), event)
 
-    offsets = [0] * len(choices.tickets)
     async for item in choices.events(KEEP_ALIVE_SECONDS):
         if item is None:
             yield comment(f"{choices.position} requests wait before this one")
@@ -198,8 +240,9 @@ async def _chunks(
                 yield chunk(nothing, BLOCK_EVENT, block=block(event))
             if not (event.text or event.logprobs):
                 continue
-            logprobs = _logprobs(event.logprobs, offsets[number]) if event.logprobs else None
-            offsets[number] += sum(len(token.text) for token in event.logprobs)
+            logprobs = None
+            if event.logprobs:
+                logprobs = _logprobs(event.logprobs, offsets[number].next(event.logprobs))
             yield chunk(TextChoice(index=number, text=event.text, logprobs=logprobs, finish_reason=None))
         elif isinstance(event, Finished):
             yield chunk(TextChoice(index=number, text="", logprobs=None, **_ending(event.result)))

@@ -93,15 +93,15 @@ class Context:
             "system_fingerprint": self.fingerprint,
         }
 
-    async def submit(self, requests: Sequence[Request], http: HttpRequest) -> Choices:
-        """Queues the choices of an HTTP request; see `Choices.submit`."""
+    async def submit(self, requests: Sequence[Request], http: HttpRequest, of_prompt: int = 1) -> Choices:
+        """Queues the choices of an HTTP request, `of_prompt` of each prompt; see `Choices.submit`."""
         record: Record = http.state.record
         trace = None
         if record.span is not None and record.span.recording and requests:
             adapter = "" if requests[0].adapter is None else f":{requests[0].adapter}"
             name = f"{self.settings.served_model_name}{adapter}"
             trace = InferenceTrace(record.span, http.url.path, name, requests)
-        return await Choices.submit(self.service, self.metrics, record, requests, http.receive, trace)
+        return await Choices.submit(self.service, self.metrics, record, requests, http.receive, trace, of_prompt)
 
     async def run(self, job: Job[T], http: HttpRequest) -> T:
         """Runs a job to its end among all other requests.

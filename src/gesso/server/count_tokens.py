@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from gesso.engine.media import media_options
 from gesso.errors import TextError
 from gesso.server.anthropic_models import CountTokensRequest, MessagesRequest
-from gesso.server.anthropic_request import chat_request
+from gesso.server.anthropic_request import chat_request, image_places
 from gesso.server.body import JsonRoute, checked
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
@@ -34,7 +34,8 @@ def count_routes(context: Context) -> APIRouter:
         request, _ = chat_request(checked(MessagesRequest, {**told, "max_tokens": context.max_model_len}))
         options = chat_options(request, engine.tokenizer, engine.defaults.max_new_tokens)
         messages = await to_thread.run_sync(template_messages, request.messages)
-        read = await context.media.read(messages, media_options(options), context.max_model_len)
+        places = image_places(body)
+        read = await context.media.read(messages, media_options(options), context.max_model_len, places)
 
         def count() -> int:
             thinking, tools = bool(options.get("thinking")), options.get("tools", ())

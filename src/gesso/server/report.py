@@ -86,13 +86,25 @@ def diffusion_report(result: GenerationResult) -> DiffusionReport:
     )
 
 
-def stopped_by(result: GenerationResult, stops: Sequence[str], tokenizer: Tokenizer) -> str | None:
-    """Finds the stop string that ended an answer; None where none did."""
-    if result.finish_reason != "stop" or not stops:
-        return None
-    written = tokenizer.decode(result.token_ids)
-    found = [(written.find(stop), stop) for stop in stops if stop in written]
-    return min(found)[1] if found else None
+class LeadingSpace:
+    """Holds back the white space that a streamed answer begins with: where nothing but calls follows, it is no part of
+    the answer."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._shown = False
+
+    def feed(self, text: str) -> str:
+        """Returns the text that is certainly part of the answer."""
+        self._held += text
+        if not (self._shown or self._held.strip()):
+            return ""
+        out, self._held, self._shown = self._held, "", True
+        return out
+
+    def flush(self, result: GenerationResult) -> str | None:
+        """Returns the text that an answer which shows none so far ends with; None where no text is to be shown."""
+        return None if self._shown or result.tool_calls else self._held
 
 
 def frame_report(frame: DenoisingFrame) -> Draft:

@@ -268,7 +268,8 @@ class CompletionRequest(Sampling):
         if (self.n or 1) > 1:
             raise contradiction("n", "only 1 goes with a suffix; /v1/fill tells of alternatives")
         for name in ("stream", "echo", "logprobs", "logit_bias", "structured_outputs"):
-            if getattr(self, name) not in (None, False):
+            value = getattr(self, name)
+            if value is not None and value is not False:  # `logprobs: 0` asks for them too
                 raise contradiction(name, "does not go with a suffix")
         return self
 

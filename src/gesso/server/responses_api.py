@@ -21,7 +21,7 @@ def responses_routes(context: Context) -> APIRouter:
     """Makes the routes of OpenAI's responses over this engine, with a store of their own."""
     router = APIRouter(tags=["completions"])
     asking = APIRouter(route_class=JsonRoute, tags=["completions"])
-    store = ResponseStore()
+    store, tokenizer = ResponseStore(), context.service.engine.tokenizer
 
     def found(identity: str, param: str | None) -> StoredResponse:
         stored = store.get(identity)
@@ -46,10 +46,10 @@ def responses_routes(context: Context) -> APIRouter:
                 store.put(whole, [*messages, *answer_messages(whole["output"])])
 
         if body.stream:
-            stream = ResponseStream(response, keep)
+            stream = ResponseStream(response, keep, tokenizer)
             return EventStream(choices, stream.events(choices), failure=stream.failure, last=b"")
         (result,) = await choices.wait(http.receive)
-        whole = finished(response, result, output_items(result))
+        whole = finished(response, result, output_items(result, tokenizer))
         keep(whole)
         return JSONResponse(whole)
 

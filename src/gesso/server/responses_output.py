@@ -9,9 +9,10 @@ from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.engine.result import GenerationResult, TokenLogprob
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
-from gesso.server.report import diffusion_report, frame_report
+from gesso.server.report import LeadingSpace, diffusion_report, frame_report
 from gesso.server.responses_models import ResponsesRequest
 from gesso.server.stream import DRAFT_EVENT, KEEP_ALIVE_SECONDS, comment, event
+from gesso.text.tokenizer import Tokenizer
 from gesso.text.tool_calls import ToolCall
 
 _ECHOED = (
@@ -74,12 +75,12 @@ def finished(response: Mapping[str, Any], result: GenerationResult, items: Seque
     }
 
 
-def output_items(result: GenerationResult) -> list[dict[str, Any]]:
+def output_items(result: GenerationResult, tokenizer: Tokenizer) -> list[dict[str, Any]]:
     """Makes items of a finished answer."""
     status = "incomplete" if result.finish_reason == "length" else "completed"
     items = [_reasoning(new_id("rs"), result.reasoning, status)] if result.reasoning else []
     if result.text.strip() or not result.tool_calls:
-        items.append(_message(new_id("msg"), result.text, status, _logprobs(result.logprobs)))
+        items.append(_message(new_id("msg"), result.text, status, _logprobs(result.logprobs, tokenizer)))
     return [*items, *(_call(new_id("fc"), new_id("call"), call, "completed") for call in result.tool_calls)]
 
 
@@ -120,12 +121,12 @@ def _call(identity: str, call_id: str, call: ToolCall, status: str) -> dict[str,
     }
 
 
-def _logprobs(tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
-    def told(text: str, logprob: float) -> dict[str, Any]:
-        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+def _logprobs(tokens: Sequence[TokenLogprob], tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    def told(token: int, text: str, logprob: float) -> dict[str, Any]:
+        return {"token": text, "logprob": logprob, "bytes": list(tokenizer.piece_bytes(token))}
 
     return [
-        {**told(token.text, token.logprob), "top_logprobs": [told(text, value) for _, text, value in token.top]}
+        {**told(token.token, token.text, token.logprob), "top_logprobs": [told(*other) for other in token.top]}
         for token in tokens
     ]
 
@@ -133,20 +134,25 @@ def _logprobs(tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
 class ResponseStream:
     """Writes the events of one response."""
 
-    def __init__(self, response: dict[str, Any], done: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, response: dict[str, Any], done: Callable[[dict[str, Any]], None], tokenizer: Tokenizer) -> None:
         """
         Args:
             response: its skeleton.
             done: gets the whole response before its last event.
+            tokenizer: tells what bytes the tokens of log-probabilities are.
         """
         self._response = response
         self._done = done
+        self._tokenizer = tokenizer
         self._number = 0
         self._items: list[dict[str, Any]] = []
         self._open = ""
         """Kind of the item that is open: `reasoning`, `message` or none."""
         self._text = ""
         self._logprobs: list[dict[str, Any]] = []
+        self._waiting: list[dict[str, Any]] = []
+        """Log-probabilities of tokens without text of their own: they go out with the next text."""
+        self._space = LeadingSpace()
 
     async def events(self, choices: Choices) -> AsyncIterator[bytes]:
         """Writes all of them, until the response is complete."""
@@ -173,25 +179,22 @@ class ResponseStream:
 
     def _block(self, block: BlockCommitted) -> list[bytes]:
         parts = []
+        self._waiting += _logprobs(block.logprobs, self._tokenizer)
         if block.reasoning:
             parts += [*self._opened("reasoning"), self._delta("response.reasoning_text.delta", block.reasoning)]
-        if block.text:
-            logprobs = _logprobs(block.logprobs)
-            parts += [
-                *self._opened("message"),
-                self._delta("response.output_text.delta", block.text, logprobs=logprobs),
-            ]
-            self._logprobs += logprobs
+        if text := self._space.feed(block.text):
+            parts += self._said(text)
         for call in block.tool_calls:
             parts += self._called(call)
         return parts
 
     def _end(self, result: GenerationResult) -> list[bytes]:
-        parts = []
-        if not self._items and not self._open:  # an answer without a word is still an answer
-            parts += self._opened("message")
+        text = self._space.flush(result)
+        parts = [] if text is None else self._said(text)
         status = "incomplete" if result.finish_reason == "length" else "completed"
         parts += self._close(status)
+        for item in [item for item in self._items if item["type"] == "message"][-1:]:
+            item["content"][0]["logprobs"] += self._waiting  # of what stands behind its text, such as calls
         whole = finished(self._response, result, self._items)
         self._done(whole)
         return [*parts, self._event(f"response.{whole['status']}", response=whole)]
@@ -215,6 +218,8 @@ class ResponseStream:
         """The events that close the item that is open."""
         if not self._open:
             return []
+        if self._open == "message" and self._waiting:
+            return [*self._said(""), *self._close(status)]
         item, kind = self._items[-1], self._open
         if kind == "reasoning":
             whole = _reasoning(item["id"], self._text, status)
@@ -240,6 +245,15 @@ class ResponseStream:
         parts.append(self._event("response.function_call_arguments.done", **ended))
         whole = self._items[-1] = _call(identity, item["call_id"], call, "completed")
         return [*parts, self._event("response.output_item.done", output_index=place, item=whole)]
+
+    def _said(self, text: str) -> list[bytes]:
+        """The events of text of the message, with the log-probabilities that waited for it."""
+        parts = self._opened("message")
+        logprobs, self._waiting = self._waiting, []
+        self._logprobs += logprobs
+        if text or logprobs:
+            parts.append(self._delta("response.output_text.delta", text, logprobs=logprobs))
+        return parts
 
     def _delta(self, kind: str, text: str, **fields: Any) -> bytes:
         self._text += text
