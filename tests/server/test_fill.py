@@ -5,10 +5,11 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from starlette.testclient import TestClient
 
 from gesso.api import load
-from gesso.control.fill import INSTRUCTION, fill
-from gesso.control.job import run_job
+from gesso.control.fill import INSTRUCTION, FilledHole, FillResult, fill
+from gesso.control.job import Job, run_job
 from gesso.server.fill import _indented, _stopped
 
 ASK = "Write a Python function add_seven that returns its argument plus 7."
@@ -99,6 +100,7 @@ def test_an_empty_suffix_is_none(mini_url: str) -> None:
         ({"n": 2}, "n"),
         ({"echo": True}, "echo"),
         ({"logprobs": 1}, "logprobs"),
+        ({"logprobs": 0}, "logprobs"),
         ({"logit_bias": {"5": 1}}, "logit_bias"),
         ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
         ({"prompt": ["a"]}, "prompt"),
@@ -174,6 +176,28 @@ def test_the_end_of_a_file_is_cut_at_n_predict(mini_url: str) -> None:
     answer = post(mini_url, "/infill", input_prefix="def f(x):\n", seed=1, n_predict=2, input_suffix="").json()
     assert answer["tokens_predicted"] <= 2
     assert answer["stop_type"] == ("limit" if answer["tokens_predicted"] == 2 else "eos")
+
+
+@pytest.mark.parametrize(
+    ("complete", "stop", "reason"), [(True, [], "stop"), (False, [], "length"), (False, ["+"], "stop")]
+)
+def test_a_fill_of_an_open_end_says_whether_it_was_cut(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, complete: bool, stop: list[str], reason: str
+) -> None:
+    def job(*_: Any, **__: Any) -> Job[FillResult]:
+        yield from ()
+        hole = FilledHole("", "x + 7", -0.5, 3, True, complete, ())
+        return FillResult("return x + 7", (hole,), 3, 2, 1, False, 0.1)
+
+    monkeypatch.setattr("gesso.server.fill.fill", job)
+    asked = {"model": "mini", "prompt": "return ", "stop": stop}
+    answer = client.post("/v1/fim/completions", json={**asked, "max_tokens": 3}).json()["choices"][0]
+    assert answer["finish_reason"] == reason
+    streamed = client.post("/v1/fim/completions", json={**asked, "stream": True}).text
+    assert f'"finish_reason":"{reason}"' in streamed
+    options = {"num_predict": 3, "stop": stop}
+    filled = {"model": "mini", "prompt": "return ", "suffix": "\n", "options": options, "stream": False}
+    assert client.post("/api/generate", json=filled).json()["done_reason"] == reason
 
 
 def test_preparing_a_prompt_answers_nothing(mini_url: str) -> None:

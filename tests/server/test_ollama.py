@@ -1,6 +1,7 @@
 """Ollama's interface: what its own client sends and reads."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -95,6 +96,28 @@ def test_a_stream_of_lines(client: TestClient, service: FakeService) -> None:
     assert {line["model"] for line in lines} == {"mini:latest"}
 
 
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+def test_silence_is_filled_with_empty_lines(
+    client: TestClient, service: FakeService, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("gesso.server.ollama.KEEP_ALIVE_SECONDS", 0.01)
+    service.events = []
+
+    def finish() -> None:
+        service.submitted.wait()
+        threading.Event().wait(0.2)
+        service.tickets[0].send(Finished(result()))
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    asked = {"messages": ASKED} if path == "/api/chat" else {"prompt": "Hi"}
+    lines = [json.loads(line) for line in client.post(path, json={"model": "mini", **asked}).text.splitlines()]
+    thread.join()
+    assert len(lines) > 1
+    assert [line["done"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    assert {line["message"]["content"] if path == "/api/chat" else line["response"] for line in lines} == {""}
+
+
 def test_one_prompt(client: TestClient, service: FakeService) -> None:
     assert ask(client, "/api/generate", prompt="Hi", system="Be kind.")["response"] == "Hello there"
     assert ask(client, "/api/generate", prompt="Hi", raw=True, format="json")["response"] == "Hello there"
@@ -128,7 +151,9 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
     [
         ({"model": "other"}, "no model 'other'"),
         ({"options": {"mirostat": 1}}, "unknown field options.mirostat"),
-        ({"options": {"num_ctx": 100_000}}, "past this server's 4096"),
+        ({"options": {"num_ctx": 100_000}}, "options.num_ctx: 100000 is past this server's 4096"),
+        ({"options": {"num_predict": 100_000}}, "options.num_predict: 100000 is past this server's 4096"),
+        ({"options": {"num_predict": 0}}, "options.num_predict: must be at least 1, or -1"),
         ({"options": {"repeat_penalty": 1.2}}, "only 1"),
         (
             {"messages": [{"role": "user", "content": "x", "images": ["eA=="]}]},

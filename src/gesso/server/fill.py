@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter
@@ -119,11 +119,12 @@ async def insert(context: Context, body: CompletionRequest, adapter: str | None,
         converged=[hole.converged],
         tokens_per_forward=round(hole.width / max(1, result.denoising_steps), 3),
     )
-    text = _stopped(hole.text, stop)[0]
+    text, word = _stopped(hole.text, stop)
+    ended: Literal["stop", "length"] = "stop" if word or hole.complete else "length"
     return TextCompletion(
         **context.head("cmpl", body.model),
         object="text_completion",
-        choices=[TextChoice(index=0, text=text, logprobs=None, finish_reason="stop", diffusion=report)],
+        choices=[TextChoice(index=0, text=text, logprobs=None, finish_reason=ended, diffusion=report)],
         usage=Usage(
             prompt_tokens=result.prompt_tokens,
             completion_tokens=hole.width,

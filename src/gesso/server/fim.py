@@ -65,15 +65,15 @@ def fim_routes(context: Context) -> APIRouter:
         head = {**filled.model_dump(include={"created", "model", "system_fingerprint"}), "id": filled.id}
         assert filled.usage is not None
         assert found.diffusion is not None
+        assert found.finish_reason is not None
+        ended = found.finish_reason
         if not body.stream:
             message = Message(role="assistant", content=found.text, refusal=None)
-            choice = ChatChoice(
-                index=0, message=message, logprobs=None, finish_reason="stop", diffusion=found.diffusion
-            )
+            choice = ChatChoice(index=0, message=message, logprobs=None, finish_reason=ended, diffusion=found.diffusion)
             whole = ChatCompletion(**head, object="chat.completion", choices=[choice], usage=filled.usage)
             return Response(whole.model_dump_json(exclude_unset=True), media_type="application/json")
         piece = ChunkChoice(
-            index=0, delta=Delta(role="assistant", content=found.text), finish_reason="stop", diffusion=found.diffusion
+            index=0, delta=Delta(role="assistant", content=found.text), finish_reason=ended, diffusion=found.diffusion
         )
         chunk = ChatChunk(**head, object="chat.completion.chunk", choices=[piece], usage=filled.usage)
         return Response(data(chunk) + DONE, media_type="text/event-stream")

@@ -63,7 +63,8 @@ def ollama_routes(context: Context) -> APIRouter:
             given = {**_settings(body, name), "prompt": body.prompt, "suffix": body.suffix, "stream": None}
             wanted = checked(CompletionRequest, given)
             filled = await insert(context, wanted, context.adapter(name), http)
-            told = _line(body.model, {"response": filled.choices[0].text}, done=True, done_reason="stop")
+            (found,) = filled.choices
+            told = _line(body.model, {"response": found.text}, done=True, done_reason=found.finish_reason)
             return _lines([told]) if body.stream else JSONResponse(told)
         if body.raw:
             wanted = checked(CompletionRequest, {**_settings(body, name), "prompt": body.prompt, **_outputs(body)})
@@ -90,13 +91,12 @@ def ollama_routes(context: Context) -> APIRouter:
 
 
 def _name(context: Context, body: OllamaRequest) -> str:
-    """The model's id, with or without a tag; a context that is asked for has to be there."""
+    """The model's id, with or without a tag; a length that is asked for has to be there."""
     name = body.model.removesuffix(TAG) if body.model not in context.models else body.model
     context.adapter(name)
-    asked = body.options.num_ctx if body.options is not None else None
-    if asked is not None and asked > context.max_model_len:
-        message = f"options.num_ctx: {asked} is past this server's {context.max_model_len} tokens"
-        raise ApiError(400, message, param="options.num_ctx")
+    if body.options is not None:
+        context.check_length(body.options.num_ctx, "options.num_ctx")
+        context.check_length(body.options.num_predict, "options.num_predict")
     return name
 
 
@@ -178,9 +178,12 @@ async def _answer(body: OllamaRequest, choices: Choices, http: HttpRequest, writ
 
 
 async def _stream(model: str, choices: Choices, write: Write, started: float) -> AsyncIterator[bytes]:
-    """One line for each block, and a last one with what it took."""
+    """One line for each block, empty ones while nothing happens, and a last one with what it took."""
     async for item in choices.events(KEEP_ALIVE_SECONDS):
-        happened = item[1] if item is not None else None
+        if item is None:
+            yield _encoded(_line(model, write("", "", ()), done=False))
+            continue
+        _, happened = item
         if isinstance(happened, BlockCommitted) and (happened.text or happened.reasoning or happened.tool_calls):
             yield _encoded(_line(model, write(happened.text, happened.reasoning, happened.tool_calls), done=False))
         elif isinstance(happened, Finished):

@@ -71,6 +71,12 @@ class ModelOptions(Strict):
     num_thread: Annotated[int | None, Field(description=NO_EFFECT)] = None
     use_mmap: Annotated[bool | None, Field(description=NO_EFFECT)] = None
 
+    @model_validator(mode="after")
+    def _check_length(self) -> "ModelOptions":
+        if self.num_predict == 0:
+            raise contradiction("options.num_predict", "must be at least 1, or -1")
+        return self
+
 
 class OllamaRequest(Strict):
     """Declares the fields of both."""
