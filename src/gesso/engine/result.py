@@ -68,6 +68,8 @@ class GenerationResult:
     guidance_passes: int = 0
     """Passes of the canvases behind a second prompt, for classifier-free guidance; beside those in
     `denoising_steps`."""
+    stop_string: str | None = None
+    """The stop string that `text` ends before; None where the answer ended otherwise."""
 
     @property
     def canvases(self) -> int:

@@ -127,9 +127,14 @@ class OutputParser:
         """Tokens of all reasoning so far: with their headers, without the tokens that open and close them."""
 
     @property
+    def stop_string(self) -> str | None:
+        """Returns the stop string that was found, if one was."""
+        return self._stop.hit
+
+    @property
     def stopped(self) -> bool:
         """Tells whether a stop string was found."""
-        return self._stop.hit is not None
+        return self.stop_string is not None
 
     @property
     def thinking(self) -> bool:
