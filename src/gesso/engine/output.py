@@ -32,7 +32,8 @@ class OutputAssembler:
         """
         Args:
             response_prefix: tokens that the answer is made to begin with; they are part of the output.
-            last_pin: position of the answer before which stop strings do not count; -1 where all count.
+            last_pin: position of the answer before which stop strings do not count; -1 where all count. They never
+                count in `response_prefix`.
             constraint: what the output has to satisfy.
         """
         self._config = config
@@ -76,7 +77,7 @@ class OutputAssembler:
 
     def text_with(self, block: Sequence[int]) -> str:
         """Returns what the answer's text would be with one more block, which is not added."""
-        trial = OutputAssembler(self._config, self._tokenizer, (), self._last_pin, self._constraint)
+        trial = OutputAssembler(self._config, self._tokenizer, self._response_prefix, self._last_pin, self._constraint)
         for token in (*(self.tokens or self._response_prefix), *block):
             if not trial.finished:
                 trial._take(token)
@@ -102,7 +103,7 @@ class OutputAssembler:
         if token in self._config.eos_token_ids and not self._config.ignore_eos:
             return self.finish("stop")
         place = len(self.tokens) - len(self._response_prefix) - 1
-        self._parser.watches_stops = self._last_pin < 0 or place > self._last_pin
+        self._parser.watches_stops = place > self._last_pin
         delta = self._parser.feed(token)
         if self._parser.stopped:
             return delta + self.finish("stop")
@@ -181,5 +182,5 @@ class OutputAssembler:
             verify_rounds=verifier.reported_rounds,
             disputed_tokens=verifier.rejected_tokens,
             guidance_passes=guidance_passes,
-        )
             stop_string=self._parser.stop_string,
+        )
