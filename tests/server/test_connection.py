@@ -3,20 +3,18 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
-from starlette.testclient import TestClient
 
-from gesso.cli.serve import host_names
-from gesso.errors import OptionError
-from gesso.server.app import create_app
-from gesso.server.connection import ConnectionLimits
-from gesso.server.hosts import host_name
-from gesso.server.settings import Settings
-from server.conftest import chat_body, running
+from gesso.server import connection as module
+from gesso.server.connection import Connection, ConnectionLimits
+from server.conftest import chat_body, eventually, running
 from server.fake import FakeService
 
 HASTY = ConnectionLimits(head_seconds=0.2, body_seconds=0.3, pause_seconds=0.2)
@@ -198,34 +196,145 @@ def test_too_many_connections() -> None:
         second.close()
 
 
-# Hosts.
+def posted(url: str, fields: dict[str, Any], *more: str, path: str = "/v1/chat/completions") -> bytes:
+    body = json.dumps(fields).encode()
+    return head(url, "Content-Type: application/json", f"Content-Length: {len(body)}", *more, path=path) + body
 
 
-@pytest.mark.parametrize(
-    ("header", "name"),
-    [("localhost", "localhost"), ("LocalHost:80", "localhost"), ("[::1]:8000", "::1"), ("127.0.0.1:1", "127.0.0.1")],
-)
-def test_the_name_in_a_host_header(header: str, name: str) -> None:
-    assert host_name(header) == name
+def status(connection: socket.socket) -> int:
+    """The status of the next answer, which is read to its end."""
+    response = HTTPResponse(connection)
+    response.begin()
+    response.read()
+    return response.status
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.evil.example:8000"])
-def test_a_strangers_name_is_refused(host: str) -> None:
-    settings = Settings(served_model_name="mini", allowed_hosts=host_names([], "127.0.0.1"))
-    client = TestClient(create_app(FakeService(), settings), base_url="http://localhost:8000")
-    assert client.get("/health").status_code == 200
-    assert client.get("/health", headers={"Host": "127.0.0.1:8000"}).status_code == 200
-    response = client.get("/v1/models", headers={"Host": host})
-    assert response.status_code == 403
-    assert response.json()["error"]["code"] == "host_not_allowed"
-    assert response.headers["x-request-id"]
+def test_a_head_may_come_in_pieces(url: str) -> None:
+    data = head(url, *(f"X-{n}: {'a' * 300}" for n in range(80)), path="/health", method="GET")
+    with opened(url) as connection:
+        for start in range(0, len(data), 6000):
+            connection.sendall(data[start : start + 6000])
+            time.sleep(0.05)
+        assert status(connection) == 200
 
 
-def test_names_that_are_allowed() -> None:
-    assert host_names([], "127.0.0.1")[:3] == ("localhost", "127.0.0.1", "::1")
-    assert host_names([], "0.0.0.0") == ()
-    assert host_names(["a.example, b.example"], "0.0.0.0") == ("a.example", "b.example")
-    assert "a.example" in host_names(["a.example"], "127.0.0.1")
-    assert host_names(["*"], "127.0.0.1") == ()
-    with pytest.raises(OptionError, match="allowed host"):
-        Settings(served_model_name="mini", allowed_hosts=("http://a.example/",))
+def test_no_timer_but_ours_closes_an_idle_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Connection.connection_made
+
+    def in_a_hurry(self: Connection, transport: Any) -> None:
+        self.timeout_keep_alive = 0
+        made(self, transport)
+
+    monkeypatch.setattr(Connection, "connection_made", in_a_hurry)
+    with running(FakeService()) as url, opened(url) as connection:
+        for _ in range(2):
+            connection.sendall(head(url, path="/health", method="GET"))
+            assert status(connection) == 200
+            time.sleep(0.2)
+
+
+# Answers that are complete before the body is.
+
+
+@pytest.mark.parametrize("rest", [b"", b"}"])
+def test_a_connection_is_closed_also_where_its_answer_came_first(rest: bytes) -> None:
+    limits = ConnectionLimits(head_seconds=0.5, body_seconds=1.0, pause_seconds=1.0)
+    with running(FakeService(), connections=limits, api_keys=("key",)) as url, opened(url) as connection:
+        connection.sendall(head(url, "Content-Type: application/json", "Content-Length: 2") + b"{")
+        assert status(connection) == 401
+        connection.sendall(rest)
+        assert everything(connection) == b""
+
+
+def test_a_body_behind_its_answer_is_no_head() -> None:
+    with running(FakeService(), api_keys=("key",)) as url, opened(url) as connection:
+        connection.sendall(head(url, "Content-Type: application/json", "Content-Length: 100000"))
+        assert status(connection) == 401
+        connection.sendall(b" " * 100_000 + head(url, path="/health", method="GET"))
+        assert status(connection) == 200
+
+
+# Clients that read nothing.
+
+
+def narrow(transport: Any) -> None:
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1024)
+
+
+def reluctant(url: str) -> socket.socket:
+    """A connection that takes little of an answer before it is read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    connection.settimeout(30)
+    connection.connect((urlsplit(url).hostname, urlsplit(url).port))
+    return connection
+
+
+@pytest.mark.parametrize("tokens", [6_000, 30_000])
+@pytest.mark.parametrize("more", ["Connection: close", "Connection: keep-alive", "behind"])
+def test_a_client_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, tokens: int, more: str) -> None:
+    """Also where the answer is complete, however little of it is left, and whatever is sent behind the request."""
+    monkeypatch.setattr(module, "_probe", narrow)
+    limits = ConnectionLimits(max_connections=1, head_seconds=1.0, body_seconds=2.0, pause_seconds=2.0)
+    with running(FakeService(), connections=limits) as url, reluctant(url) as connection:
+        fields = {"tokens": [1000] * tokens}
+        connection.sendall(posted(url, fields, *([more] if ":" in more else []), path="/v1/detokenize"))
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        if more == "behind":
+            connection.sendall(head(url, path="/health", method="GET"))
+        assert httpx.get(f"{url}/health").status_code == 503
+        assert eventually(lambda: httpx.get(f"{url}/health").status_code == 200, 15)
+
+
+def test_a_client_that_reads_slowly_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOWEST", 1024)
+    monkeypatch.setattr(module, "_probe", narrow)
+    limits = ConnectionLimits(head_seconds=1.0, body_seconds=1.0, pause_seconds=1.0)
+    with running(FakeService(), connections=limits) as url, reluctant(url) as connection:
+        asked = posted(url, {"tokens": [1000] * 12_000}, "Connection: close", path="/v1/detokenize")
+        connection.sendall(asked)
+        started, received = time.monotonic(), b""
+        while part := connection.recv(2048):
+            received += part
+            time.sleep(0.05)
+        assert time.monotonic() - started > 2 * limits.body_seconds
+        whole, _, answer = received.partition(b"\r\n\r\n")
+        assert whole.startswith(b"HTTP/1.1 200 ")
+        assert json.loads(answer)["text"]
+
+
+# Requests that are sent before the answer to the last one.
+
+
+def test_a_request_behind_another_has_its_time_when_its_turn_comes() -> None:
+    service = FakeService()
+    service.events = []
+    limits = ConnectionLimits(head_seconds=1.0, body_seconds=1.0, pause_seconds=1.0)
+    with running(service, connections=limits) as url, opened(url) as connection:
+        first, second = posted(url, chat_body()), posted(url, chat_body(), "Connection: close")
+        connection.sendall(first + second[:-1])
+        assert service.submitted.wait(30)
+        for _ in range(2):  # longer than any of the limits
+            with opened(url) as other:
+                assert everything(other) == b""
+        assert len(service.tickets) == 1
+        service.events = FakeService().events
+        for event in service.events:
+            service.tickets[0].send(event)
+        assert status(connection) == 200
+        connection.sendall(second[-1:])
+        assert status(connection) == 200
+
+
+def test_an_error_behind_a_request_is_not_written_into_its_answer() -> None:
+    service = FakeService()
+    service.events = service.events[:1]
+    with running(service) as url, opened(url) as connection:
+        connection.sendall(posted(url, chat_body(stream=True)) + head(url, path="/health", method="GET"))
+        received = b""
+        while b"Hello" not in received:
+            received += connection.recv(65536)
+        connection.sendall(b"nonsense\r\n\r\n")
+        received += everything(connection)
+        assert received.count(b"HTTP/1.1 ") == 1
+        assert service.tickets[0].cancelled.wait(30)
