@@ -108,6 +108,17 @@ def test_an_unforeseen_error_shows_no_trace(
     assert "Traceback" in caplog.text
 
 
+def test_an_unforeseen_error_has_the_shape_of_its_interface(client: TestClient, service: FakeService) -> None:
+    service.error = RuntimeError("secret path /srv/x")
+    named = {"headers": {"X-Request-Id": "mine-3"}}
+    message = "internal error; the server's log has it under mine-3"
+    response = client.post("/v1/messages", json=chat_body(max_tokens=8), **named)
+    assert response.status_code == 500
+    assert response.json() == {"type": "error", "error": {"type": "api_error", "message": message}}
+    response = client.post("/api/chat", json=chat_body(), **named)
+    assert (response.status_code, response.json()) == (500, {"error": message})
+
+
 def test_one_failed_choice_ends_the_others(client: TestClient, service: FakeService) -> None:
     service.events = []
     submit = service.submit
@@ -174,17 +185,6 @@ def test_the_access_log_has_one_json_line_without_the_prompt(
     assert "secret" not in caplog.text
 
 
-def test_prompts_are_logged_when_asked_for(service: FakeService, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "gesso.access")
-    client = make_client(service, log_prompts=True)
-    client.post("/v1/chat/completions", json=chat_body())
-    client.post("/v1/completions", json={"model": "mini", "prompt": "raw text"})
-    assert '"prompt": [{"role": "user", "content": "Hi"}]' in caplog.text
-    assert '"prompt": "raw text"' in caplog.text
-
-
-@pytest.mark.parametrize("given", ["", "a b", "x" * 65, 'a"b', "a/b"])
-def test_ids_that_could_do_harm_are_replaced(client: TestClient, given: str) -> None:
 @pytest.mark.parametrize(
     ("path", "asked", "prompts"),
     [
@@ -204,6 +204,17 @@ def test_the_access_log_counts_a_prompt_once_as_usage_does(
     assert line["completion_tokens"] == usage["completion_tokens"]
 
 
+def test_prompts_are_logged_when_asked_for(service: FakeService, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "gesso.access")
+    client = make_client(service, log_prompts=True)
+    client.post("/v1/chat/completions", json=chat_body())
+    client.post("/v1/completions", json={"model": "mini", "prompt": "raw text"})
+    assert '"prompt": [{"role": "user", "content": "Hi"}]' in caplog.text
+    assert '"prompt": "raw text"' in caplog.text
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, 'a"b', "a/b"])
+def test_ids_that_could_do_harm_are_replaced(client: TestClient, given: str) -> None:
     found = client.get("/health", headers={"X-Request-Id": given}).headers["x-request-id"]
     assert found.startswith("req_")
     assert client.get("/health", headers={"X-Request-Id": "A-1._b"}).headers["x-request-id"] == "A-1._b"

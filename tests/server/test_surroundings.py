@@ -57,6 +57,15 @@ def test_anything_else_does_not(service: FakeService, header: str) -> None:
     assert service.requests == []
 
 
+@pytest.mark.parametrize("header", ["Basic dXNlcjpwYXNz", "Bearer no", "", "Bearer"])
+def test_a_proxys_authorization_shuts_no_other_key_out(service: FakeService, header: str) -> None:
+    client = make_client(service, api_keys=("one", "two"))
+    brought = {"Authorization": header, "X-API-Key": "two"}
+    assert client.get("/v1/models", headers=brought).status_code == 200
+    for key in ("", "three", "Bearer two"):
+        assert client.get("/v1/models", headers={**brought, "X-API-Key": key}).status_code == 401
+
+
 @pytest.mark.parametrize("key", ["", "a b", "schlüssel", "a\n"])
 def test_keys_that_no_header_can_hold(key: str) -> None:
     with pytest.raises(OptionError, match="API key"):

@@ -112,7 +112,7 @@ class AccessLog:
             log.exception("%s crashed", record.request_id)
             record.outcome = "error"
             if not status:
-                await internal_error(record.request_id).response()(scope, receive, send_with_id)
+                await internal_error(record.request_id).response(scope["path"])(scope, receive, send_with_id)
         finally:
             self._metrics.http.labels(getattr(scope.get("route"), "path", "unknown"), status or 499).inc()
             record.end(scope, status)

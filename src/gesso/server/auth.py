@@ -36,9 +36,8 @@ class ApiKeys:
 
     def _knows(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if not given and (own := headers.get("x-api-key")):  # as Anthropic's clients send it
-            scheme, given = "bearer", own
-        key = given.strip().encode("latin-1")
+        # A proxy's `Authorization: Basic` takes nothing from `X-API-Key`, which Anthropic's clients send.
+        brought = [headers.get("x-api-key", ""), given if scheme.lower() == "bearer" else ""]
         # All keys are compared, each in constant time: how long it takes says nothing about any of them.
-        same = [hmac.compare_digest(key, known) for known in self._keys]
-        return any(same) and scheme.lower() == "bearer"
+        same = [hmac.compare_digest(key.strip().encode("latin-1"), known) for key in brought for known in self._keys]
+        return any(same)

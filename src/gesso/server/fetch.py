@@ -71,7 +71,7 @@ class Fetcher:
             answer = self._ask(parts, max_bytes, deadline)
             if isinstance(answer, bytes):
                 return answer
-            url = urljoin(url, answer)
+            url = _redirected(url, answer)
         raise ImageError(f"the address leads from place to place more than {REDIRECTS} times")
 
     def _allowed(self, url: str) -> SplitResult:
@@ -173,6 +173,15 @@ def urlsplit_checked(url: str) -> SplitResult:
     except ValueError:
         raise ImageError("the address of the image is none") from None
     return parts
+
+
+def _redirected(url: str, location: str) -> str:
+    try:
+        if location:
+            return urljoin(url, location)
+    except ValueError:
+        pass
+    raise ImageError("the address redirects to one that is none")
 
 
 def _body(response: http.client.HTTPResponse, max_bytes: int) -> bytes:

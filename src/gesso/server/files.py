@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Query
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import FileResponse
 from starlette.types import Message, Receive
@@ -93,8 +93,11 @@ def _bounded(http: HttpRequest, limit: int) -> Receive:
 async def _store(store: BatchStore, http: HttpRequest) -> FileObject:
     try:
         form = await http.form(max_files=1, max_fields=len(_FIELDS), max_part_size=1024)
-    except MultiPartException as error:
-        raise ApiError(400, f"the form cannot be read: {error.message}", code="invalid_form") from None
+    except ApiError:
+        raise
+    except (HTTPException, UnicodeError) as error:  # the latter where the form names a charset like `punycode`
+        reason = error.detail if isinstance(error, HTTPException) else "its charset does not fit"
+        raise ApiError(400, f"the form cannot be read: {reason}", code="invalid_form") from None
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(form.close)
         for name in form:
