@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from gesso.config import ModelConfig
+from gesso.errors import ConfigError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
@@ -14,6 +15,7 @@ from gesso.train.config import Recipe
 from gesso.train.deepen import deepens
 from gesso.train.recipes import load_recipe
 from gesso.train.step import step_batch
+from train.runs import recipe as tiny_recipe
 from train.runs import train
 
 
@@ -50,6 +52,16 @@ def test_the_causal_pass_alone_learns_from_whole_answers() -> None:
     assert batch.causal
     assert sorted(batch.lengths) == sorted(len(row.prompt) + len(row.answer) for row in rows)
     assert batch.target_tokens == sum(len(row.answer) for row in rows)
+
+
+def test_a_share_of_the_later_steps_is_of_the_causal_pass_alone() -> None:
+    mixed = tiny_recipe(steps=60, causal_steps=5, causal_share=0.5)
+    causal = [step_batch(mixed, step).causal for step in range(60)]
+    assert all(causal[:5])
+    assert 15 < sum(causal[5:]) < 40
+    assert causal == [step_batch(mixed, step).causal for step in range(60)]
+    with pytest.raises(ConfigError, match="causal_share needs encoder_loss_weight"):
+        tiny_recipe(causal_share=0.5, encoder_loss_weight=0.0)
 
 
 def test_later_runs_go_on_from_the_first() -> None:

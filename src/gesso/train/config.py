@@ -128,6 +128,8 @@ class TrainConfig:
     encoder_loss_weight: float = 1.0
     causal_steps: int = 0
     """In the first so many steps the causal pass learns alone, from whole answers, however long."""
+    causal_share: float = 0.0
+    """Share of the steps behind those in which it learns alone again, so that neither pass forgets."""
     causal_batch_size: int = 64
     """Examples of such a step, over all processes."""
     prompt_loss: bool = False
@@ -212,6 +214,7 @@ class TrainConfig:
             "self_conditioning_probability",
             "own_draft_probability",
             "momentum",
+            "causal_share",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be in [0, 1], got {getattr(self, name)}")
@@ -220,8 +223,9 @@ class TrainConfig:
     def _refuse_contradictions(self) -> None:
         if not self.denoiser_loss_weight and not self.encoder_loss_weight:
             raise ConfigError("denoiser_loss_weight and encoder_loss_weight are both 0: nothing would be learned")
-        if self.causal_steps and not self.encoder_loss_weight:
-            raise ConfigError("causal_steps need encoder_loss_weight above 0: nothing would be learned in them")
+        if (self.causal_steps or self.causal_share) and not self.encoder_loss_weight:
+            name = "causal_steps need" if self.causal_steps else "causal_share needs"
+            raise ConfigError(f"{name} encoder_loss_weight above 0: nothing would be learned in them")
         if self.patience and not self.evaluate_every:
             raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
         if self.sample_every and not self.sample_prompts:

@@ -136,6 +136,8 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
     config = recipe.train
     generator = torch.Generator().manual_seed((config.seed << 32) + step)
     causal = step < config.causal_steps
+    if not causal and config.causal_share:
+        causal = torch.rand((), generator=generator).item() < config.causal_share
     if causal:
         conversations = recipe.examples.batch(step, config.causal_batch_size, None)
         whole = max(len(conversation.answer) for conversation in conversations)
