@@ -83,6 +83,14 @@ def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
     assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
 
 
+def test_a_run_with_more_layers_goes_on_with_the_causal_pass_alone() -> None:
+    before, run = load_recipe("skills-6"), load_recipe("skills-7")
+    assert run.start == resolve("skills")
+    assert run.model == before.model
+    assert run.train.causal_steps == run.train.steps
+    assert run.data.fingerprint != before.data.fingerprint
+
+
 def test_the_large_batches_differ_from_the_small_in_shape_size_and_seed() -> None:
     small, large = load_recipe("skills"), load_recipe("skills-gpu")
     assert small.start is large.start is None

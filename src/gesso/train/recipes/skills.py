@@ -187,6 +187,13 @@ def skills_6() -> Recipe:
     return dataclasses.replace(recipe, name="skills-6", model=model, train=train, data=data, start=resolve("skills"))
 
 
+def skills_7() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_5` does, with nine layers."""
+    recipe = skills_6()
+    train = dataclasses.replace(skills_5().train, steps=3300, causal_steps=3300, seed=7)
+    return dataclasses.replace(recipe, name="skills-7", train=train, data=skill_data((SIXTH,), seed=7))
+
+
 def skills_gpu() -> Recipe:
     """Trains nineteen skills and abstention from random weights, on one GPU of 40 GB or more and 16 cores."""
     recipe = skills()
