@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.tiny import Reciter, tiny_recipe
+from engine.tiny import Reciter, make_tiny_folder, tiny_recipe
+from gesso.api import load
 from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
 from gesso.engine.particles import ParticlesResult, particles, systematic
 from gesso.errors import OptionError
+from gesso.models.loading import OWN_DEFAULTS
 from gesso.nn.vocabulary import VocabularyPass
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
@@ -227,3 +230,11 @@ def test_seeds_go_on_behind_the_largest(tiny: Engine) -> None:
 
 def test_an_answer_is_one_canvas_where_nobody_says(tiny: Engine) -> None:
     assert run(tiny, max_new_tokens=None).scores == run(tiny).scores
+
+
+def test_a_checkpoint_that_writes_token_by_token_has_particles_too(tmp_path: Path) -> None:
+    folder = make_tiny_folder(tmp_path)
+    (folder / OWN_DEFAULTS).write_text('{"mode": "ar"}')
+    engine = load(folder, "cpu")
+    assert engine.defaults.mode == "ar"
+    assert all(result.mode == "canvas" for result in run(engine).results)

@@ -121,6 +121,8 @@ def particles(
     seeds = [numbered_seed(first, place) for place in range(number)]
     if options.get("max_new_tokens") is None:
         options["max_new_tokens"] = engine.config.canvas_length
+    if options.get("mode") in (None, "auto"):
+        options["mode"] = "canvas"
     states = [engine.start(Request(prompt, {**options, "seed": seed})) for seed in seeds]
     _check_canvas(states[0])
     run = _Run(engine, [_Particle(state) for state in states], reward_scale, score, enough, seeds[0])
