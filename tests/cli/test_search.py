@@ -69,7 +69,7 @@ def test_particles(gesso: Gesso) -> None:
         (("--reference", "5", "--best-of", 2), "--reference needs --check"),
         (("--resample-every", 2), "--resample-every needs --particles"),
         (("--reward-scale", 2), "--reward-scale needs --particles"),
-        (("--best-of", 0), "best_of must be from 1 to 256, got 0"),
+        (("--best-of", 0), "best_of must be an integer of at least 1, got 0"),
         (("--best-of", 2, "--select", "luck"), "select must be one of likelihood, consistency, got 'luck'"),
         (("--best-of", 2, "--check", "no"), "no task 'no' to check by"),
         (("--best-of", 2, "--trace", "x.jsonl"), "--trace writes one answer's events"),

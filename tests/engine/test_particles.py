@@ -128,6 +128,8 @@ def test_systematic_draws_are_unbiased() -> None:
     ("options", "option"),
     [
         ({"number": 1}, "particles"),
+        ({"number": "4"}, "particles"),
+        ({"resample_every": 2.5}, "resample_every"),
         ({"number": 257}, "particles"),
         ({"resample_every": 0}, "resample_every"),
         ({"reward_scale": -1.0}, "reward_scale"),

@@ -21,6 +21,7 @@ from gesso.engine.prompt import Prompt
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
+from gesso.options import Integer
 from gesso.text.tool_calls import ToolCall
 
 Select = Literal["likelihood", "consistency"]
@@ -227,9 +228,7 @@ def _mean_logprob(result: GenerationResult) -> float:
 
 
 def _check(best_of: int, select: str, at_once: int) -> None:
-    if not 1 <= best_of <= MOST_CANDIDATES:
-        raise OptionError(f"best_of must be from 1 to {MOST_CANDIDATES}, got {best_of}", option="best_of")
+    Integer(minimum=1, maximum=MOST_CANDIDATES).check("best_of", best_of)
     if select not in SELECT:
         raise OptionError(f"select must be one of {', '.join(SELECT)}, got {select!r}", option="select")
-    if at_once < 1:
-        raise OptionError(f"at_once must be at least 1, got {at_once}", option="at_once")
+    Integer(minimum=1).check("at_once", at_once)

@@ -26,6 +26,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
+from gesso.options import Integer, Number
 
 MOST_PARTICLES = 256
 
@@ -274,12 +275,9 @@ def systematic(weights: Sequence[float], uniform: float) -> list[int]:
 
 
 def _check(number: int, resample_every: int, reward_scale: float) -> None:
-    if not 2 <= number <= MOST_PARTICLES:
-        raise OptionError(f"particles must be from 2 to {MOST_PARTICLES}, got {number}", option="particles")
-    if resample_every < 1:
-        raise OptionError(f"resample_every must be at least 1, got {resample_every}", option="resample_every")
-    if not 0 <= reward_scale < math.inf:
-        raise OptionError(f"reward_scale must be a number of at least 0, got {reward_scale}", option="reward_scale")
+    Integer(minimum=2, maximum=MOST_PARTICLES).check("particles", number)
+    Integer(minimum=1).check("resample_every", resample_every)
+    Number(minimum=0).check("reward_scale", reward_scale)
 
 
 def _check_canvas(state: RequestState) -> None:
