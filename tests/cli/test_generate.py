@@ -202,7 +202,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate", "x", "--seed", "-1"], "seed must be an integer of at least 0, got -1"),
     (["generate", "x", "--entropy-bound", "much"], "Invalid value for '--entropy-bound'"),
     (["generate", "x", "--entropy-bound", "-1"], "entropy_bound must be a number of at least 0"),
-    (["generate", "x", "--entropy-bound", "nan"], "entropy_bound must be a number of at least 0"),
+    (["generate", "x", "--entropy-bound", "nan"], "entropy_bound must be a finite number"),
     (["generate", "x", "--max-new-tokens", "0"], "max_new_tokens must be an integer of at least 1"),
     (["generate", "x", "--max-new-tokens", "100000"], "past the model's 4096"),
     (["generate", "x", "--max-denoising-steps", "0"], "max_denoising_steps must be"),
