@@ -68,6 +68,7 @@ def test_more_answers_than_a_round_takes(tiny: Engine) -> None:
         ("ab", "must be a list"),
         (["a", 5], "must be a list"),
         (["a", "x" * 40], "the canvas 8"),
+        (["a", "<turn|>b"], "'<turn|>b' holds <turn|>"),
     ],
 )
 def test_answers_that_cannot_be_compared_are_refused(tiny: Engine, options: Any, message: str) -> None:

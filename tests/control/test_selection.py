@@ -105,6 +105,13 @@ def test_one_line_that_becomes_two_has_the_line_end_of_the_text(around: str) -> 
     assert Passage.of(Parts(f"x{around}", "a", f"{around}y")).restore("b\nc") == f"b{around}c"
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_answer_s_line_ends_become_those_of_the_text(end: str) -> None:
+    passage = Passage.of(Parts("", f"a{end}b{end}", ""))
+    written = "x\r\ny" if end != "\n" else "x\ny"
+    assert passage.restore(written) == f"x{end}y{end}"
+
+
 def test_mixed_line_ends_are_shown_as_they_are() -> None:
     passage = Passage.of(Parts("", "a\r\nb\nc", ""))
     assert passage.text == "a\r\nb\nc"

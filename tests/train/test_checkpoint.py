@@ -226,6 +226,28 @@ def test_what_a_run_goes_on_from_is_never_removed(tmp_path: Path) -> None:
     assert [path.name for path in checkpoints(tmp_path)] == ["step-000008"]
 
 
+def test_files_may_be_read_by_whoever_may_read_new_ones_and_copies_beside_them_are_no_checkpoints(
+    tmp_path: Path,
+) -> None:
+    last = train(recipe(steps=2), tmp_path, device="cpu")
+    shutil.copytree(last, last.with_name(last.name + ".bak"))
+    (tmp_path / "new").touch()
+    modes = {(tmp_path / "new").stat().st_mode} | {path.stat().st_mode for path in last.iterdir()}
+    assert len(modes) == 1
+    assert checkpoints(tmp_path) == [last]
+
+
+def test_a_config_that_is_damaged_is_passed_over_with_its_checkpoint(tmp_path: Path) -> None:
+    train(recipe(steps=4, checkpoint_every=2, keep_checkpoints=2), tmp_path, device="cpu")
+    first, last = checkpoints(tmp_path)
+    config = json.loads((last / "config.json").read_text())
+    config["text_config"]["hidden_size"] = "x"
+    (last / "config.json").write_text(json.dumps(config))
+    told = Told()
+    train(recipe(steps=6, checkpoint_every=2, keep_checkpoints=2), tmp_path, device="cpu", callback=told)
+    assert f"going on from {first.name}" in told.warnings[0]
+
+
 def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
     for name in ("step-1000000", "step-999999", "step-000007"):
         (tmp_path / name).mkdir()

@@ -216,6 +216,24 @@ def test_samples_are_answered_on_the_way_and_change_nothing(tmp_path: Path) -> N
     assert [json.loads(line)["step"] for line in lines] == [3, 3, 6, 6]
 
 
+def test_a_prompt_that_cannot_be_answered_costs_no_step(tmp_path: Path) -> None:
+    told, plain = Told(), train(recipe(steps=4), tmp_path / "plain", device="cpu")
+    tiny = recipe(steps=4, sample_every=2, sample_prompts=("",))
+    last = train(tiny, tmp_path / "sampled", device="cpu", callback=told)
+    assert same_files(plain, last)
+    assert [warning.split(":")[:2] for warning in told.warnings] == [["step 2", " no sample"], ["step 4", " no sample"]]
+
+
+@pytest.mark.parametrize("damage", [b"\0" * 40 + b"\n", b"\n", b"\xff\n", b'{"loss": 1}\n', b'{"step": 3, "lo'])
+def test_a_run_goes_on_from_damaged_records(tmp_path: Path, damage: bytes) -> None:
+    train(recipe(steps=4, checkpoint_every=2), tmp_path, device="cpu", stop_at=2)
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(damage)
+    train(recipe(steps=4, checkpoint_every=2), tmp_path, device="cpu")
+    lines = (tmp_path / "metrics.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
+
+
 def test_the_loss_plot_is_a_picture(tmp_path: Path) -> None:
     train(recipe(steps=6, evaluate_every=2), tmp_path, device="cpu")
     plot_losses(tmp_path / "metrics.jsonl", tmp_path / "loss.png")

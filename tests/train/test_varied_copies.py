@@ -50,6 +50,12 @@ def test_a_copy_stays_a_copy(seed: int) -> None:
     assert not is_unseen(city)
 
 
+def test_numbers_of_so_few_digits_that_none_are_left_stay() -> None:
+    numbers = " ".join(f"{number:02}" for number in range(100))
+    fields = {"prompt": numbers, "completion": numbers}
+    assert vary_copies(fields, frozenset(), random.Random(1)) == fields
+
+
 def test_case_is_kept_place_by_place() -> None:
     found = varied(pair("fooBar FOO x", "foo_bar Foo"))
     first, second = found["completion"].split(" ")[0].split("_")

@@ -69,6 +69,27 @@ def test_a_bomb_that_pillow_only_warns_of_is_refused_as_well() -> None:
         prepare_image(png(10_000, 10_000, b""))
 
 
+def test_a_tiff_of_one_point_in_a_giant_tile_is_refused() -> None:
+    entries = (
+        (256, 1),
+        (257, 1),
+        (258, 8),
+        (259, 8),
+        (262, 1),
+        (277, 1),
+        (322, 30000),
+        (323, 30000),
+        (324, 8),
+        (325, 1),
+    )
+    fields = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries)
+    tiff = struct.pack("<2sHIH", b"II", 42, 8, len(entries)) + fields + bytes(4)
+    with pytest.raises(ImageError, match="a tile of it is 30000 x 30000"):
+        open_image(tiff, "it")
+    tiled = tiff.replace(struct.pack("<I", 30000), struct.pack("<I", 16))
+    assert open_image(tiled, "it").size == (1, 1)
+
+
 def test_a_webp_is_refused_before_its_decoder_takes_memory() -> None:
     for options in ({"lossless": True}, {"quality": 50}):
         assert webp_size(encoded(photo(61, 43), "WEBP", **options)) == (61, 43)

@@ -125,7 +125,7 @@ def run_training(
     from gesso.train.plot import plot_losses
 
     for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
-        if value is not None and value <= 0:
+        if value is not None and not value > 0:
             raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
     if plot and find_spec("matplotlib") is None:
         raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")

@@ -68,12 +68,17 @@ def choose(
         settings: `seed`, `raw`, `canvas_length`; see `Request`.
 
     Raises:
-        OptionError: fewer than two answers, the same one twice, an empty one, or one that a canvas cannot hold.
+        OptionError: fewer than two answers, the same one twice, an empty one, one that a canvas cannot hold, or that
+            holds a special token.
     """
     _check(options)
     width = settings.get("canvas_length") or engine.config.canvas_length
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):
+        special = next((token for token in answer[:-1] if token in engine.tokenizer.special_ids), None)
+        if special is not None:
+            piece = engine.tokenizer.piece(special)
+            raise OptionError(f"options: {option!r} holds {piece}, which is no text to the model", option="options")
         if len(answer) > width:
             raise OptionError(
                 f"options: {option!r} has {len(answer)} tokens with its end, the canvas {width}", option="options"

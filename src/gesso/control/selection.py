@@ -148,7 +148,10 @@ class Passage:
         return cls(_without(text, margin), lead, tail, margin, line_end)
 
     def restore(self, answer: str) -> str:
-        """Returns the part with `answer` in the place of `text`. White lines around the answer do not count."""
+        """Returns the part with `answer` in the place of `text`. White lines around the answer do not count, and its
+        lines end as those of the part."""
+        if self.line_end != "\n":
+            answer = answer.replace("\r\n", "\n").replace(self.line_end, "\n")
         lines = re.sub(rf"\A{_WHITE_LINES}", "", answer.rstrip())
         return self.lead + _with(lines, self.margin).replace("\n", self.line_end) + self.tail
 

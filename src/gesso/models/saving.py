@@ -105,11 +105,13 @@ def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
 
 
 def copy_text_files(source: Path, folder: Path) -> None:
-    """Copies tokenizer, chat template and processor settings."""
+    """Copies tokenizer, chat template and processor settings, whatever may be written of the source."""
     for path in source.iterdir():
         known = path.name.startswith(("tokenizer", "special_tokens", "chat_template", "processor", "preprocessor"))
-        if known and path.resolve() != (folder / path.name).resolve():
-            shutil.copy(path, folder / path.name)
+        if known and path.is_file() and path.resolve() != (folder / path.name).resolve():
+            partial = folder / f".{path.name}.partial"
+            shutil.copyfile(path, partial)
+            os.replace(partial, folder / path.name)
 
 
 def _remove_stale(folder: Path, files: list[str]) -> None:
@@ -139,15 +141,19 @@ def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) 
 
 
 def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Writes a file.
+    """Writes a file that is read by whoever may read new files: the library leaves it to its owner alone.
 
     Raises:
         OSError: it cannot be written, for want of space say.
     """
+    path.unlink(missing_ok=True)
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(tensors, path, metadata={"format": "pt"})
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error
+    path.chmod(mode)
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:

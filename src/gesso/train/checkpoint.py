@@ -8,6 +8,7 @@ Everything random is a function of the seed and the step, so a few numbers are a
 import dataclasses
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from gesso.errors import CheckpointError, TrainingError
+from gesso.errors import CheckpointError, ConfigError, TrainingError
 from gesso.json_files import read_json
 from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
@@ -33,6 +34,7 @@ from gesso.train.optimizer import load_state_tensors, state_tensors
 from gesso.train.vision import resume_vision
 
 STATE = "trainer.json"
+_NAME = re.compile(r"step-\d{6,}")
 OPTIMIZER = "optimizer.safetensors"
 
 
@@ -137,7 +139,8 @@ def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
 
 def checkpoints(out: Path) -> list[Path]:
     """Returns the complete checkpoints of a run, oldest first."""
-    return sorted((path for path in out.glob("step-*") if (path / STATE).exists()), key=step_of)
+    found = (path for path in out.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).exists())
+    return sorted(found, key=step_of)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -211,7 +214,10 @@ def _read_progress(recipe: Recipe, folder: Path) -> Progress:
 @torch.no_grad()
 def _resume_weights(model: DiffusionGemma, folder: Path, recipe: str) -> None:
     own = experts_held(model)
-    saved = load_folder(folder, "cpu", "float32", experts=own).state_dict()
+    try:
+        saved = load_folder(folder, "cpu", "float32", experts=own).state_dict()
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from error
     for name, tensor in model.state_dict().items():
         is_part = own is not None and is_of_experts(name)
         target = local_shard(tensor) if is_part else tensor

@@ -70,8 +70,9 @@ class ImageReader:
         path = folder / name
         try:
             found = path.stat()
-        except OSError as error:
-            raise DataError(f"image {str(path)!r} cannot be read: {error.strerror}") from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no path"
+            raise DataError(f"image {str(path)!r} cannot be read: {why}") from None
         state = found.st_size, found.st_mtime_ns
         if self._seen.setdefault(str(path), state) != state:
             raise DataError(f"image {str(path)!r} has changed since it was first read; start again")
@@ -109,8 +110,10 @@ def most_images(files: Sequence[Path]) -> int:
 
 def _images_in(line: str) -> int:
     try:
-        messages = json.loads(line).get("messages") or ()
+        messages = json.loads(line).get("messages")
     except (ValueError, AttributeError, RecursionError):
+        return 0
+    if not isinstance(messages, list):
         return 0
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
     parts = [part for content in contents if isinstance(content, list) for part in content]

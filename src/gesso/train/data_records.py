@@ -77,6 +77,8 @@ class RawPair:
         encoder, model = self.encoder, self.encoder.model
         prompt = [model.bos_token_id, *encoder.encode_after_bos(self.prompt)]
         answer = encoder.encode(self.completion)
+        if not answer:
+            raise DataError("the completion has no tokens")
         stops = [token in encoder.stop_token_ids for token in answer]
         if any(stops[:-1]):
             raise DataError(f"the completion goes on after {encoder.tokenizer.piece(answer[stops.index(True)])}")

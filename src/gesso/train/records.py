@@ -150,9 +150,18 @@ def truncate_records(path: Path, step: int) -> None:
     """Drops the lines of steps that will be run again."""
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if _is_until(line, step)]
     if len(kept) < len(lines):
         partial = path.with_suffix(".partial")
-        partial.write_text("".join(kept), encoding="utf-8")
+        partial.write_bytes(b"".join(kept))
         os.replace(partial, path)
+
+
+def _is_until(line: bytes, step: int) -> bool:
+    """Says whether a line is whole and of a step up to `step`; a crash may leave half a line, or bytes of nothing."""
+    try:
+        number = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError):
+        return False
+    return line.endswith(b"\n") and isinstance(number, int) and number <= step

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gesso.engine.engine import Engine
-from gesso.errors import CheckpointError, OptionError, TrainingError
+from gesso.errors import CheckpointError, OptionError, TrainingError, UserError
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import (
@@ -250,7 +250,17 @@ class _Run:
         return "interrupted" if flags[1] else "minutes" if flags[0] else None
 
     def _sample(self) -> None:
-        """Answers the fixed prompts with the model as it is, by seeds that never change."""
+        """Answers the fixed prompts with the model as it is, by seeds that never change; a run survives one that
+        cannot be answered."""
+        try:
+            self._answer_prompts()
+        except (UserError, OSError) as error:
+            if self.group.is_main:
+                self.callback.warned(f"step {self.progress.step}: no sample: {error}")
+        finally:
+            self.model.train()
+
+    def _answer_prompts(self) -> None:
         text = self.out / ".text"
         self.recipe.text.write(text)
         tokenizer = Tokenizer.from_folder(text)
@@ -262,7 +272,6 @@ class _Run:
             sample = Sample(self.progress.step, prompt, result.text, tuple(result.denoising_steps))
             self._append(SAMPLES, sample)
             self.callback.sampled(sample)
-        self.model.train()
 
     def _append(self, name: str, record: Record | Evaluation | Sample) -> None:
         if not self.group.is_main:

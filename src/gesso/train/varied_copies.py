@@ -26,6 +26,10 @@ Change = Callable[[bool, str], str]
 """Gives a text's replacement, told whether it is part of an answer."""
 
 
+_TRIES = 100
+"""Draws of a word that stands nowhere yet: of two digits there are ninety numbers."""
+
+
 def copied_words(fields: Mapping[str, Any]) -> set[str]:
     """Returns the words, in lower case, that the answers of a line take from its prompts; none that its tools name.
 
@@ -53,7 +57,8 @@ def format_words(lines: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def vary_copies(fields: Mapping[str, Any], kept: frozenset[str], rng: random.Random) -> dict[str, Any]:
-    """Returns the line with every copied word replaced but those in `kept`.
+    """Returns the line with every copied word replaced but those in `kept`, and numbers of so few digits that no others
+    are left.
 
     Args:
         fields: of a line of training data, which stay as they are.
@@ -62,10 +67,12 @@ def vary_copies(fields: Mapping[str, Any], kept: frozenset[str], rng: random.Ran
     taken = copied_words(fields)
     drawn: dict[str, str] = {}
     for word in sorted(taken - kept):
-        while (new := _number(word, rng) if word.isdigit() else slots.word()) in taken:
-            pass
-        taken.add(new)
-        drawn[word] = new
+        for _ in range(_TRIES):
+            new = _number(word, rng) if word.isdigit() else slots.word()
+            if new not in taken:
+                taken.add(new)
+                drawn[word] = new
+                break
 
     def part(found: re.Match[str]) -> str:
         new = drawn.get(found[0].lower())

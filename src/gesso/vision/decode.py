@@ -1,11 +1,11 @@
 """Decodes an image file to a Pillow image, upright and within limits.
 
-Its size is read from the header first, and nothing is decoded where that is too large. A file may lie about anything
-else, so every failure of the decoder is the file's fault and becomes an `ImageError`.
+Its size is read from the header first, and nothing is decoded where that, or a tile of it, is too large. A file may lie
+about anything else, so every failure of the decoder is the file's fault and becomes an `ImageError`.
 """
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gesso.errors import ImageError
 from gesso.vision.limits import LIMITS, ImageLimits
@@ -14,9 +14,13 @@ from gesso.vision.webp import webp_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from PIL.TiffImagePlugin import TiffImageFile
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Those read: raster formats of bounded decoders. (Pillow hands EPS to another program; it is not among them.)"""
+
+_TILE_SIDES = (322, 323)
+"""TIFF's tags of the width and the height of a tile."""
 
 
 def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":
@@ -45,7 +49,17 @@ def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMIT
     except Exception as error:
         raise damaged(name, error) from None
     limits.check_pixels(*size, name)
+    if image.format == "TIFF":
+        _check_tiles(image, name, limits)
     return image
+
+
+def _check_tiles(image: "Image", name: str, limits: ImageLimits) -> None:
+    """Refuses tiles that are too large: a whole one is decoded, however little of it the image shows."""
+    tags = cast("TiffImageFile", image).tag_v2
+    width, height = (tags.get(tag) for tag in _TILE_SIDES)
+    if isinstance(width, int) and isinstance(height, int):
+        limits.check_pixels(width, height, f"a tile of {name}")
 
 
 def decode(data: bytes, name: str = "the image", limits: ImageLimits = LIMITS) -> "Image":

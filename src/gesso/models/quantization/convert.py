@@ -97,9 +97,9 @@ def quantize_folder(
         layers.setdefault(".".join(name.split(".")[:2]) if name.startswith("layers.") else "", []).append(name)
     work = [*layers.values(), list(others)] if others else list(layers.values())
     shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
+    written = sum((partial / shard).stat().st_size for shard in done.shards)
+    _check_space(out, packed, forms, found, others, written)
     try:
-        written = sum((partial / shard).stat().st_size for shard in done.shards)
-        _check_space(out, packed, forms, found, others, written)
         experts = packed.config.num_experts
         scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
         for number, (file, names) in enumerate(zip(shards, work, strict=True)):
