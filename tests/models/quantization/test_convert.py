@@ -21,7 +21,7 @@ from gesso.models.loading import INDEX, load_folder, weight_files
 from gesso.models.quantization import convert
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.models.saving import save_folder
+from gesso.models.saving import save_folder, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int4, Int8
@@ -283,3 +283,27 @@ def test_the_published_shape_in_four_bits() -> None:
     size = sum(tensor.nbytes for tensor in model.to(torch.bfloat16).state_dict().values())
     assert size == pytest.approx(24.5e9 * 4.5 / 8 + 2 * 0.74e9, rel=0.02)
     assert size < 15.5e9
+
+
+def test_what_is_done_waits_for_room(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def write(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        written.append(path.name)
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        write_tensors(path, tensors)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(convert, "write_tensors", write)
+        with pytest.raises(OSError, match="No space"):
+            quantize_folder(source, tmp_path / "out", CHOICES["int8"])
+    usage = namedtuple("usage", "free")
+    with monkeypatch.context() as patch:
+        patch.setattr(convert.shutil, "disk_usage", lambda path: usage(10))
+        with pytest.raises(OptionError, match="free"):
+            quantize_folder(source, tmp_path / "out", CHOICES["int8"])
+    patched: list[Path] = []
+    monkeypatch.setattr(convert, "write_tensors", lambda path, held: (patched.append(path), write_tensors(path, held)))
+    quantize_folder(source, tmp_path / "out", CHOICES["int8"])
+    assert written[0] not in [path.name for path in patched]

@@ -98,7 +98,12 @@ def quantize_folder(
     work = [*layers.values(), list(others)] if others else list(layers.values())
     shards = [f"model-{i + 1:05d}-of-{len(work):05d}.safetensors" for i in range(len(work))]
     written = sum((partial / shard).stat().st_size for shard in done.shards)
-    _check_space(out, packed, forms, found, others, written)
+    try:
+        _check_space(out, packed, forms, found, others, written)
+    except OptionError:
+        if not done.shards:  # what is done already waits for room
+            shutil.rmtree(partial, ignore_errors=True)
+        raise
     try:
         experts = packed.config.num_experts
         scales = None if calibrate is None else Calibrator(source, partial, calibrate, forms, found, experts, done)
