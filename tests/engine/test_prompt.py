@@ -123,6 +123,7 @@ def test_a_part_of_another_kind_is_refused(engine: Engine, part: Any) -> None:
         ({"type": "image_url", "image_url": {"url": "/etc/passwd"}}, "a part of type image_url takes a data URL"),
         ({"type": "video_url", "video_url": "https://a.test/b"}, "a part of type video_url takes a data URL"),
         ({"type": "image_url", "image_url": {"url": "data:a", "detail": "fine"}}, "detail must be one of low, high"),
+        ({"type": "image_url", "image_url": {"url": "data:a", "detail": []}}, "detail must be one of low, high"),
         ({"type": "image"}, "a part of type image that names none, and images has none left"),
         ({"type": "video"}, "a part of type video that names none, and videos has none left"),
     ],

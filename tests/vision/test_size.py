@@ -61,7 +61,7 @@ def test_any_size_is_the_reference_s_and_within_the_budget(width: int, height: i
     assert soft_tokens(found.width, found.height, budget) <= budget
 
 
-@pytest.mark.parametrize("budget", [0, 71, 256, 281, 2240, -70])
+@pytest.mark.parametrize("budget", [0, 71, 256, 281, 2240, -70, 70.0, True])
 def test_other_budgets_are_refused(budget: int) -> None:
     with pytest.raises(OptionError, match="70, 140, 280, 560, 1120 soft tokens"):
         soft_tokens(100, 100, budget)

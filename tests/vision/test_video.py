@@ -85,6 +85,8 @@ def test_frames_that_are_given_are_taken_whole() -> None:
     ("frames", "message"),
     [
         ([], "has no frames"),
+        (5, "a clip must be a path"),
+        (grey(1), "a clip must be a path"),
         ([grey(1)], r"frame 1 of the clip must be \(picture, seconds\)"),
         ([(grey(1), 1), (grey(2), 0.5)], "frame 2 of the clip is at 0.5"),
         ([(grey(1), -1)], "at -1"),

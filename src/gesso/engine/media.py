@@ -233,7 +233,7 @@ def _named(part: Part) -> tuple[Any, int | None]:
                 f'{{"type": "{kind.removesuffix("_url")}", "path": "..."}}'
             )
         detail = named.get("detail") if isinstance(named, Mapping) else None
-        if detail is not None and detail not in DETAIL:
+        if detail is not None and not (isinstance(detail, str) and detail in DETAIL):
             raise TextError(f"detail must be one of {', '.join(DETAIL)}, got {detail!r}")
         return url, None if detail is None else DETAIL[detail]
     if (budget := part.get("budget")) is not None:

@@ -53,7 +53,7 @@ def check_budget(budget: int) -> None:
     Raises:
         OptionError: the model was not trained on images of so many.
     """
-    if budget not in BUDGETS:
+    if type(budget) is not int or budget not in BUDGETS:
         raise OptionError(
             f"an image may take {', '.join(map(str, BUDGETS))} soft tokens, not {budget!r}", option="budget"
         )

@@ -113,6 +113,8 @@ def _given(
     source: Iterable[tuple[ImageSource, float]], sampling: Sampling, limits: ImageLimits = LIMITS
 ) -> Iterator[tuple["Image", float]]:
     last = -math.inf
+    if not isinstance(source, Iterable):
+        raise ImageError("a clip must be a path, bytes, a data URL or a list of (picture, seconds)")
     frames = list(source)
     if not frames:
         raise ImageError("the clip has no frames")
