@@ -176,6 +176,18 @@ class FakeService:
         """Whether requests have a constraint that is compiled until it is told to be ready."""
         self.submitted = threading.Event()
 
+    def finish_after(self, seconds: float) -> threading.Thread:
+        """Ends the first request so long after it was submitted; the caller joins the thread."""
+
+        def finish() -> None:
+            self.submitted.wait()
+            threading.Event().wait(seconds)
+            self.tickets[0].send(Finished(result()))
+
+        thread = threading.Thread(target=finish)
+        thread.start()
+        return thread
+
     def start(self) -> None:
         self.ready = True
 

@@ -1,7 +1,6 @@
 """Ollama's interface: what its own client sends and reads."""
 
 import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,13 +102,7 @@ def test_silence_is_filled_with_empty_lines(
     monkeypatch.setattr("gesso.server.ollama.KEEP_ALIVE_SECONDS", 0.01)
     service.events = []
 
-    def finish() -> None:
-        service.submitted.wait()
-        threading.Event().wait(0.2)
-        service.tickets[0].send(Finished(result()))
-
-    thread = threading.Thread(target=finish)
-    thread.start()
+    thread = service.finish_after(0.2)
     asked = {"messages": ASKED} if path == "/api/chat" else {"prompt": "Hi"}
     lines = [json.loads(line) for line in client.post(path, json={"model": "mini", **asked}).text.splitlines()]
     thread.join()

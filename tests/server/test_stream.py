@@ -1,7 +1,6 @@
 """The stream of a chat completion: chunks, draft frames, errors on the way."""
 
 import json
-import threading
 from dataclasses import replace
 
 import pytest
@@ -208,13 +207,7 @@ def test_silence_is_filled_with_comments(
     service.events = []
     body = {"model": "mini", "messages": [{"role": "user", "content": "x"}], "stream": True}
 
-    def finish() -> None:
-        service.submitted.wait()
-        threading.Event().wait(0.2)
-        service.tickets[0].send(Finished(result()))
-
-    thread = threading.Thread(target=finish)
-    thread.start()
+    thread = service.finish_after(0.2)
     text = client.post("/v1/chat/completions", json=body).text
     thread.join()
     assert ": 2 requests wait before this one\n\n" in text

@@ -94,15 +94,15 @@ def batch(
     return 0
 
 
-def _scanned(input: Path) -> "Scan":  # noqa: A002
+def _scanned(file: Path) -> "Scan":
     """Reads an input once, and refuses one that answers could not be told apart of, or that asks for none."""
     from gesso.batch.lines import refuse_duplicates, scan
     from gesso.errors import OptionError
 
-    scanned = scan(input)
-    refuse_duplicates(scanned, str(input))
+    scanned = scan(file)
+    refuse_duplicates(scanned, str(file))
     if not scanned.lines:
-        raise OptionError(f"{input} holds no request", option="input")
+        raise OptionError(f"{file} holds no request", option="input")
     return scanned
 
 
