@@ -13,6 +13,7 @@ from gesso.models.hub import bundled, resolve
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.text.tokenizer import Tokenizer
 
+OWN = ("json", "code", "arithmetic", "ordering", "editing", "counting", "revision", "revision-in-file")
 MINI = Tokenizer.from_folder(resolve("mini"))
 
 
@@ -29,7 +30,7 @@ def test_words_without_a_token_are_found(text: str, words: list[str]) -> None:
     assert spelled_words(text, MINI) == words
 
 
-@pytest.mark.parametrize("name", ["json", "code", "arithmetic", "ordering", "editing", "counting"])
+@pytest.mark.parametrize("name", OWN[:6])
 def test_a_models_own_prompts_have_none(name: str) -> None:
     rng = random.Random(name)
     assert not any(spelled_words(TRAINING_TASKS[name].sample(rng).prompt, MINI) for _ in range(50))
@@ -44,7 +45,7 @@ def test_a_models_own_prompts_have_none(name: str) -> None:
         ("grelt blorp fnord xyzzy fig", {}, ("entropy_bound",), "mini"),
         ("grelt blorp fnord xyzzy fig", {}, ("canvas",), "mini"),
         ("grelt blorp fnord xyzzy fig", {}, ("guidance_scale",), "mini"),
-        ("fig", {}, (), ""),
+        ("Sort: fig, apple, pear", {}, (), ""),
         ("grelt", {"model": "skills"}, (), ""),
         ("grelt", {"model": str(resolve("mini"))}, (), ""),
         ("grelt", {"adapter": "folder"}, (), ""),
@@ -58,11 +59,32 @@ def test_other_words_go_to_the_model_that_takes_any(
     assert found == replace(given, model=answers or given.model)
     err = capsys.readouterr().err
     told = "mini has no tokens for these words: grelt, blorp, fnord ..."
-    keeps = {"mini": f"{told}; for any word: --model skills\n", "": ""}
+    keeps = {"mini": f"{told}; for any words: --model skills\n", "": ""}
     assert err == keeps.get(answers, f"{told}; skills answers (--model mini keeps mini)\n")
     # Who names a model gets it.
     assert suited(given, text, named=True, options=options) == given
     assert (capsys.readouterr().err != "") == (err != "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write hello in uppercase", "fig", "Sort pear, fig, apple", "Sort: pear, fig",
+        "What is 481+296?", "What is 4810 + 296?", "What is 481 + 296", "Count from 1 to 300 separated by commas.",
+        "Reverse the words: cat, bird, fish", "Write a Python function add_seven.",
+    ],
+)  # fmt: skip
+def test_other_wordings_go_to_the_model_that_takes_any(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert suited(LoadOptions(), text, named=False).model == "skills"
+    assert capsys.readouterr().err == "mini was not trained on this wording; skills answers (--model mini keeps mini)\n"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_models_own_wordings_stay_with_it(name: str) -> None:
+    task, rng = TRAINING_TASKS[name], random.Random(name)
+    for index in range(100):
+        for prompt in (task.sample(rng).prompt, task.sample_evaluation(rng, index).prompt + "\n"):
+            assert suited(LoadOptions(), prompt, named=False).model == "mini", prompt
 
 
 def test_the_model_named_is_there() -> None:
@@ -87,7 +109,7 @@ def test_generate_says_who_answers(carded: Gesso, more: tuple[str, ...]) -> None
     assert outcome.err == "mini has no tokens for these words: grelt; skills answers (--model mini keeps mini)\n"
     assert not carded("generate", "Sort: fig, apple", *options).err
     named = carded("generate", "Sort: grelt, apple", "--model", "mini", *options)
-    assert named.err == "mini has no tokens for these words: grelt; for any word: --model skills\n"
+    assert named.err == "mini has no tokens for these words: grelt; for any words: --model skills\n"
 
 
 def test_chat_remarks_on_words_of_a_model_that_was_named(carded: Gesso) -> None:

@@ -27,6 +27,15 @@ def test_a_card_is_read(tmp_path: Path) -> None:
     assert read_card(write(tmp_path, {})) == ModelCard()
 
 
+def test_a_card_may_say_which_wordings_were_trained(tmp_path: Path) -> None:
+    card = read_card(write(tmp_path, {"wordings": ["Sort: \\w+", "Count"]}))
+    assert card is not None
+    assert card.takes(" Sort: fig\n")
+    assert not card.takes("Sort: fig, pear")
+    assert not card.takes("Please Count")
+    assert ModelCard().takes("anything")
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -39,6 +48,9 @@ def test_a_card_is_read(tmp_path: Path) -> None:
         ({"skills": [{**SKILL, "examples": True}]}, "examples is True"),
         ({"skills": [{"name": "sums"}]}, "missing"),
         ({"skills": 3}, "iterable"),
+        ({"wordings": "Sort"}, "wordings is 'Sort'"),
+        ({"wordings": [3]}, "must be string"),
+        ({"wordings": ["("]}, "unterminated"),
     ],
 )
 def test_a_card_that_is_wrong_is_refused(tmp_path: Path, content: Any, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Chooses, where nobody named a model, the one that has tokens for the words of a prompt."""
+"""Chooses, where nobody named a model, the one that takes the words and the wording of a prompt."""
 
 import re
 from collections.abc import Iterable
@@ -28,9 +28,9 @@ def is_named(context: typer.Context) -> bool:
 def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] = ()) -> LoadOptions:
     """Returns what to load for a prompt, and says so where it is another model.
 
-    A bundled model whose words are fixed says in its card which model takes any word. That one answers a prompt with
-    words that the first has no tokens for, unless the first was asked for: by name, or by options of canvases, which
-    are what it is good at. Then a remark names the other one.
+    A bundled model whose words and wordings are fixed says in its card which model takes any. That one answers a prompt
+    with words that the first has no tokens for, or worded as the first was not trained, unless the first was asked for:
+    by name, or by options of canvases, which are what it is good at. Then a remark names the other one.
 
     Args:
         named: whether somebody named the model, and it is not only a default.
@@ -47,15 +47,15 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
 
 
 def note_other_words(load: LoadOptions, text: str) -> None:
-    """Says which words of a prompt the model has no tokens for, where its words are fixed, and which model takes
-    them."""
+    """Says what of a prompt the model was not trained on, where its words and wordings are fixed, and which model takes
+    it."""
     if found := _other(load, text):
         other, told = found
-        note(f"{told}; for any word: --model {other}")
+        note(f"{told}; for any words: --model {other}")
 
 
 def _other(load: LoadOptions, text: str) -> tuple[str, str] | None:
-    """The model that takes words which this one spells, and what there is to say of them; None without any."""
+    """The model that takes what this one was not trained on, and what there is to say of it; None where it was."""
     from gesso.models.card import read_card
     from gesso.models.hub import bundled, resolve
 
@@ -65,11 +65,13 @@ def _other(load: LoadOptions, text: str) -> tuple[str, str] | None:
     card = read_card(resolve(load.model))
     if card is None or not card.model_for_other_words:
         return None
-    words = spelled_words(text, _tokenizer(load.model))
-    if not words:
-        return None
-    shown = ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
-    return card.model_for_other_words, f"{load.model} has no tokens for these words: {shown}"
+    trained = set(_WORD.findall(" ".join(card.wordings)))
+    if words := [word for word in spelled_words(text, _tokenizer(load.model)) if word not in trained]:
+        shown = ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
+        return card.model_for_other_words, f"{load.model} has no tokens for these words: {shown}"
+    if not card.takes(text):
+        return card.model_for_other_words, f"{load.model} was not trained on this wording"
+    return None
 
 
 def spelled_words(text: str, tokenizer: Tokenizer) -> list[str]:

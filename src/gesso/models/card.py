@@ -1,6 +1,7 @@
 """Reads what a checkpoint was measured to do: the `card.json` beside its weights."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -48,7 +49,14 @@ class ModelCard:
     limits: str = ""
     """What must not be expected of it, in a sentence."""
     model_for_other_words: str = ""
-    """The bundled model for words that this one has no token for; empty where it takes any word."""
+    """The bundled model for words that this one has no token for, and for other wordings; empty where it takes any."""
+    wordings: tuple[str, ...] = ()
+    """Regular expressions, of which the whole of a prompt matches one if it is worded as in training; empty where any
+    wording is taken."""
+
+    def takes(self, prompt: str) -> bool:
+        """Tells whether a prompt is worded as the model was trained to read it, white space around it aside."""
+        return not self.wordings or any(re.fullmatch(wording, prompt.strip()) for wording in self.wordings)
 
 
 def read_card(folder: Path) -> ModelCard | None:
@@ -63,9 +71,15 @@ def read_card(folder: Path) -> ModelCard | None:
     raw = read_json(path)
     try:
         skills = tuple(_checked(Skill(**skill)) for skill in raw.pop("skills", ()))
-        return _checked(ModelCard(skills, **raw))
-    except (TypeError, AttributeError) as error:
+        return _checked(ModelCard(skills, wordings=_patterns(raw.pop("wordings", [])), **raw))
+    except (TypeError, AttributeError, re.error) as error:
         raise CheckpointError(f"{path} is no card of a model: {error}") from None
+
+
+def _patterns(wordings: list[str]) -> tuple[str, ...]:
+    if not isinstance(wordings, list):
+        raise TypeError(f"wordings is {wordings!r}")
+    return tuple(re.compile(wording).pattern for wording in wordings)
 
 
 def _checked(record: T) -> T:
