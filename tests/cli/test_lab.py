@@ -46,7 +46,7 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("--set", "samplr=remdm"), "a setting has no 'samplr'; known: "),
         (("--set", "sampler=no"), "sampler must be one of"),
         (("--task", "chess"), "no task 'chess'; known: "),
-        (("nowhere.json",), "nowhere.json cannot be read"),
+        (("nowhere.json",), "no grid nowhere.json: No such file or directory; a grid is a JSON file"),
         (("--set", "a='b"), "--set"),
     ],
 )

@@ -1,39 +1,14 @@
 """Which model answers words that the default one spells."""
 
-import random
 from dataclasses import replace
 
 import pytest
 
 from cli.conftest import Gesso
-from gesso.cli.other_words import spelled_words, suited
+from gesso.cli.other_words import suited
 from gesso.load_options import LoadOptions
 from gesso.models.card import ModelCard, read_card
 from gesso.models.hub import bundled, resolve
-from gesso.tasks.registry import TRAINING_TASKS
-from gesso.text.tokenizer import Tokenizer
-
-OWN = ("json", "code", "arithmetic", "ordering", "editing", "counting", "revision", "revision-in-file")
-MINI = Tokenizer.from_folder(resolve("mini"))
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Sort: pear, fig, apple, kiwi", []),
-        ("Sort: grelt, Fig, grelt, tlerg", ["grelt", "Fig", "tlerg"]),
-        ("who are you?", ["who", "are"]),
-        ("a b c 1 + 1", []),
-    ],
-)
-def test_words_without_a_token_are_found(text: str, words: list[str]) -> None:
-    assert spelled_words(text, MINI) == words
-
-
-@pytest.mark.parametrize("name", OWN[:6])
-def test_a_models_own_prompts_have_none(name: str) -> None:
-    rng = random.Random(name)
-    assert not any(spelled_words(TRAINING_TASKS[name].sample(rng).prompt, MINI) for _ in range(50))
 
 
 @pytest.mark.parametrize(
@@ -66,25 +41,9 @@ def test_other_words_go_to_the_model_that_takes_any(
     assert (capsys.readouterr().err != "") == (err != "")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Write hello in uppercase", "fig", "Sort pear, fig, apple", "Sort: pear, fig",
-        "What is 481+296?", "What is 4810 + 296?", "What is 481 + 296", "Count from 1 to 300 separated by commas.",
-        "Reverse the words: cat, bird, fish", "Write a Python function add_seven.",
-    ],
-)  # fmt: skip
-def test_other_wordings_go_to_the_model_that_takes_any(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert suited(LoadOptions(), text, named=False).model == "skills"
+def test_other_wordings_go_to_the_model_that_takes_any(capsys: pytest.CaptureFixture[str]) -> None:
+    assert suited(LoadOptions(), "Write hello in uppercase", named=False).model == "skills"
     assert capsys.readouterr().err == "mini was not trained on this wording; skills answers (--model mini keeps mini)\n"
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_a_models_own_wordings_stay_with_it(name: str) -> None:
-    task, rng = TRAINING_TASKS[name], random.Random(name)
-    for index in range(100):
-        for prompt in (task.sample(rng).prompt, task.sample_evaluation(rng, index).prompt + "\n"):
-            assert suited(LoadOptions(), prompt, named=False).model == "mini", prompt
 
 
 def test_the_model_named_is_there() -> None:

@@ -7,6 +7,7 @@ from server.fake import FakeService, block, frame, result
 
 from gesso.engine.events import Finished
 from gesso.errors import QueueFullError
+from gesso.models.card import ModelCard, Skill
 from studio.conftest import OpenPage, ask, expect, ready
 
 QUESTION = "What is 481 + 296?"
@@ -26,6 +27,26 @@ def test_an_answer_of_the_model_with_its_canvas(open_page: OpenPage, mini_url: s
     for name in ("Step", "Temperature", "Mean entropy", "Accepted", "Tokens/s", "Passes"):
         assert name in figures
     expect(page.get_by_label("Your message")).to_have_value("")
+
+
+def test_examples_stand_there_until_something_is_said(open_page: OpenPage, service: FakeService) -> None:
+    skills = [Skill("sums", text, 1, 1, 1, 1, 1, 1, "", whole) for text, whole in ((QUESTION, True), ("a file", False))]
+    card = ModelCard((*skills,), limits="It knows sums.", wordings=(r"What is \d+ \+ \d+\?",))
+    with running(service, card=card) as url:
+        page = ready(open_page(url))
+        examples = page.get_by_role("region", name="Examples")
+        assert examples.get_by_role("button").all_inner_texts() == [QUESTION]
+        expect(examples).to_contain_text("It knows sums.")
+        examples.get_by_role("button", name=QUESTION).click()
+        expect(page.get_by_label("Your message")).to_have_value(QUESTION)
+        page.get_by_label("Your message").press("Enter")
+        expect(page.get_by_text("Hello there")).to_be_visible()
+        expect(examples).to_be_hidden()
+        expect(page.locator(".turn .warning")).to_have_count(0)
+        told = ask(page, "What is 481 - 296?").locator(".warning")
+        expect(told).to_have_text(
+            "mini was not trained on this wording, so its answer is a guess: /v1/models has examples"
+        )
 
 
 def test_several_turns_retry_and_edit(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

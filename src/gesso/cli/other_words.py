@@ -1,6 +1,5 @@
 """Chooses, where nobody named a model, the one that takes the words and the wording of a prompt."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -12,11 +11,7 @@ from gesso.generation import engine_options
 from gesso.generation.config import DENOISING, GUIDANCE, TOKENS
 from gesso.load_options import LoadOptions
 from gesso.text.tokenizer import Tokenizer
-
-SHOWN = 3
-_BEFORE = ("", " ", "_")
-"""What a token of a word may begin with."""
-_WORD = re.compile(r"[^\W\d_]{3,}")
+from gesso.text.untrained import untrained
 
 
 def is_named(context: typer.Context) -> bool:
@@ -65,24 +60,9 @@ def _other(load: LoadOptions, text: str) -> tuple[str, str] | None:
     card = read_card(resolve(load.model))
     if card is None or not card.model_for_other_words:
         return None
-    trained = set(_WORD.findall(" ".join(card.wordings)))
-    if words := [word for word in spelled_words(text, _tokenizer(load.model)) if word not in trained]:
-        shown = ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
-        return card.model_for_other_words, f"{load.model} has no tokens for these words: {shown}"
-    if not card.takes(text):
-        return card.model_for_other_words, f"{load.model} was not trained on this wording"
+    if what := untrained(text, card.wordings, _tokenizer(load.model)):
+        return card.model_for_other_words, f"{load.model} {what}"
     return None
-
-
-def spelled_words(text: str, tokenizer: Tokenizer) -> list[str]:
-    """Returns the words of a text that a tokenizer of whole words spells, by letters or bytes, each once."""
-    words = dict.fromkeys(_WORD.findall(text))
-    return [word for word in words if all(_is_spelled(before + word, tokenizer) for before in _BEFORE)]
-
-
-def _is_spelled(word: str, tokenizer: Tokenizer) -> bool:
-    pieces = [tokenizer.piece(token).strip(" _") for token in tokenizer.encode(word)]
-    return any(len(piece) == 1 or piece.startswith("<0x") for piece in pieces)
 
 
 @lru_cache(maxsize=2)

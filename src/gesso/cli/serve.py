@@ -41,6 +41,7 @@ from gesso.options.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
+    from gesso.models.card import ModelCard
 
 LOADING = (
     "model",
@@ -145,6 +146,7 @@ def serve(
             raise OptionError(
                 f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
             )
+        settings = dataclasses.replace(settings, card=_card(load))
         if gpu_memory_utilization is not None:
             limits = dataclasses.replace(limits, kv_memory=_share_of_gpu(engine, gpu_memory_utilization))
         if engine.runner.vision is not None:
@@ -164,6 +166,14 @@ def serve(
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
             traces=traces,
         )
+
+
+def _card(load: LoadOptions) -> "ModelCard":
+    """What the model was measured to do; empty where it has no card."""
+    from gesso.models.card import ModelCard, read_card
+    from gesso.models.hub import resolve
+
+    return read_card(resolve(load.model, offline=True)) or ModelCard()
 
 
 def _announce(url: str, name: str, *, open_browser: bool) -> None:

@@ -100,7 +100,7 @@ def read_grid(path: Path) -> Grid:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"no grid {path}: {error.strerror}; a grid is a JSON file, a model is --model NAME") from None
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON: {error}") from None
     if not isinstance(fields, dict):

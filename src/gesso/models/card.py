@@ -35,6 +35,8 @@ class Skill:
     """Prompts measured."""
     command: str
     """What measures it."""
+    whole: bool = True
+    """Whether the example is a prompt as it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,10 @@ class ModelCard:
     limits: str = ""
     """What must not be expected of it, in a sentence."""
     model_for_other_words: str = ""
-    """The bundled model for words that this one has no token for, and for other wordings; empty where it takes any."""
+    """The bundled model for words and wordings that this one was not trained on; empty where it takes any."""
     wordings: tuple[str, ...] = ()
-    """Regular expressions, of which the whole of a prompt matches one if it is worded as in training; empty where any
-    wording is taken."""
-
-    def takes(self, prompt: str) -> bool:
-        """Tells whether a prompt is worded as the model was trained to read it, white space around it aside."""
-        return not self.wordings or any(re.fullmatch(wording, prompt.strip()) for wording in self.wordings)
+    """Where words and wordings are fixed: regular expressions, of which the whole of a prompt matches one if it is
+    worded as in training."""
 
 
 def read_card(folder: Path) -> ModelCard | None:

@@ -18,7 +18,7 @@ from gesso.server.body import JsonRoute
 from gesso.server.choices import Choices
 from gesso.server.context import Context
 from gesso.server.errors import ApiError
-from gesso.server.messages import chat_options, logged_messages, template_messages
+from gesso.server.messages import chat_options, last_question, logged_messages, template_messages
 from gesso.server.report import LeadingSpace, block, diffusion_report, frame_report, prediction_report, usage
 from gesso.server.requests import ChatRequest
 from gesso.server.responses import (
@@ -70,7 +70,7 @@ def chat_routes(context: Context) -> APIRouter:
             **head,
             object="chat.completion",
             choices=[
-                _choice(number, result, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
+                _choice(number, result, choices, _logprobs(result.logprobs, tokenizer) if body.logprobs else None)
                 for number, result in enumerate(results)
             ],
             usage=usage(results, number, await predicted(results)),
@@ -107,7 +107,10 @@ async def submit_chat(
     prompt = await context.media.read(messages, media_options(options), context.max_model_len, places)
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     requests = [Request(prompt, with_seed(options, choice), adapter, drafts) for choice in range(body.n or 1)]
-    return await context.submit(requests, http, len(requests))
+    choices = await context.submit(requests, http, len(requests))
+    if told := context.untrained(body.model, last_question(body.messages)):
+        choices.warnings = (told,)
+    return choices
 
 
 def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def with_seed(options: dict[str, Any], choice: int) -> dict[str, Any]:
     return {**options, "seed": options["seed"] + choice} if "seed" in options else options
 
 
-def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None) -> ChatChoice:
+def _choice(number: int, result: GenerationResult, choices: Choices, logprobs: ChatLogprobs | None) -> ChatChoice:
     fields: dict[str, Any] = {}
     if result.reasoning:
         fields["reasoning_content"] = fields["reasoning"] = result.reasoning
@@ -123,15 +126,19 @@ def _choice(number: int, result: GenerationResult, logprobs: ChatLogprobs | None
         fields["tool_calls"] = [wire_call(call) for call in result.tool_calls]
     # With calls alone there is no content, rather than an empty one.
     content = result.text if result.text.strip() or not result.tool_calls else None
-    warnings = {"warnings": list(result.warnings)} if result.warnings else {}
     return ChatChoice(
         index=number,
         message=Message(role="assistant", content=content, refusal=None, **fields),
         logprobs=logprobs,
         finish_reason=_finish_reason(result),
         diffusion=diffusion_report(result),
-        **warnings,
+        **_warnings(choices, result),
     )
+
+
+def _warnings(choices: Choices, result: GenerationResult) -> dict[str, list[str]]:
+    warnings = [*choices.warnings, *result.warnings]
+    return {"warnings": warnings} if warnings else {}
 
 
 def _finish_reason(result: GenerationResult) -> Finish:
@@ -201,7 +208,7 @@ async def _chunks(
         elif isinstance(event, Finished):
             if text := spaces[number].flush(event.result):
                 yield chunk(ChunkChoice(index=number, delta=Delta(content=text), finish_reason=None))
-            yield chunk(_last(number, event.result))
+            yield chunk(_last(number, event.result, choices))
     if predicted is not None:
         results = [choices.results[number] for number in range(len(choices.tickets))]
         told = usage(results, len(results), await predicted(results))
@@ -223,13 +230,12 @@ def _deltas(block: BlockCommitted, text: str, calls_before: int) -> list[Delta]:
     return deltas
 
 
-def _last(number: int, result: GenerationResult) -> ChunkChoice:
-    warnings = {"warnings": list(result.warnings)} if result.warnings else {}
+def _last(number: int, result: GenerationResult, choices: Choices) -> ChunkChoice:
     return ChunkChoice(
         index=number,
         delta=Delta(),
         logprobs=None,
         finish_reason=_finish_reason(result),
         diffusion=diffusion_report(result),
-        **warnings,
+        **_warnings(choices, result),
     )

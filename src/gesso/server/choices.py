@@ -53,6 +53,8 @@ class Choices:
         self.tickets: list[RequestHandle] = []
         self.results: dict[int, GenerationResult] = {}
         """Of the choices that are finished."""
+        self.warnings: tuple[str, ...] = ()
+        """What a client should know of every one of them."""
 
     @classmethod
     async def submit(

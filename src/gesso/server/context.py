@@ -15,6 +15,7 @@ from gesso.control.job import Job
 from gesso.engine.async_engine import AsyncEngine
 from gesso.engine.engine import Request
 from gesso.engine.result import GenerationResult
+from gesso.models.card import ModelCard
 from gesso.server.access_log import Record
 from gesso.server.choices import Choices
 from gesso.server.errors import ApiError
@@ -23,6 +24,7 @@ from gesso.server.media import MediaReader
 from gesso.server.metrics import Metrics
 from gesso.server.settings import Settings
 from gesso.server.tracing import InferenceTrace
+from gesso.text.untrained import untrained
 
 T = TypeVar("T")
 
@@ -70,6 +72,16 @@ class Context:
             message = f"there is no model {model!r} here; there is {', '.join(models)}"
             raise ApiError(404, message, param="model", code="model_not_found")
         return models[model]
+
+    def card(self, model: str) -> ModelCard:
+        """Returns what a model was measured to do; nothing of an adapter's."""
+        return self.settings.card if model == self.settings.served_model_name else ModelCard()
+
+    def untrained(self, model: str, prompt: str) -> str:
+        """Returns a sentence on what of a prompt a model was not trained on; empty for nothing."""
+        wordings = self.card(model).wordings
+        what = untrained(prompt, wordings, self.service.engine.tokenizer) if wordings and prompt else ""
+        return f"{model} {what}, so its answer is a guess: /v1/models has examples" if what else ""
 
     @property
     def max_model_len(self) -> int:

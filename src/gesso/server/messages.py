@@ -47,6 +47,14 @@ def logged_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return logged
 
 
+def last_question(messages: Sequence[Message]) -> str:
+    """Returns the text of the last message of a user, its parts one below the other; empty where there is none."""
+    asked = next((message for message in reversed(messages) if message.role == "user"), None)
+    content = asked.model_dump(include={"content"})["content"] if asked is not None else ""
+    texts = [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]
+    return "\n".join(texts)
+
+
 def _template_message(message: Message, number: int) -> dict[str, Any]:
     given = message.model_dump(include={"role", "content", "name", "tool_call_id"}, exclude_none=True)
     if given["role"] == "developer":

@@ -21,6 +21,8 @@ def model_routes(context: Context) -> APIRouter:
             root=name,
             parent=None if model == name else name,
             special_token_ids=sorted(context.service.engine.tokenizer.special_ids),
+            examples=[skill.example for skill in context.card(model).skills if skill.whole],
+            limits=context.card(model).limits,
         )
 
     @router.get("/v1/models")

@@ -221,6 +221,10 @@ class ModelCard(BaseModel):
     parent: str | None
     special_token_ids: list[int]
     """Tokens of a draft frame that are no text."""
+    examples: list[str]
+    """Prompts of the kinds that it was measured on; none where nobody said."""
+    limits: str
+    """What must not be expected of it."""
 
 
 class ModelList(BaseModel):

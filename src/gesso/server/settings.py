@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gesso.errors import OptionError
+from gesso.models.card import ModelCard
 from gesso.server.connection import ConnectionLimits
 
 MEDIA_BODY_BYTES = 48 * 2**20
@@ -18,6 +19,8 @@ class Settings:
 
     served_model_name: str
     """The model's id; an adapter's is this with `:NAME` behind it."""
+    card: ModelCard = field(default_factory=ModelCard)
+    """What the model was measured to do; empty where nobody knows."""
     api_keys: tuple[str, ...] = ()
     """Any of them opens all paths; none needed where there are none."""
     cors_origins: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ import { CanvasPanel } from "./canvas/panel.js";
 import { toolsOf } from "./chat/calls.js";
 import { Chat } from "./chat/chat.js";
 import { Composer } from "./chat/composer.js";
+import { Examples } from "./chat/examples.js";
 import { CompareView } from "./compare/view.js";
 import { Editor } from "./edit/editor.js";
 import { htmlOf, Preview, textAt } from "./preview/preview.js";
@@ -19,7 +20,7 @@ import { viewButtons } from "./ui/views.js";
 
 const api = new Api();
 const form = new SettingsForm(() => {});
-/** @type {{id: string, special_token_ids: number[]}[]} */
+/** @type {{id: string, special_token_ids: number[], examples?: string[], limits?: string}[]} */
 let models = [];
 /** @type {import("./settings/fields.js").OptionRow[]} */
 let options = [];
@@ -75,11 +76,22 @@ const chat = new Chat({
   failed,
   busy: (running) => {
     composer.busy(running);
+    examples.element.hidden = true;
     if (running) clearAlert();
   },
 });
 
 const composer = new Composer(chat, () => ({ model: model.value, sees: props.modalities?.vision === true, most: props.max_images ?? 1 }));
+
+const examples = new Examples((text) => {
+  composer.prompt.value = text;
+  composer.prompt.focus();
+});
+
+/** Shows examples of the chosen model where nothing has been said yet. */
+function showExamples() {
+  if (!chat.conversation.turns.length) examples.show(models.find((card) => card.id === model.value));
+}
 
 /**
  * Tells what went wrong: at the setting that is to blame, by asking for the key, or as a message.
@@ -117,6 +129,7 @@ async function load() {
     fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
     if (models.some((card) => card.id === shared.model)) model.value = shared.model;
     form.restore(shared.settings);
+    showExamples();
     clearAlert();
     announce("ready");
     document.body.dataset.ready = "";
@@ -187,6 +200,8 @@ function open(opened) {
 
 viewButtons(open);
 byId("chat").prepend(chat.view.element);
+byId("chat").append(examples.element);
+model.addEventListener("change", showExamples);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
 composer.prompt.value = shared.prompt;
