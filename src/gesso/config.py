@@ -13,6 +13,10 @@ from gesso.errors import ConfigError
 MAX_LENGTH = 2**24
 """Most tokens of a sequence: positions are turned into angles in fp32, which tells whole numbers apart up to here."""
 MAX_LAYERS = 1024
+MAX_RANK = 2**16
+"""Rank of the largest delta that is made: no layer of a model has use for more."""
+MAX_ALPHA = 1e6
+"""Largest `alpha` of an adapter: fp32 holds what it makes of finite deltas."""
 MAX_WEIGHTS = 10**13
 """Numbers of the largest model that is read: 10 TB even in 8 bits, more than any one machine holds."""
 _MOST = {
@@ -247,8 +251,10 @@ class LoraConfig:
 
     def __post_init__(self) -> None:
         _require_int("rank", self.rank, 1)
-        if not self.alpha > 0:
-            raise ConfigError(f"alpha must be above 0, got {self.alpha}")
+        if self.rank > MAX_RANK:
+            raise ConfigError(f"rank must be at most {MAX_RANK:,}, got {self.rank:,}")
+        if not 0 < self.alpha <= MAX_ALPHA:
+            raise ConfigError(f"alpha must be above 0 and at most {MAX_ALPHA:,.0f}, got {self.alpha}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
         if not self.targets:

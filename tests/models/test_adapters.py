@@ -292,6 +292,13 @@ def edit_weights(folder: Path, change: Any) -> None:
         ({"kasa_config": {}}, "kasa_config"),
         ({"monteclora_config": {}}, "monteclora_config"),
         ({"velora_config": {}}, "velora_config"),
+        ({"lora_alpha": float("inf")}, "adapter_config.json: alpha must be above 0 and at most 1,000,000, got inf"),
+        ({"lora_alpha": float("nan")}, "alpha must be"),
+        ({"lora_alpha": 1e300}, "alpha must be"),
+        ({"lora_alpha": 10**400}, "alpha must be"),
+        ({"r": 10**30}, "rank must be at most 65,536"),
+        ({"r": 2**31}, "rank must be at most 65,536"),
+        ({"r": 60_000}, "r is 60000, and no matrix has more than"),
     ],
 )
 def test_settings_that_are_not_computed_are_refused(saved: Path, changes: dict[str, object], message: str) -> None:
@@ -330,6 +337,21 @@ KEY = "base_model.model.model.{}.layers.0.self_attn.q_proj.lora_B.weight"
 def test_weights_that_do_not_fit_are_refused(saved: Path, change: Any, message: str) -> None:
     edit_weights(saved, change)
     with pytest.raises(CheckpointError, match=message):
+        load_adapter(random_model(SHAPES["plain"]), saved)
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.bool, torch.float8_e4m3fn])
+@pytest.mark.parametrize("stack", ["decoder", "encoder.language_model"])
+def test_deltas_of_types_that_no_delta_has_are_refused(saved: Path, kind: torch.dtype, stack: str) -> None:
+    edit_weights(saved, lambda t: t.update({KEY.format(stack): t[KEY.format(stack)].to(kind)}))
+    with pytest.raises(CheckpointError, match=f"{stack}.*q_proj.* is {str(kind).removeprefix('torch.')}: deltas are"):
+        load_adapter(random_model(SHAPES["plain"]), saved)
+
+
+def test_deltas_that_float32_cannot_hold_are_refused(saved: Path) -> None:
+    key = KEY.format("decoder")
+    edit_weights(saved, lambda t: t.update({key: torch.full_like(t[key], 1e300, dtype=torch.float64)}))
+    with pytest.raises(CheckpointError, match="q_proj.* holds numbers that are too large for float32"):
         load_adapter(random_model(SHAPES["plain"]), saved)
 
 

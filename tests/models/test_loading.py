@@ -21,10 +21,15 @@ from gesso.generation import GenerationConfig
 from gesso.models import saving
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES
-from gesso.models.loading import load_folder, read_generation_defaults, read_model_config, weight_files
-from gesso.models.saving import save_folder
+from gesso.models.loading import SINGLE, load_folder, read_generation_defaults, read_model_config, weight_files
+from gesso.models.offload import tower_bytes
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.fit import pick
+from gesso.models.quantization.plan import Quantization
+from gesso.models.saving import save_folder, write_json
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX
+from gesso.nn.quant.integer import Int8
 
 Make = Callable[[str], Pair]
 Q_PROJ = "model.decoder.layers.0.self_attn.q_proj.weight"
@@ -213,6 +218,25 @@ def test_an_index_that_lies_is_refused(tmp_path: Path) -> None:
     edit_json(tmp_path, lambda raw: raw["weight_map"].update({Q_PROJ: "model-99.safetensors"}), INDEX)
     with pytest.raises(CheckpointError, match=r"model-99\.safetensors, named by .*index\.json, is missing"):
         load_folder(tmp_path, "cpu")
+
+
+def test_an_index_that_lies_about_copies_and_towers_is_refused(tmp_path: Path, folder: Path) -> None:
+    tensors = load_file(folder / SINGLE)
+    copy = Q_PROJ.replace("decoder", "encoder.language_model")
+    tower = "model.encoder.vision_tower.x.weight"
+    for name in (copy, tower):
+        write_json(folder / INDEX, {"weight_map": dict.fromkeys([*tensors, name], SINGLE)})
+        with pytest.raises(CheckpointError, match=f"{SINGLE} lacks {name}"):
+            quantize_folder(folder, tmp_path / "out", Quantization(dense=Int8()))
+    with pytest.raises(CheckpointError, match=f"{SINGLE} lacks {tower}"):
+        pick(folder, 10**12)
+    with pytest.raises(CheckpointError, match=f"{SINGLE} lacks {tower}"):
+        tower_bytes(weight_files(folder), torch.float32)
+    with pytest.raises(CheckpointError, match=f"{SINGLE} lacks {tower}"):
+        save_folder(load_folder(folder, "cpu"), tmp_path / "copy", source=folder)
+    write_json(folder / INDEX, {"weight_map": dict.fromkeys([*tensors, copy], SINGLE)})
+    with pytest.raises(CheckpointError, match=f"{SINGLE} lacks {copy}"):
+        load_folder(folder, "cpu")
 
 
 def test_an_index_does_not_lead_out_of_its_folder(tmp_path: Path) -> None:

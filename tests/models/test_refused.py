@@ -79,6 +79,21 @@ def test_weights_that_are_no_numbers(whole: Path, tmp_path: Path, name: str, num
         load_folder(folder, "cpu", dtype)
 
 
+@pytest.mark.parametrize(
+    ("stored", "number", "dtype"), [(torch.float64, 1e300, "float32"), (torch.float32, 1e6, "float16")]
+)
+def test_weights_that_the_wanted_type_cannot_hold(
+    whole: Path, tmp_path: Path, stored: torch.dtype, number: float, dtype: str
+) -> None:
+    folder = copied(whole, tmp_path / "large")
+    tensors = load_file(folder / "model.safetensors")
+    key = next(key for key in sorted(tensors) if "q_norm" in key)
+    tensors[key] = torch.full_like(tensors[key], number, dtype=stored)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CheckpointError, match=rf"q_norm.* holds numbers that are too large for {dtype}"):
+        load_folder(folder, "cpu", dtype)
+
+
 def test_scales_and_copied_tensors_of_packed_weights(whole: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed"
     quantize_folder(whole, packed, Quantization(dense=Int8()))

@@ -17,13 +17,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from gesso.config import LoraConfig, ModelConfig
-from gesso.errors import CheckpointError
+from gesso.errors import CheckpointError, ConfigError
 from gesso.json_files import read_json
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import write_json, write_tensors
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
-from gesso.models.tensors import check_finite
+from gesso.models.tensors import FLOATS, cast_finite
 from gesso.nn.lora import LoraExperts, LoraLinear
 from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
 
@@ -121,12 +121,15 @@ def read_adapter_config(folder: Path) -> LoraConfig:
     for name in ("r", "lora_alpha", "lora_dropout"):
         if not isinstance(settings.get(name), int | float) or isinstance(settings[name], bool):
             raise CheckpointError(f"{folder / CONFIG}: {name} is missing or no number")
-    return LoraConfig(
-        rank=settings["r"],
-        alpha=settings["lora_alpha"],
-        dropout=settings["lora_dropout"],
-        rank_stabilised=bool(settings.get("use_rslora")),
-    )
+    try:
+        return LoraConfig(
+            rank=settings["r"],
+            alpha=settings["lora_alpha"],
+            dropout=settings["lora_dropout"],
+            rank_stabilised=bool(settings.get("use_rslora")),
+        )
+    except ConfigError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 
 
 @torch.no_grad()
@@ -148,12 +151,20 @@ def load_adapter(
     found = [name for module, name in layers.items() if any(_of_module(tensors, stack) for stack in _stacks(module))]
     if not found:
         raise CheckpointError(f"{folder / WEIGHTS} has no delta for any layer of this model")
+    _check_rank(config, tensors, folder)
     config = replace(config, targets=tuple(found), separate=any(_differs(tensors, to_hf_module(n)) for n in found))
     for name in found:
         wrap(model, name, config)
     model.requires_grad_(False)
     _fill(model, tensors, folder, layout)
     return config
+
+
+def _check_rank(config: LoraConfig, tensors: dict[str, Tensor], folder: Path) -> None:
+    """Refuses a rank that no matrix of the file has room for, before matrices of that size are made."""
+    widest = max((size for tensor in tensors.values() for size in tensor.shape), default=0)
+    if config.rank > widest:
+        raise CheckpointError(f"{folder / CONFIG}: r is {config.rank}, and no matrix has more than {widest} rows")
 
 
 def adapter_config_of(model: ModelConfig, folder: Path) -> LoraConfig:
@@ -202,9 +213,19 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(folder / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} cannot be read: {error}") from None
-    for name, tensor in tensors.items():
-        check_finite(f"{folder / WEIGHTS}: {name}", tensor)
-    return tensors
+    return {name: _whole(f"{folder / WEIGHTS}: {name}", tensor) for name, tensor in tensors.items()}
+
+
+def _whole(name: str, tensor: Tensor) -> Tensor:
+    """Returns a tensor of a file in fp32.
+
+    Raises:
+        CheckpointError: it is of no type that deltas are stored in, or a number is not finite.
+    """
+    if tensor.dtype not in FLOATS.values():
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise CheckpointError(f"{name} is {kind}: deltas are float32, float16, bfloat16 or float64")
+    return cast_finite(name, tensor, torch.float32)
 
 
 def _fill(
@@ -295,10 +316,10 @@ def _empty(tensor: Tensor) -> Tensor:
 
 
 def _take(tensors: dict[str, Tensor], key: str, like: Tensor, folder: Path) -> Tensor:
-    """Takes `key` out of `tensors`, in fp32 and of the shape of `like`."""
+    """Takes `key` out of `tensors`; it is of the shape of `like`."""
     tensor = tensors.pop(_PREFIX + key, None)
     if tensor is None:
         raise CheckpointError(f"{folder / WEIGHTS} lacks {_PREFIX}{key}")
     if tensor.shape != like.shape:
         raise CheckpointError(f"{_PREFIX}{key} has shape {list(tensor.shape)}, this model wants {list(like.shape)}")
-    return tensor.to(like.device, torch.float32)
+    return tensor.to(like.device)

@@ -25,7 +25,7 @@ from gesso.models.offload_plan import OffloadPlan
 from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import QLORA, Quantization, read_quantization, replace_layers
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, cast_finite, check_copies, check_finite, open_checked, open_file, sources
 from gesso.nn.cpu_threads import use_performance_cores
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.nn.layer_stream import LayerStream
@@ -292,8 +292,10 @@ def read_tensors(
                 tensor = file.get_tensor(hf_name)
             else:
                 tensor = file.get_slice(hf_name)[experts.start : experts.stop]
-            check_finite(hf_name, tensor)
-            tensor = tensor if name in packed else tensor.to(found.dtype)
+            if name in packed:
+                check_finite(hf_name, tensor)
+            else:
+                tensor = cast_finite(hf_name, tensor, found.dtype)
         form = (layers or {}).get(name.rpartition(".")[0])
         loaded |= {name: tensor} if form is None else quantized_tensors(name, tensor, form)
     check_copies(files, {to_hf(name) for name in wanted if holds(name)}, found.dtype)

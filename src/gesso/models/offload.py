@@ -15,7 +15,7 @@ from gesso.errors import OptionError
 from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
 from gesso.models.offload_plan import OffloadPlan
-from gesso.models.tensors import open_file
+from gesso.models.tensors import find_tensor, open_file
 from gesso.models.vision_names import PROJECTOR, TOWER
 from gesso.nn.device_store import DeviceStore
 from gesso.nn.layer_stream import PLACES
@@ -108,6 +108,6 @@ def tower_bytes(files: Mapping[str, Path], dtype: torch.dtype) -> int:
     for name, path in files.items():
         if name.startswith((TOWER, PROJECTOR)):
             with open_file(path) as file:
-                shape = file.get_slice(name).get_shape()
+                shape = find_tensor(file, name, path).get_shape()
             total += torch.Size(shape).numel() * dtype.itemsize
     return total

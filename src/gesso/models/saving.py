@@ -21,7 +21,7 @@ from gesso.models.dtype import DTYPES
 from gesso.models.loading import OWN_DEFAULTS, SINGLE, weight_files
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
-from gesso.models.tensors import INDEX, open_file
+from gesso.models.tensors import INDEX, read_tensor
 from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
 
@@ -136,8 +136,7 @@ def _vision(vision: VisionModel | None, source: Path | None, kind: torch.dtype) 
         return
     for name, path in (weight_files(source) if source else {}).items():
         if name.startswith(VISION_PREFIXES):
-            with open_file(path) as file:
-                yield name, file.get_tensor(name)
+            yield name, read_tensor(name, path)
 
 
 def write_safetensors(tensors: dict[str, Tensor], path: Path) -> None:

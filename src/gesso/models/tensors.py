@@ -13,7 +13,8 @@ from gesso.errors import CheckpointError
 from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
 
 INDEX = "model.safetensors.index.json"
-_FLOATS = ("F64", "F32", "F16", "BF16")
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""Types that weights which are not packed are stored in, by the names of safetensors."""
 TILE = 1 << 20
 """Numbers of a tensor that are cast at a time: 4 MiB of fp32."""
 _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloat16: "BF16"}
@@ -30,6 +31,30 @@ def open_file(path: Path, device: str = "cpu") -> Any:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is truncated or no safetensors file: {error}") from None
+
+
+def find_tensor(file: Any, name: str, path: Path) -> Any:
+    """Returns the slice of an open file that is a whole tensor, of which nothing is read yet.
+
+    Raises:
+        CheckpointError: the file does not hold it.
+    """
+    try:
+        return file.get_slice(name)
+    except SafetensorError:
+        raise CheckpointError(f"{path.name} lacks {name}, which {INDEX} says it holds") from None
+
+
+def read_tensor(name: str, path: Path) -> Tensor:
+    """Reads a tensor as it is stored.
+
+    Raises:
+        CheckpointError: the file cannot be read, or does not hold it.
+    """
+    with open_file(path) as file:
+        find_tensor(file, name, path)
+        tensor: Tensor = file.get_tensor(name)
+    return tensor
 
 
 def sources(
@@ -65,10 +90,7 @@ def open_checked(hf_name: str, path: Path, like: Tensor, packed: bool, device: s
         CheckpointError: the tensor is not there, or not what it should be.
     """
     with open_file(path, device) as file:
-        try:
-            found = file.get_slice(hf_name)
-        except SafetensorError:
-            raise CheckpointError(f"{path.name} lacks {hf_name}, which {INDEX} says it holds") from None
+        found = find_tensor(file, hf_name, path)
         check_stored(hf_name, list(found.get_shape()), found.get_dtype(), like, packed)
         yield file
 
@@ -86,7 +108,7 @@ def check_stored(hf_name: str, shape: list[int], kind: str, like: Tensor, packed
         raise CheckpointError(f"{hf_name} has shape {shape}, the config says {list(like.shape)}")
     if packed and kind != _KINDS[like.dtype]:
         raise CheckpointError(f"{hf_name} is {kind}, the config says {_KINDS[like.dtype]}")
-    if not packed and kind not in _FLOATS:
+    if not packed and kind not in FLOATS:
         raise CheckpointError(f"{hf_name} is {kind}: quantized, which config.json does not say")
 
 
@@ -98,9 +120,8 @@ def check_copies(files: Mapping[str, Path], names: Container[str], dtype: torch.
     """
     copies = {name: tied for name in files if (tied := tied_to(name)) is not None and tied in names}
     for copy, original in copies.items():
-        with open_file(files[copy]) as file, open_file(files[original]) as other:
-            if not _equal(file.get_tensor(copy), other.get_tensor(original), dtype):
-                raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
+        if not _equal(read_tensor(copy, files[copy]), read_tensor(original, files[original]), dtype):
+            raise CheckpointError(f"{copy} differs from {original}; gesso reads tied checkpoints only")
     return list(copies)
 
 
@@ -110,15 +131,32 @@ def check_finite(name: str, tensor: Tensor) -> None:
     Raises:
         CheckpointError: a number is not finite.
     """
-    if not tensor.is_floating_point() or not tensor.numel() or tensor.is_meta:
-        return
-    if tensor.itemsize == 1:  # e4m3 has no infinity, and NaN is all ones behind the sign
-        finite = not bool((tensor.view(torch.uint8) & 0x7F == 0x7F).any())
-    else:
-        least, largest = tensor.aminmax()
-        finite = bool(least.isfinite() & largest.isfinite())
-    if not finite:
+    if not _is_finite(tensor):
         raise CheckpointError(f"{name} holds numbers that are not finite (NaN or infinity): the weights are damaged")
+
+
+def cast_finite(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns a tensor in another type, all of its numbers finite in it.
+
+    Raises:
+        CheckpointError: a number is not finite, or too large for the type.
+    """
+    cast = tensor.to(dtype)
+    if not _is_finite(cast):
+        check_finite(name, tensor)
+        kind = str(dtype).removeprefix("torch.")
+        raise CheckpointError(f"{name} holds numbers that are too large for {kind}: take another dtype")
+    return cast
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Says whether no number is NaN or infinite, at the cost of reading the tensor once."""
+    if not tensor.is_floating_point() or not tensor.numel() or tensor.is_meta:
+        return True
+    if tensor.itemsize == 1:  # e4m3 has no infinity, and NaN is all ones behind the sign
+        return not bool((tensor.view(torch.uint8) & 0x7F == 0x7F).any())
+    least, largest = tensor.aminmax()
+    return bool(least.isfinite() & largest.isfinite())
 
 
 def _equal(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:

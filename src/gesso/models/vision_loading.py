@@ -12,7 +12,7 @@ from gesso.config import ModelConfig
 from gesso.errors import CheckpointError, ConfigError, OptionError
 from gesso.models.dtype import pick_dtype
 from gesso.models.loading import pick_device, read_model_config, weight_files
-from gesso.models.tensors import check_finite, open_checked
+from gesso.models.tensors import cast_finite, open_checked
 from gesso.models.vision_config import VisionConfig, read_vision_config, write_vision_config
 from gesso.models.vision_names import DEAD, PROJECTOR, TOWER, to_hf
 from gesso.models.vision_tower import Patches, VisionModel
@@ -72,8 +72,7 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
     places = {name: (hf_name, files[hf_name]) for name, hf_name in names.items()}
 
     def read() -> dict[str, Tensor]:
-        tensors = _tensors(places, wanted, str(target))
-        return {name: tensor.to(torch.float32 if ".std_" in name else kind) for name, tensor in tensors}
+        return dict(_tensors(places, wanted, str(target), kind))
 
     if deferred:
         for name, (hf_name, path) in places.items():
@@ -85,9 +84,9 @@ def load_vision(folder: Path, device: str = "auto", dtype: str = "auto", *, defe
 
 
 def _tensors(
-    places: Mapping[str, tuple[str, Path]], wanted: Mapping[str, Tensor], device: str
+    places: Mapping[str, tuple[str, Path]], wanted: Mapping[str, Tensor], device: str, dtype: torch.dtype
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yields every tensor as it is stored, file by file.
+    """Yields every tensor in `dtype`, file by file; those that scale what leaves the tower are fp32.
 
     Raises:
         CheckpointError: one is misshapen, or holds numbers that are not finite.
@@ -95,11 +94,13 @@ def _tensors(
     for name, (hf_name, path) in sorted(places.items(), key=lambda item: item[1][1]):
         with open_checked(hf_name, path, wanted[name], packed=False, device=device) as file:
             tensor = file.get_tensor(hf_name)
+        kind = torch.float32 if ".std_" in name else dtype
         if not name.endswith(("_min", "_max")):  # of a clipped projection, where infinity bounds nothing
-            check_finite(hf_name, tensor)
+            yield name, cast_finite(hf_name, tensor, kind)
         elif bool(tensor.isnan().any()):
             raise CheckpointError(f"{hf_name} is no number")
-        yield name, tensor
+        else:
+            yield name, tensor.to(kind)
 
 
 def with_vision_config(config: ModelConfig, vision: VisionModel | None) -> ModelConfig:

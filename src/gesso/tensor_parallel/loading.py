@@ -11,7 +11,7 @@ from gesso.models.dtype import pick_dtype
 from gesso.models.loading import packed_names, read_model_config, weight_files
 from gesso.models.quantization.plan import replace_layers
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import check_copies, check_finite, open_checked, sources
+from gesso.models.tensors import cast_finite, check_copies, check_finite, open_checked, sources
 from gesso.nn.quant.base import Format, dequantize
 from gesso.ranks.group import RankGroup
 from gesso.tensor_parallel.model import ShardedModel
@@ -47,8 +47,7 @@ def load_shard(folder: Path, dtype: str, group: RankGroup) -> ShardedModel:
                 check_finite(hf_name, loaded[name])
                 continue
             tensor = _part(file, hf_name, cut(name, config, group))
-        check_finite(hf_name, tensor)
-        tensor = tensor.to(kind)
+        tensor = cast_finite(hf_name, tensor, kind)
         loaded[name] = tensor if group.leads or not is_added_once(name) else torch.zeros_like(tensor)
     if group.leads:
         check_copies(files, {to_hf(name) for name in shapes}, kind)

@@ -24,7 +24,7 @@ from gesso.models.quantization.plan import Quantization, write_quantization
 from gesso.models.quantization.resume import Written
 from gesso.models.saving import write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import check_finite, open_file
+from gesso.models.tensors import check_finite, find_tensor, open_file
 from gesso.nn.quant.base import Format
 
 FILE = "activations.calibration"
@@ -128,7 +128,7 @@ class Calibrator:
     def _read(self, name: str, place: int | slice) -> Tensor:
         hf_name, path = self._found[name]
         with open_file(path) as file:
-            tensor: Tensor = file.get_slice(hf_name)[place]
+            tensor: Tensor = find_tensor(file, hf_name, path)[place]
         check_finite(hf_name, tensor)
         return tensor
 

@@ -32,7 +32,7 @@ from gesso.models.quantization.resume import Written
 from gesso.models.quantization.tiles import check_disk, form_of, pack_tiles, places
 from gesso.models.saving import copy_text_files, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
-from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, open_file, sources
+from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, read_tensor, sources
 from gesso.nn.quant.base import Format
 
 Progress = Callable[[int, int], None]
@@ -190,8 +190,7 @@ def finish_folder(
 
 
 def _copy(name: str, path: Path) -> dict[str, Tensor]:
-    with open_file(path) as file:
-        return {name: file.get_tensor(name)}
+    return {name: read_tensor(name, path)}
 
 
 def _pack(
@@ -230,6 +229,5 @@ def _check_space(
     state, new = packed.state_dict(), packed_names(packed, forms)
     needed = sum(state[name].nbytes for name in new) - written
     for hf_name, path in [*(found[name] for name in state if name not in new), *others.items()]:
-        with open_file(path) as file:
-            needed += file.get_tensor(hf_name).nbytes
+        needed += read_tensor(hf_name, path).nbytes
     check_disk(out, needed)

@@ -12,7 +12,7 @@ from gesso.models.cache import cache_bytes
 from gesso.models.diffusion_gemma import PREFILL_CHUNK, DiffusionGemma
 from gesso.models.loading import read_model_config, weight_files
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.models.tensors import open_file
+from gesso.models.tensors import read_tensor
 from gesso.models.vision_names import PROJECTOR, TOWER
 from gesso.nn.quant.integer import Int4, Int8
 
@@ -84,6 +84,5 @@ def _tower_bytes(folder: Path) -> int:
     total = 0
     for name, path in weight_files(folder).items():
         if name.startswith((TOWER, PROJECTOR)):
-            with open_file(path) as file:
-                total += file.get_tensor(name).nbytes
+            total += read_tensor(name, path).nbytes
     return total

@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from gesso.errors import CheckpointError
 from gesso.models.quantization.plan import Quantization
 from gesso.models.state_dict_adapter import to_hf, to_hf_module
-from gesso.models.tensors import INDEX, check_copies, check_finite, open_file
+from gesso.models.tensors import check_copies, check_finite, find_tensor, open_file
 from gesso.nn.experts import Experts
 from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
@@ -164,10 +163,8 @@ def _places(layer: str, module: Packed) -> dict[str, _Place]:
 
 
 def _read(file: Any, name: str, path: Path) -> Tensor:
-    try:
-        tensor: Tensor = file.get_tensor(name)
-    except SafetensorError:
-        raise CheckpointError(f"{path.name} lacks {name}, which {INDEX} says it holds") from None
+    find_tensor(file, name, path)
+    tensor: Tensor = file.get_tensor(name)
     return tensor
 
 

@@ -12,7 +12,7 @@ from gesso.errors import CheckpointError
 from gesso.generation import GenerationConfig
 from gesso.models.sdar.config import SdarConfig
 from gesso.models.sdar.model import Sdar
-from gesso.models.tensors import check_finite, open_checked
+from gesso.models.tensors import cast_finite, open_checked
 
 _TOP = {
     "vocabulary.weight": "lm_head.weight",
@@ -58,9 +58,7 @@ def load(config: SdarConfig, files: dict[str, Path], device: torch.device, dtype
     loaded: dict[str, Tensor] = {}
     for hf_name, (name, like) in wanted.items():
         with open_checked(hf_name, files[hf_name], like, packed=False, device=str(device)) as file:
-            tensor = file.get_tensor(hf_name)
-            check_finite(hf_name, tensor)
-            loaded[name] = tensor.to(dtype)
+            loaded[name] = cast_finite(hf_name, file.get_tensor(hf_name), dtype)
     model.load_state_dict(loaded, strict=True, assign=True)
     return model.eval().requires_grad_(False)
 
