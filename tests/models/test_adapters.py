@@ -351,7 +351,7 @@ def test_deltas_of_types_that_no_delta_has_are_refused(saved: Path, kind: torch.
 def test_deltas_that_float32_cannot_hold_are_refused(saved: Path) -> None:
     key = KEY.format("decoder")
     edit_weights(saved, lambda t: t.update({key: torch.full_like(t[key], 1e300, dtype=torch.float64)}))
-    with pytest.raises(CheckpointError, match="q_proj.* holds numbers that are too large for float32"):
+    with pytest.raises(CheckpointError, match=r"q_proj.* holds numbers that are too large for float32"):
         load_adapter(random_model(SHAPES["plain"]), saved)
 
 

@@ -25,7 +25,8 @@ def test_the_figures_are_those_of_the_metrics(open_page: OpenPage, service: Fake
     assert found["Tokens a second"] == "\u2013", "one look tells no rate"
     assert (found["Tokens a forward pass"], found["Prompt tokens from the cache"]) == ("6", "25 %")
     assert (found["Caches of running requests"], found["Bound on both"]) == ("1,000 bytes", "4 KiB")
-    ended = page.get_by_role("region", name="Requests by how they ended").locator("tbody td, tbody th").all_inner_texts()
+    table = page.get_by_role("region", name="Requests by how they ended")
+    ended = table.locator("tbody td, tbody th").all_inner_texts()
     assert ended == ["crash", "1", "stop", "7"]
     page.locator(".cards div", has_text="Tokens a second").locator("dd", has_text="0").wait_for()
     expect(page.locator("#settings")).to_be_hidden()

@@ -190,7 +190,7 @@ def skills_6() -> Recipe:
 def skills_7() -> Recipe:
     """Goes on from the bundled `skills` as `skills_5` does, with nine layers."""
     recipe = skills_6()
-    train = dataclasses.replace(skills_5().train, steps=3300, causal_steps=3300, seed=7)
+    train = dataclasses.replace(skills_5().train, steps=4300, causal_steps=4300, seed=7)
     return dataclasses.replace(recipe, name="skills-7", train=train, data=skill_data((SIXTH,), seed=7))
 
 
