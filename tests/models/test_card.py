@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gesso.errors import CheckpointError
-from gesso.models.card import CARD, ModelCard, Skill, read_card
+from gesso.models.card import CARD, ModelCard, Skill, card_of, read_card
+from gesso.models.hub import resolve
 
 SKILL = {
     "name": "sums", "example": "1 + 1", "right": 0.5, "low": 0.4, "high": 0.6, "goal": 1, "steps": 2.5, "examples": 200,
@@ -25,6 +26,13 @@ def test_a_card_is_read(tmp_path: Path) -> None:
     card = read_card(write(tmp_path, {"skills": [SKILL], "thinking": True, "limits": "none"}))
     assert card == ModelCard((Skill(**SKILL),), tool_calls=False, thinking=True, limits="none")  # type: ignore[arg-type]
     assert read_card(write(tmp_path, {})) == ModelCard()
+
+
+def test_a_model_is_asked_by_name_for_its_card(tmp_path: Path) -> None:
+    assert card_of("mini") == read_card(resolve("mini"))
+    assert card_of("mini").model_for_other_words
+    (tmp_path / "config.json").write_text("{}")
+    assert card_of(str(tmp_path)) == ModelCard()
 
 
 def test_a_card_may_say_which_wordings_were_trained(tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ from gesso.options.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gesso.engine.engine import Engine
-    from gesso.models.card import ModelCard
 
 LOADING = (
     "model",
@@ -114,6 +113,7 @@ def serve(
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES
+    from gesso.models.card import card_of
     from gesso.telemetry.export import tracing
 
     settings = Settings(
@@ -146,7 +146,7 @@ def serve(
             raise OptionError(
                 f"--diffusion-config: canvas_length must be at most the model's {longest}", option="diffusion_config"
             )
-        settings = dataclasses.replace(settings, card=_card(load))
+        settings = dataclasses.replace(settings, card=card_of(load.model))
         if gpu_memory_utilization is not None:
             limits = dataclasses.replace(limits, kv_memory=_share_of_gpu(engine, gpu_memory_utilization))
         if engine.runner.vision is not None:
@@ -166,14 +166,6 @@ def serve(
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
             traces=traces,
         )
-
-
-def _card(load: LoadOptions) -> "ModelCard":
-    """What the model was measured to do; empty where it has no card."""
-    from gesso.models.card import ModelCard, read_card
-    from gesso.models.hub import resolve
-
-    return read_card(resolve(load.model, offline=True)) or ModelCard()
 
 
 def _announce(url: str, name: str, *, open_browser: bool) -> None:

@@ -12,6 +12,7 @@ from gesso.api import load
 from gesso.cluster.call import Call, Part, answer
 from gesso.cluster.settings import ClusterSettings
 from gesso.engine.async_engine import AsyncEngine, Limits
+from gesso.models.card import card_of
 from gesso.server.app import create_app
 from gesso.server.run import log_to_stderr, share_interpreter
 from gesso.server.settings import MEDIA_BODY_BYTES, Settings
@@ -32,7 +33,8 @@ class Loaded:
         self.service = AsyncEngine(engine, limits, adapters)
         self.service.start()
         self._closed = False
-        served = Settings(served_model_name=name, max_body_bytes=MEDIA_BODY_BYTES)
+        card = card_of(settings.models[name])
+        served = Settings(served_model_name=name, max_body_bytes=MEDIA_BODY_BYTES, card=card)
         self.app = create_app(self.service, served, traces)
 
     def close(self) -> None:

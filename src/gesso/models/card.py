@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from gesso.errors import CheckpointError
 from gesso.json_files import read_json
+from gesso.models.hub import resolve
 
 CARD = "card.json"
 
@@ -72,6 +73,16 @@ def read_card(folder: Path) -> ModelCard | None:
         return _checked(ModelCard(skills, wordings=_patterns(raw.pop("wordings", [])), **raw))
     except (TypeError, AttributeError, re.error) as error:
         raise CheckpointError(f"{path} is no card of a model: {error}") from None
+
+
+def card_of(model: str) -> ModelCard:
+    """Returns the card of a model that is on this machine, by the name it is loaded by; an empty one where it has none.
+
+    Raises:
+        HubError: the model is not here.
+        CheckpointError: see `read_card`.
+    """
+    return read_card(resolve(model, offline=True)) or ModelCard()
 
 
 def _patterns(wordings: list[str]) -> tuple[str, ...]:
