@@ -52,6 +52,22 @@ def test_every_kind() -> None:
             gesso.constraint(**wrong)  # type: ignore[arg-type]
 
 
+def test_half_a_character_is_no_text_and_no_special_token() -> None:
+    anything = gesso.constraint(regex="(?s).*")
+    for half in ("\ud800", "\udcf8"):
+        assert not anything.accepts(half)
+        assert anything.explain("a" + half) == f"character 1: {half!r} cannot follow 'a'"
+        for given in (
+            {"choices": [half]}, {"regex": half}, {"json_schema": {"const": half}},
+            {"json_schema": {"required": [half]}}, {"json_schema": {"properties": {half: {}}}},
+            {"json_schema": {"dependentRequired": {half: ["a"]}}},
+        ):  # fmt: skip
+            with pytest.raises(OptionError, match=r"half a character|must be"):
+                gesso.constraint(**given)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"choices.* holds half a character"):
+        gesso.load("mini").generate("Say", choices=["\udcf8"])
+
+
 def test_generate_takes_it() -> None:
     engine = gesso.load("mini")
     made = gesso.constraint(regex="[a-z]{3,9}!")

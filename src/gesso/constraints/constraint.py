@@ -14,7 +14,6 @@ from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import choices as choices_expression
 from gesso.constraints.grammar import parse_grammar
 from gesso.constraints.json_schema import schema_expression
-from gesso.constraints.placeholders import encode
 from gesso.constraints.regex import parse
 from gesso.errors import OptionError
 
@@ -41,11 +40,11 @@ class Constraint:
 
     def accepts(self, text: str) -> bool:
         """Tells whether a text is one of those that can be generated."""
-        return self.texts.matches(text)
+        return self.texts.accepted_part(_encode(text))[1]
 
     def explain(self, text: str) -> str | None:
         """Says where and why a text is refused, in one line; None where it is accepted."""
-        data = encode(text)
+        data = _encode(text)
         done, accepted = self.texts.accepted_part(data)
         if accepted:
             return None
@@ -83,6 +82,11 @@ def constraint(
     ((option, value),) = given.items()
     with budget.within(budget.Budget()):
         return compile_texts(option, value, strict=strict)
+
+
+def _encode(text: str) -> bytes:
+    """The bytes of a text; half a character comes to bytes that no constraint takes, and is no special token either."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def compile_texts(option: str, value: Any, *, strict: bool) -> Constraint:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gesso.constraints.charset import CharSet
+from gesso.constraints.placeholders import has_half_characters
+from gesso.errors import OptionError
 
 
 class _Hashed:
@@ -199,5 +201,13 @@ def difference(body: Expression, removed: Expression) -> Expression:
 
 
 def choices(options: Iterable[str]) -> Expression:
-    """Returns the union of the texts."""
-    return union(Text(option) for option in options)
+    """Returns the union of the texts.
+
+    Raises:
+        OptionError: one holds half a character.
+    """
+    texts = list(options)
+    for text in texts:
+        if has_half_characters(text):
+            raise OptionError(f"{text!r:.60} holds half a character (a surrogate)")
+    return union(map(Text, texts))

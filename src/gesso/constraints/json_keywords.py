@@ -16,6 +16,7 @@ from typing import Any
 
 from gesso.constraints.json_places import Schema, escape_pointer
 from gesso.constraints.json_text import TYPES
+from gesso.constraints.placeholders import has_half_characters
 from gesso.errors import OptionError
 
 ANNOTATIONS = frozenset(
@@ -59,8 +60,12 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not has_half_characters(value)
+
+
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def _is_schemas(value: Any) -> bool:
@@ -68,7 +73,7 @@ def _is_schemas(value: Any) -> bool:
 
 
 def _is_map(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_schema, value.values()))
+    return isinstance(value, dict) and all(map(_is_text, value)) and all(map(_is_schema, value.values()))
 
 
 _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -81,7 +86,8 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "const": (_is_json, "a JSON value"),
     **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), (_is_map, "schemas by name")),
     "dependentRequired": (
-        lambda value: isinstance(value, dict) and all(map(_is_texts, value.values())), "lists of names by name",
+        lambda value: isinstance(value, dict) and all(map(_is_text, value)) and all(map(_is_texts, value.values())),
+        "lists of names by name",
     ),
     "required": (_is_texts, "a list of names"),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), (_is_schemas, "a list of schemas")),

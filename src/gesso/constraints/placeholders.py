@@ -16,6 +16,11 @@ def mark(number: int) -> str:
     return chr(0xDC00 + _FIRST + number)
 
 
+def has_half_characters(text: str) -> bool:
+    """Tells whether a text holds surrogates: halves of characters, of which some stand for special tokens here."""
+    return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def encode(text: str) -> bytes:
     """Returns the bytes of an expression's text, placeholders included."""
     return text.encode("utf-8", "surrogateescape")

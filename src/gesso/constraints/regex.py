@@ -32,6 +32,7 @@ from gesso.constraints.expression import (
     union,
 )
 from gesso.constraints.measures import holds_anchor, may_be_empty
+from gesso.constraints.placeholders import has_half_characters
 from gesso.constraints.regex_repeats import Repeats
 from gesso.errors import OptionError
 
@@ -97,7 +98,7 @@ class _Parser(Repeats):
 
     def parse(self, tail: Expression, head: Expression = EMPTY) -> Expression:
         """The pattern, what may follow it, and what may stand before it."""
-        if any("\ud800" <= c <= "\udfff" for c in self.pattern):
+        if has_half_characters(self.pattern):
             raise OptionError("a regular expression holds half a character (a surrogate)")
         tree = self.alternatives(tail, head)
         if self.at < len(self.pattern):

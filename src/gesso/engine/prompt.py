@@ -132,7 +132,8 @@ def _messages(prompt: Prompt, media: MediaOptions, *, raw: bool) -> Sequence[Map
             raise TextError("the prompt is blank: it holds nothing but white space")
         return with_media(prompt, media)
     if not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
-        raise TextError("the prompt must be a string, a list of chat messages or a list of token ids, not empty")
+        wanted = "a string, a list of chat messages or a list of token ids, not empty"
+        raise TextError(f"the prompt must be {wanted}; got {prompt!r:.60}")
     if all(isinstance(part, int) and not isinstance(part, bool) for part in prompt):
         return None
     if not all(isinstance(part, Mapping) for part in prompt):
