@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,8 @@ def transformers_step(folder: Path, experts: str) -> tuple[torch.nn.Module, Call
         ).train()
     text = model.config.get_text_config(decoder=True)
     cap = text.final_logit_softcapping
+    # transformers 5.24 renamed it.
+    cache_name = "cache" if "cache" in signature(model.model.encoder.forward).parameters else "past_key_values"
 
     def loss(data: Any) -> tuple[Tensor, Tensor]:
         rows, width = len(data.lengths), data.canvas_BC.shape[1]
@@ -86,13 +89,13 @@ def transformers_step(folder: Path, experts: str) -> tuple[torch.nn.Module, Call
         targets = torch.nn.utils.rnn.pad_sequence(
             list(data.targets_N.split(data.lengths)), batch_first=True, padding_value=-100
         )
-        cache = DynamicCache(config=text)
-        encoded = model.model.encoder(input_ids=ids, past_key_values=cache).last_hidden_state
+        cached = {cache_name: DynamicCache(config=text)}
+        encoded = model.model.encoder(input_ids=ids, **cached).last_hidden_state
         key = torch.arange(ids.shape[1] + width)
         seen = (key < data.starts_B[:, None]) | (key >= ids.shape[1])
         mask = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[:, None, None].expand(rows, 1, width, -1)
         canvas = {
-            "past_key_values": cache,
+            **cached,
             "decoder_input_ids": data.noisy_BC,
             "decoder_attention_mask": {"full_attention": mask, "sliding_attention": mask},
             "decoder_position_ids": data.starts_B[:, None] + torch.arange(width),

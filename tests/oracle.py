@@ -7,6 +7,7 @@ only take `random_model`, which does without.
 
 import copy
 import dataclasses
+import inspect
 import json
 import warnings
 from dataclasses import dataclass
@@ -257,11 +258,15 @@ class ReferenceRun:
 
         self.model = model
         self.cache = DynamicCache(config=model.config.get_text_config(decoder=True))
+        # transformers 5.24 calls it `cache`, and warns of the name that came before.
+        named_cache = "cache" in inspect.signature(model.model.encoder.forward).parameters
+        self.cached = {"cache" if named_cache else "past_key_values": self.cache}
+        """The cache as a keyword of the reference's passes and of its `generate`."""
 
     @torch.no_grad()
     def encode(self, tokens_BT: Tensor) -> Tensor:
         """Normed hidden states [B, T, D]."""
-        out = self.model.model.encoder(input_ids=tokens_BT, past_key_values=self.cache)
+        out = self.model.model.encoder(input_ids=tokens_BT, **self.cached)
         for layer in self.cache.layers:
             # A window of 1 keeps nothing; the reference's slice [-0:] keeps everything.
             if getattr(layer, "sliding_window", None) == 1:
@@ -272,7 +277,7 @@ class ReferenceRun:
     @torch.no_grad()
     def denoise(self, canvas_BC: Tensor, logits_BCV: Tensor | None = None) -> Tensor:
         """Logits [B, C, V]; `logits_BCV` are the step before's."""
-        out = self.model(past_key_values=self.cache, decoder_input_ids=canvas_BC, self_conditioning_logits=logits_BCV)
+        out = self.model(**self.cached, decoder_input_ids=canvas_BC, self_conditioning_logits=logits_BCV)
         logits: Tensor = out.logits
         return logits
 

@@ -77,7 +77,7 @@ def test_models_tell_what_their_card_says(
     shown = gesso("models", "show", "mini").out
     for part in ("92.5%", "90.0% to 95.0%", "juggling: Juggle [bold]3[/bold] balls.", "It cannot swim.", "format only"):
         assert part in shown
-    assert json.loads(gesso("models", "show", "mini", "--json").out)["skills"] == [skill]
+    assert json.loads(gesso("models", "show", "mini", "--json").out)["skills"] == [skill | {"whole": True}]
     assert all(len(line.rstrip()) <= int(columns) for line in (listed + shown).splitlines() if "/" not in line)
 
 

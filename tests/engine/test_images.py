@@ -324,7 +324,7 @@ def test_a_generation_is_that_of_the_reference_under_the_rule(
     same_random_stream(0, True)
     theirs = reference.generate(
         ids[None, -1:],
-        past_key_values=run.cache,
+        **run.cached,
         decoder_input_ids=begin,
         sampler_config=EntropyBoundSamplerConfig(1e9),
         eos_token_id=[NEVER],

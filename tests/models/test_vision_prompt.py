@@ -84,7 +84,7 @@ def reference_encode(reference: Any, ids: Tensor, pictures: list[Picture]) -> tu
         input_ids=ids[None],
         attention_mask=rule_masks(ids, 0, len(ids)),
         position_ids=torch.arange(len(ids))[None],
-        past_key_values=run.cache,
+        **run.cached,
         **images,
     )
     return out.last_hidden_state[0], run
