@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from gesso.config import ModelConfig
     from gesso.constraints.constraint import constraint
     from gesso.constraints.json_bundle import read_schema
-    from gesso.control.choose import choose
-    from gesso.control.edit import edit
-    from gesso.control.fill import fill
-    from gesso.control.job import run_job
-    from gesso.control.search import search
+    from gesso.control.at_once import choose, edit, fill, search
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.particles import particles
@@ -43,11 +39,10 @@ _HOMES = {
     "ModelConfig": "gesso.config",
     "constraint": "gesso.constraints.constraint",
     "read_schema": "gesso.constraints.json_bundle",
-    "choose": "gesso.control.choose",
-    "edit": "gesso.control.edit",
-    "fill": "gesso.control.fill",
-    "run_job": "gesso.control.job",
-    "search": "gesso.control.search",
+    "choose": "gesso.control.at_once",
+    "edit": "gesso.control.at_once",
+    "fill": "gesso.control.at_once",
+    "search": "gesso.control.at_once",
     "particles": "gesso.engine.particles",
     "Engine": "gesso.engine.engine",
     "Request": "gesso.engine.engine",
@@ -89,7 +84,6 @@ __all__ = [
     "particles",
     "read_schema",
     "replay",
-    "run_job",
     "save_model",
     "search",
 ]

@@ -24,7 +24,7 @@ def merge(
     from gesso.models.adapters import merge as fold
     from gesso.models.dtype import DTYPES
     from gesso.models.hub import resolve
-    from gesso.models.loading import load_folder, read_generation_defaults
+    from gesso.models.loading import folder_dtype, load_folder, read_generation_defaults
     from gesso.models.saving import save_folder
 
     if dtype not in DTYPES:
@@ -32,7 +32,8 @@ def merge(
     folder = resolve(model, offline=offline)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")
-    base = load_folder(folder, "cpu", "auto")
+    held = folder_dtype(folder, "cpu", "auto")  # deltas are added in fp32 where it fits, and always if it is asked for
+    base = load_folder(folder, "cpu", held if held == "float32" else dtype)
     load_adapter(base, adapter)
     fold(base)
     generation = read_generation_defaults(folder, base.config)

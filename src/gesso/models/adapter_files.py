@@ -22,6 +22,7 @@ from gesso.json_files import read_json
 from gesso.models.adapters import adapted_layers, check_scales, targets, wrap
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import write_json, write_tensors
+from gesso.models.staging import staged
 from gesso.models.state_dict_adapter import ENCODER_STACK, to_hf_module
 from gesso.models.tensors import FLOATS, cast_finite
 from gesso.nn.lora import LoraExperts, LoraLinear
@@ -80,7 +81,6 @@ def save_adapter(
             tensors |= {_PREFIX + key: value.cpu().clone() for key, value in _to_peft(stack, layer, gather)}
     if not writes:
         return
-    folder.mkdir(parents=True, exist_ok=True)
     settings = {
         "peft_type": "LORA",
         "task_type": None,
@@ -97,8 +97,9 @@ def save_adapter(
         "target_modules": modules,
         "target_parameters": parameters or None,
     } | ({CALIBRATION: model.config.calibration} if model.config.calibration else {})
-    write_tensors(folder / WEIGHTS, tensors)
-    write_json(folder / CONFIG, settings)
+    with staged(folder) as partial:
+        write_tensors(partial / WEIGHTS, tensors)
+        write_json(partial / CONFIG, settings)
 
 
 def read_adapter_config(folder: Path) -> LoraConfig:

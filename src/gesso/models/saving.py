@@ -19,14 +19,16 @@ from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.dtype import DTYPES
 from gesso.models.loading import OWN_DEFAULTS, SINGLE, weight_files
+from gesso.models.quantization import modelopt
 from gesso.models.quantization.plan import refuse_quantized
+from gesso.models.staging import staged
 from gesso.models.state_dict_adapter import VISION_PREFIXES, encoder_copy, to_hf
-from gesso.models.tensors import INDEX, read_tensor
+from gesso.models.tensors import INDEX, cast_finite, read_tensor
 from gesso.models.vision_loading import vision_tensors, with_vision_config
 from gesso.models.vision_tower import VisionModel
 
 SHARD_BYTES = 5 * 10**9
-_OWN_FILE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors")
+_OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
 
 
 def save_folder(
@@ -40,7 +42,7 @@ def save_folder(
     gather: Callable[[Tensor], Tensor] = torch.Tensor.detach,
     writes: bool = True,
 ) -> None:
-    """Writes a checkpoint that gesso and `transformers` load.
+    """Writes a checkpoint that gesso and `transformers` load; one that lies in `folder` is replaced as a whole.
 
     Args:
         source: the folder the model came from: its vision weights, tokenizer and template are carried over.
@@ -50,35 +52,52 @@ def save_folder(
 
     Raises:
         OptionError: the model is quantized, or `vision` is for a text model of another width.
+        CheckpointError: `dtype` cannot hold a weight.
     """
     refuse_quantized(model, "writing a checkpoint")
-    config, kind = with_vision_config(model.config, vision), DTYPES[dtype]
-    if writes:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "config.json", hf_config.write_config(config, dtype))
+    config = with_vision_config(model.config, vision)
+    if not writes:
+        _write_weights(model, None, DTYPES[dtype], {}, gather)
+        return
+    with staged(folder, _is_stale) as partial:
         stops = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=(config.eos_token_id,))
         settings = hf_generation_config.write_generation_config(generation or stops, config)
-        write_json(folder / "generation_config.json", settings)
-        (folder / OWN_DEFAULTS).unlink(missing_ok=True)
+        write_json(partial / "generation_config.json", settings)
         if own := hf_generation_config.write_own_defaults(generation or stops):
-            write_json(folder / OWN_DEFAULTS, own)
+            write_json(partial / OWN_DEFAULTS, own)
         if source is not None:
-            copy_text_files(source, folder)
+            copy_text_files(source, partial)
+        images = dict(_vision(vision, source, DTYPES[dtype]))
+        _write_weights(model, partial, DTYPES[dtype], images, gather)
+        write_json(partial / "config.json", hf_config.write_config(config, dtype))
+
+
+def _write_weights(
+    model: DiffusionGemma,
+    folder: Path | None,
+    kind: torch.dtype,
+    images: dict[str, Tensor],
+    gather: Callable[[Tensor], Tensor],
+) -> None:
+    """Writes the weights' files, and their index where there are several.
+
+    Args:
+        folder: None only gathers, for another process that writes.
+        images: tensors that are written beside the model's.
+    """
     tensors = model.state_dict()
     shards = _shards(tensors, kind)
-    images = dict(_vision(vision, source, kind)) if writes else {}
     count = len(shards) + bool(images)
     files = [SINGLE if count == 1 else f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     for file, shard in zip(files, shards, strict=False):
         part: dict[str, Tensor] = {}
         for name in shard:
             whole = gather(tensors[name])
-            if writes:
-                for hf_name in _hf_names(name):
-                    part[hf_name] = whole.to("cpu", kind, copy=hf_name != to_hf(name)).contiguous()
-        if writes:
+            if folder is not None:
+                part |= _named(name, whole, kind)
+        if folder is not None:
             write_tensors(folder / file, part)
-    if not writes:
+    if folder is None:
         return
     if images:
         write_tensors(folder / files[-1], images)
@@ -87,7 +106,14 @@ def save_folder(
         names |= dict.fromkeys(images, files[-1])
         total = sum((folder / file).stat().st_size for file in files)
         write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": dict(sorted(names.items()))})
-    _remove_stale(folder, files)
+
+
+def _named(name: str, whole: Tensor, kind: torch.dtype) -> dict[str, Tensor]:
+    """Returns what is written of a tensor, by Hugging Face name."""
+    first, *copies = _hf_names(name)
+    host = whole.to("cpu")
+    written = (host if host.dtype == kind else cast_finite(first, host, kind)).contiguous()
+    return {first: written} | {copy: written.clone() for copy in copies}
 
 
 def _shards(tensors: dict[str, Tensor], dtype: torch.dtype) -> list[list[str]]:
@@ -114,13 +140,9 @@ def copy_text_files(source: Path, folder: Path) -> None:
             os.replace(partial, folder / path.name)
 
 
-def _remove_stale(folder: Path, files: list[str]) -> None:
-    """Removes what an earlier checkpoint left here: it would be read instead of `files`."""
-    if len(files) == 1:
-        (folder / INDEX).unlink(missing_ok=True)
-    for path in folder.iterdir():
-        if _OWN_FILE.fullmatch(path.name) and path.name not in files:
-            path.unlink()
+def _is_stale(name: str) -> bool:
+    """Says of a file's name that an earlier checkpoint left it, and that it would be read instead of another's."""
+    return name in (INDEX, OWN_DEFAULTS, modelopt.FILE) or _OWN_FILE.fullmatch(name) is not None
 
 
 def _hf_names(name: str) -> list[str]:

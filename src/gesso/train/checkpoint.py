@@ -25,6 +25,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.expert_parts import is_of_experts
 from gesso.models.loading import load_folder, read_generation_defaults
 from gesso.models.saving import save_folder, write_safetensors
+from gesso.models.staging import staged
 from gesso.models.vision_loading import load_vision
 from gesso.models.vision_tower import VisionModel
 from gesso.train.config import Recipe
@@ -126,9 +127,9 @@ def export(checkpoint: Path, folder: Path, dtype: str = "bfloat16") -> None:
     """Writes what a checkpoint trained, without its optimiser, as it is given away: weights in `dtype` and text files,
     or the adapter."""
     if (checkpoint / ADAPTER_CONFIG).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-            shutil.copy(checkpoint / name, folder / name)
+        with staged(folder) as partial:
+            for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+                shutil.copy(checkpoint / name, partial / name)
         return
     model = load_folder(checkpoint, "cpu", "float32")
     generation = read_generation_defaults(checkpoint, model.config)

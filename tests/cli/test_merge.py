@@ -1,0 +1,69 @@
+"""`gesso merge`: what it writes, and over what."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cli.conftest import Gesso
+from gesso.config import LoraConfig
+from gesso.models import dtype, saving
+from gesso.models.adapter_files import save_adapter
+from gesso.models.adapters import attach
+from gesso.models.loading import load_folder
+from gesso.models.tensors import INDEX
+
+
+@pytest.fixture
+def adapter(bundled: Path, tmp_path: Path) -> Path:
+    model, config = load_folder(bundled / "mini", "cpu", "float32"), LoraConfig(rank=2)
+    attach(model, config)
+    save_adapter(model, config, tmp_path / "adapter", "mini")
+    return tmp_path / "adapter"
+
+
+def test_float32_is_what_is_stored_though_auto_takes_bfloat16(
+    gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dtype, "CPU_FLOAT32_BYTES", 0)
+    monkeypatch.setattr(dtype, "available_bytes", lambda: 0)
+    assert gesso("merge", adapter, "--out", tmp_path / "out", "--dtype", "float32").code == 0
+    stored, merged = (load_file(folder / "model.safetensors") for folder in (bundled / "mini", tmp_path / "out"))
+    assert stored.keys() == merged.keys()
+    assert all(torch.equal(stored[name], merged[name]) for name in stored), "a fresh adapter changes nothing"
+    assert any(not torch.equal(tensor, tensor.bfloat16().float()) for tensor in stored.values())
+
+
+def test_a_merge_over_a_sharded_checkpoint_that_is_broken_off_leaves_it(
+    gesso: Gesso, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr(saving, "SHARD_BYTES", 60_000)
+    assert gesso("merge", adapter, "--out", out).code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert INDEX in before
+    write, written = saving.write_tensors, []
+
+    def full(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, tensors)
+
+    monkeypatch.setattr(saving, "write_tensors", full)
+    refused = gesso("merge", adapter, "--out", out, "--dtype", "float32")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "No space left on device" in refused.err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_weights_that_float16_cannot_hold_are_named(gesso: Gesso, bundled: Path, adapter: Path, tmp_path: Path) -> None:
+    model = load_folder(bundled / "mini", "cpu", "float32")
+    with torch.no_grad():
+        model.norm.weight.mul_(1e6)
+    saving.save_folder(model, tmp_path / "large", source=bundled / "mini")
+    refused = gesso("merge", adapter, "--model", tmp_path / "large", "--out", tmp_path / "out", "--dtype", "float16")
+    assert refused.code == 2
+    assert "too large for float16: take another dtype" in refused.err
+    assert not any((tmp_path / "out").iterdir())
