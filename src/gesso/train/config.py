@@ -14,6 +14,7 @@ from gesso.errors import ConfigError
 from gesso.generation import GenerationConfig
 from gesso.models.saving import copy_text_files
 from gesso.train.batch import Conversation
+from gesso.train.picture_labels import PictureLabels
 from gesso.train.reinforce.config import Cases, PolicyConfig
 
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -259,6 +260,8 @@ class Recipe:
     """What an adapter's file calls the model it belongs to."""
     vision: Vision = "none"
     """Whether the data shows images, and whether vision tower and projector learn from them."""
+    labels: PictureLabels | None = None
+    """Pictures with labels, by which the tower learns in the first steps; None has it learn from questions alone."""
     policy: PolicyConfig | None = None
     """Reinforcement: learn from rewards of the model's own answers."""
     distill: float | None = None
@@ -283,7 +286,16 @@ class Recipe:
         policy = None if self.policy is None else dataclasses.asdict(self.policy)
         named = {"recipe": self.name, "base": self.base, "data": self.data.fingerprint}
         start = {} if self.adapter_start is None else {"adapter_start": str(self.adapter_start)}
-        return {**named, **settings, **start, "vision": self.vision, "policy": policy, "distill": self.distill}
+        labels = {} if self.labels is None else {"labels": self.labels.fingerprint}
+        return {
+            **named,
+            **settings,
+            **start,
+            **labels,
+            "vision": self.vision,
+            "policy": policy,
+            "distill": self.distill,
+        }
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:
@@ -292,6 +304,8 @@ class Recipe:
             raise ConfigError("an adapter needs a checkpoint to start from")
         if self.adapter and self.vision == "trained":
             raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
+        if self.labels is not None and self.vision != "trained":
+            raise ConfigError("labels of pictures teach a tower: vision must be trained")
         if self.distill is not None:
             self._check_distillation(self.distill)
         if self.distill is not None and self.train.prefix_probability:

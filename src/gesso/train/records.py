@@ -32,6 +32,28 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelRecord:
+    """Holds one line of `metrics.jsonl` while a tower learns what is where in pictures: means since the line before."""
+
+    step: int
+    label_loss: float
+    """Nats a word."""
+    right: float
+    """Share of the soft tokens whose likeliest word is right, of those where something stands."""
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float
+    """Soft tokens trained on."""
+    seconds: float
+    """Since this process started training."""
+
+    @property
+    def summary(self) -> str:
+        """Returns a few words for people."""
+        return f"labels {self.label_loss:.4f} right {self.right:.1%}"
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRecord:
     """Holds one line of `metrics.jsonl` of a reinforcement run: means since the line before."""
 
@@ -95,7 +117,7 @@ class PolicyEvaluation:
         return f"held-out reward {self.held_out_reward:.4f}, right {self.held_out_right:.1%}"
 
 
-Record = StepRecord | PolicyRecord
+Record = StepRecord | LabelRecord | PolicyRecord
 Evaluation = EvaluationRecord | PolicyEvaluation
 _NO_SCALARS = ("step", "seconds", "best")
 

@@ -42,6 +42,7 @@ from gesso.train.distributed import (
     split_sequences,
 )
 from gesso.train.expert_parallel import check_expert_parallel, lay_out_experts
+from gesso.train.labels_first import LabelsFirst
 from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
 from gesso.train.records import (
@@ -119,6 +120,8 @@ class _Run:
             self.objective = PolicyObjective(recipe, self.model, group)
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
+        if recipe.labels is not None and self.vision is not None:
+            self.objective = LabelsFirst(recipe, self.model, self.vision, self.objective)
         if mesh is not None and not self.replicated:
             apart = lay_out_experts(self.model, mesh) if parallel else set()
             shard(self.model, self.objective.root, mesh, apart)

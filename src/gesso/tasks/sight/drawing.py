@@ -4,7 +4,7 @@ import io
 import math
 import random
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gesso.errors import OptionError
 
@@ -27,6 +27,19 @@ COLOURS: dict[str, Colour] = {
     "pink": (245, 150, 190),
 }
 SHAPES = ("circle", "square", "triangle", "star", "cross", "ring")
+
+
+class Mark(NamedTuple):
+    """Says what stands at a point of a picture."""
+
+    x: float
+    """Pixels from the left."""
+    y: float
+    """Pixels from the top."""
+    words: tuple[str, ...]
+    """The most important one first."""
+
+
 _SPREAD = 14
 """How far each part of a colour may be from the named one."""
 
@@ -86,10 +99,18 @@ def text_size(text: str, size: int) -> tuple[int, int]:
     return math.ceil(right - left), math.ceil(bottom - top)
 
 
-def write(draw: "ImageDraw", place: tuple[int, int], text: str, size: int, colour: Colour) -> None:
-    """Writes a text whose upper left corner of ink stands at `place`."""
-    left, top, _, _ = font(size).getbbox(text)
+def write(draw: "ImageDraw", place: tuple[int, int], text: str, size: int, colour: Colour) -> list[Mark]:
+    """Writes a text whose upper left corner of ink stands at `place`; returns the middle of each sign, all in one
+    line."""
+    left, top, _, bottom = font(size).getbbox(text)
     draw.text((place[0] - left, place[1] - top), text, font=font(size), fill=colour)
+    ends = [font(size).getlength(text[: count + 1]) for count in range(len(text))]
+    middle = place[1] + (bottom - top) / 2
+    return [
+        Mark(place[0] - left + (begin + end) / 2, middle, (sign,))
+        for sign, begin, end in zip(text, [0.0, *ends], ends, strict=False)
+        if not sign.isspace()
+    ]
 
 
 def draw_shape(draw: "ImageDraw", shape: str, centre: tuple[int, int], radius: int, colour: Colour) -> None:

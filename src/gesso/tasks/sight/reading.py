@@ -4,7 +4,7 @@ import json
 import random
 
 from gesso.tasks.base import Example
-from gesso.tasks.sight.drawing import SIDE, dark, encoded, new_picture, pen, text_size, write
+from gesso.tasks.sight.drawing import SIDE, Mark, dark, encoded, new_picture, pen, text_size, write
 from gesso.tasks.sight.picture_task import PictureTask, pick
 from gesso.tasks.sight.words import ANSWERS
 
@@ -50,7 +50,7 @@ class Words(PictureTask):
 
     def sample(self, rng: random.Random) -> Example:
         """Draws a word of syllables, of three to six letters, in small letters or capitals."""
-        word = _word(rng)
+        word = draw_word(rng)
         return Example(self.name, pick(rng, WORD), word, kind=f"{len(word)} letters", images=(written(word, rng),))
 
     def grade(self, example: Example, text: str) -> bool:
@@ -62,8 +62,8 @@ class Words(PictureTask):
         return f"word {example.answer.lower()}"
 
 
-def _word(rng: random.Random) -> str:
-    """A word without those that the tokenizer knows whole, which would not be read letter by letter."""
+def draw_word(rng: random.Random) -> str:
+    """Draws a word without those that the tokenizer knows whole, which would not be read letter by letter."""
     while True:
         length = rng.randint(3, 6)
         start = rng.randint(0, 1)
@@ -86,7 +86,7 @@ class Tables(PictureTask):
         numbers = [[rng.randint(0, 99) for _ in range(columns)] for _ in range(rows)]
         return Example(
             self.name, pick(rng, _TABLE), json.dumps(numbers), kind=f"{rows} x {columns}",
-            images=(_table(numbers, rng),),
+            images=(marked_table(numbers, rng)[0],),
         )  # fmt: skip
 
     def grade(self, example: Example, text: str) -> bool:
@@ -97,8 +97,9 @@ class Tables(PictureTask):
             return False
 
 
-def _table(numbers: list[list[int]], rng: random.Random) -> bytes:
-    picture = new_picture(rng)
+def marked_table(numbers: list[list[int]], rng: random.Random) -> tuple[bytes, list[Mark]]:
+    """Returns a picture of a table, and the digits in it, where they are; the last one of a number says that it is."""
+    picture, marks = new_picture(rng), []
     draw, size, colour = pen(picture), rng.randint(16, 21), dark(rng)
     rows, columns = len(numbers), len(numbers[0])
     height, width = rng.randint(22, 31), rng.randint(26, 31)
@@ -114,5 +115,6 @@ def _table(numbers: list[list[int]], rng: random.Random) -> bytes:
         for column, number in enumerate(cells):
             wide, high = text_size(str(number), size)
             x = left + column * width + max(2, width - 3 - wide)
-            write(draw, (x, top + row * height + (height - high) // 2), str(number), size, colour)
-    return encoded(picture)
+            *before, last = write(draw, (x, top + row * height + (height - high) // 2), str(number), size, colour)
+            marks += [*before, last._replace(words=(*last.words, ", "))]
+    return encoded(picture), marks

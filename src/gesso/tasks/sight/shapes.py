@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from gesso.tasks.base import Example
-from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded, new_picture, pen, shade
+from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, Mark, draw_shape, encoded, new_picture, pen, shade
 from gesso.tasks.sight.picture_task import PictureTask, pick
 
 COLOUR = ("What colour is the {shape}?", "Which colour has the {shape}?", "Name the colour of the {shape}.")
@@ -39,7 +39,12 @@ def plural(shape: str) -> str:
 
 def draw_shapes(shapes: list[Placed], rng: random.Random) -> bytes:
     """Returns a picture of shapes, each anywhere within its cell."""
-    picture = new_picture(rng)
+    return marked_shapes(shapes, rng)[0]
+
+
+def marked_shapes(shapes: list[Placed], rng: random.Random) -> tuple[bytes, list[Mark]]:
+    """Returns such a picture and the colours and kinds in it, where they are."""
+    picture, marks = new_picture(rng), []
     draw = pen(picture)
     for placed in shapes:
         radius = rng.randint(9, _CELL // 2 - 2)
@@ -47,7 +52,8 @@ def draw_shapes(shapes: list[Placed], rng: random.Random) -> bytes:
         row, column = divmod(placed.cell, _GRID)
         centre = tuple(_CELL * place + _CELL // 2 + rng.randint(-reach, reach) for place in (column, row))
         draw_shape(draw, placed.shape, (centre[0], centre[1]), radius, shade(placed.colour, rng))
-    return encoded(picture)
+        marks.append(Mark(centre[0], centre[1], (placed.colour, placed.shape)))
+    return encoded(picture), marks
 
 
 def cells(rng: random.Random, count: int) -> list[int]:

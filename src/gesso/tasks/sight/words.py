@@ -26,3 +26,16 @@ def build_sight_tokenizer() -> Tokenizer:
     asked = [word for word in dict.fromkeys(_ASKED) if word not in ANSWERS]
     words = [*ANSWERS, *(f" {word}" for word in (*ANSWERS, *asked)), *(word for word in asked if word[0].isupper())]
     return tokenizer_of([*_GLUE, *words])
+
+
+def word_token(tokenizer: Tokenizer, word: str) -> int:
+    """Returns the token that stands for a sign or a word seen in a picture: as an answer begins with it, or, of the
+    words of questions alone, as it stands behind another.
+
+    Raises:
+        ValueError: the word is no piece of the tokenizer.
+    """
+    for piece in (word.replace(" ", "▁"), f"▁{word}"):
+        if (token := tokenizer.token_to_id(piece)) is not None:
+            return int(token)
+    raise ValueError(f"{word!r} is no piece of this tokenizer")
