@@ -151,6 +151,8 @@ class ModelConfig:
     image_token_ids: tuple[int, ...] = ()
     vision_config: Mapping[str, Any] | None = None
     """Kept as read, so that what is saved again still describes the vision tower."""
+    image_budget: int = 280
+    """Soft tokens that an image takes at most where a request says nothing else."""
     calibration: str = ""
     """Names the scales that packed weights were calibrated with; empty where there are none. Adapters fit weights with
     the same scales alone."""
@@ -160,6 +162,7 @@ class ModelConfig:
         self._check_layers()
         for name in ("pad_token_id", "eos_token_id", "bos_token_id"):
             _require_int(name, getattr(self, name), 0)
+        _require_int("image_budget", self.image_budget, 1)
         for token in self.image_token_ids:
             _require_int("an image token id", token, 0)
         if not isinstance(self.attention_bias, bool):

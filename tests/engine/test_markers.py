@@ -149,3 +149,16 @@ def test_a_template_may_put_white_space_around_images() -> None:
     (span,) = prompt.spans
     assert reader.tokenizer.decode(prompt.ids[: span.start - 1]).endswith("a\n\n")
     assert (prompt.ids[span.start - 1], prompt.ids[span.end]) == (begin, end)
+
+
+def test_an_image_takes_what_the_model_takes_where_nobody_says_how_much() -> None:
+    """`vision_soft_tokens_per_image` of a checkpoint."""
+    lengths = {}
+    for budget in (70, 140, 280):
+        vision = VisionInput(PatchLayout(4, 3), 256, 1.0, budget)
+        reader = PromptReader(ENGINE.tokenizer, ENGINE.template, ENGINE.config, vision)
+        (span,) = reader.read("x", media=MediaOptions([picture()])).spans
+        lengths[budget] = span.length
+        (asked,) = reader.read("x", media=MediaOptions([picture()], image_budget=70)).spans
+        assert asked.length == 64
+    assert lengths == {70: 64, 140: 121, 280: 256}

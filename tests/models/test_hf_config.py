@@ -357,3 +357,15 @@ def test_our_own_defaults_stand_in_a_file_beside_the_published_one(tmp_path: Pat
     (tmp_path / "gesso.json").write_text('{"verify": "never"}', encoding="utf-8")
     with pytest.raises(OptionError, match="verify must be auto, exact or a number"):
         read_generation_defaults(tmp_path, model.config)
+
+
+def test_the_keys_that_the_published_config_has_beside_the_shape_are_taken() -> None:
+    """Gemma 4's configs name tokens of audio and video too, and how many soft tokens an image takes at most."""
+    vision = {"vision_config": {"model_type": "gemma4_vision"}}
+    unread = {"video_token_id": 9, "audio_token_id": 8, "boa_token_id": 7, "eoa_token_id": 6, "eoa_token_index": 6}
+    config = read_config({**RAW, **vision, **unread, "vision_soft_tokens_per_image": 70, "eos_token_id": [1, 106, 50]})
+    assert config == replace(PLAIN, **vision, image_budget=70)
+    assert read_config({**RAW, **vision}).image_budget == 280
+    assert read_config(json.loads(json.dumps(write_config(config, "float32")))) == config
+    with pytest.raises(ConfigError, match="image_budget"):
+        read_config({**RAW, "vision_soft_tokens_per_image": "many"})

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gesso.config import ModelConfig
 from gesso.errors import ImageError, OptionError
 from gesso.generation import IMAGE_BUDGETS, RequestOptions
 from gesso.options import options_of
@@ -85,5 +86,6 @@ def test_another_layout_counts_in_its_own_tokens() -> None:
 def test_the_table_of_options_has_these_budgets() -> None:
     rows = options_of(RequestOptions)
     assert IMAGE_BUDGETS == BUDGETS
-    assert (rows["image_budget"].default, rows["video_budget"].default) == (DEFAULT_BUDGET, VIDEO_BUDGET)
+    assert (rows["image_budget"].default, rows["video_budget"].default) == (None, VIDEO_BUDGET)
+    assert ModelConfig.__dataclass_fields__["image_budget"].default == DEFAULT_BUDGET
     assert (rows["video_fps"].default, rows["video_frames"].default) == (FPS, MAX_FRAMES)

@@ -24,7 +24,7 @@ AROUND = 2
 class BenchImages:
     """Holds the images of a benchmark, which every request shows before its text."""
 
-    def __init__(self, engine: Engine, files: Sequence[Path], budget: int) -> None:
+    def __init__(self, engine: Engine, files: Sequence[Path], budget: int | None) -> None:
         """
         Raises:
             OptionError: the model has no eyes, or a budget that does not exist.
@@ -33,7 +33,9 @@ class BenchImages:
         self._engine = engine
         self._files, self._options = files, MediaOptions(image_budget=budget)
         self._shown = 0
-        if files and engine.runner.vision is None:
+        vision = engine.runner.vision
+        self._budget = budget if vision is None else budget or vision.budget
+        if files and vision is None:
             raise OptionError(f"--image: {NO_EYES}", option="image")
         self._images = self._prepare()
 
@@ -95,7 +97,7 @@ class BenchImages:
         tower_ms = dataclasses.asdict(Spread.of(encoded))
         return {
             "images": len(self._images),
-            "budget": self._options.image_budget,
+            "budget": self._budget,
             "soft_tokens": [image.soft_tokens for image in self._images],
             "prepare_ms": dataclasses.asdict(Spread.of(prepared)),
             "tower_ms": tower_ms,

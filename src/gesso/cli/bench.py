@@ -56,7 +56,7 @@ def bench(
     mode: Modes = "canvas,ar",
     steps: Steps = None,
     image: Images = None,
-    image_budget: ImageBudget = 280,
+    image_budget: ImageBudget = None,
     repeats: Repeats = REPEATS,
     warmup: Warmup = WARMUP,
     peer: Peer = None,
@@ -179,7 +179,7 @@ def _run(
     load: LoadOptions,
     cells: "list[Cell]",
     settings: "Settings",
-    seen: tuple[list[Path], int],
+    seen: tuple[list[Path], int | None],
     *,
     peer: str | None,
 ) -> "Report":

@@ -27,7 +27,10 @@ Images = Annotated[
     list[Path] | None,
     typer.Option("--image", metavar="FILE", help="Shown by every prompt, in its tokens. Repeatable.", **_MEASURING),
 ]
-ImageBudget = Annotated[int, typer.Option(metavar="N", help="Most soft tokens of an image.", **_MEASURING)]
+ImageBudget = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Most soft tokens of an image; the model's own without it.", **_MEASURING),
+]
 Repeats = Annotated[int, typer.Option(metavar="N", help="Measurements of each cell.", **_MEASURING)]
 Warmup = Annotated[int, typer.Option(metavar="N", help="Runs of each cell that do not count.", **_MEASURING)]
 Peer = Annotated[

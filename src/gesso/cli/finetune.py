@@ -65,7 +65,10 @@ def finetune(
     held_out: Annotated[float | None, typer.Option(help="Share of the lines kept for evaluation; 0.05.")] = None,
     held_out_file: HeldOutFiles = None,
     thinking: Annotated[str, typer.Option(help="keep or strip the reasoning in the data.")] = "keep",
-    image_budget: Annotated[int, typer.Option(help="Most soft tokens of an image: 70, 140, 280, 560, 1120.")] = 280,
+    image_budget: Annotated[
+        int | None,
+        typer.Option(help="Most soft tokens of an image: 70, 140, 280, 560, 1120; the checkpoint's own without it."),
+    ] = None,
     train_vision: Annotated[
         bool, typer.Option("--train-vision", help="Train vision tower and projector as well; with --method full.")
     ] = False,
@@ -268,7 +271,7 @@ def _print_data(examples: "FileData", vary_copies: float) -> None:
         )
 
 
-def _image_load(data: list[Path], config: "ModelConfig", budget: int, trained: bool) -> "ImageLoad | None":
+def _image_load(data: list[Path], config: "ModelConfig", budget: int | None, trained: bool) -> "ImageLoad | None":
     """The images of the line that has most of them; None where no line of the data has any.
 
     Raises:
@@ -282,6 +285,7 @@ def _image_load(data: list[Path], config: "ModelConfig", budget: int, trained: b
     from gesso.train.estimate_vision import ImageLoad
     from gesso.vision.size import check_budget
 
+    budget = config.image_budget if budget is None else budget
     check_budget(budget)
     most = most_images(data)
     if not most:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar, get_args
+from typing import ParamSpec, TypeVar, get_args
 
 from gesso.control import choose as _choose
 from gesso.control import edit as _edit
@@ -16,19 +16,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def at_once(make: Callable[Concatenate[Engine, P], Job[T]]) -> Callable[Concatenate[Engine, P], T]:
+def at_once(make: Callable[P, Job[T]]) -> Callable[P, T]:
     """Returns a function that takes what `make` takes, and returns what the job that it makes is for."""
     signature = inspect.signature(make)
 
     @functools.wraps(make)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         engine: Engine = signature.bind(*args, **kwargs).arguments["engine"]
-        return run_job(engine, make(*args, **kwargs))  # type: ignore[arg-type]
+        return run_job(engine, make(*args, **kwargs))
 
     run.__module__ = __name__
     result = get_args(signature.return_annotation)[-1]
     run.__signature__ = signature.replace(return_annotation=result)  # type: ignore[attr-defined]
-    return run  # type: ignore[return-value]
+    return run
 
 
 fill = at_once(_fill.fill)

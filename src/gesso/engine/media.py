@@ -14,7 +14,7 @@ from gesso.generation import MEDIA, RequestOptions
 from gesso.options import options_of
 from gesso.runner.protocol import VisionInput
 from gesso.vision.preprocess import PreparedImage, prepare_image
-from gesso.vision.size import BUDGETS, DEFAULT_BUDGET, VIDEO_BUDGET, check_budget
+from gesso.vision.size import BUDGETS, VIDEO_BUDGET, check_budget
 from gesso.vision.video import PreparedFrame, Sampling, prepare_video
 
 Part = Mapping[str, Any]
@@ -37,7 +37,8 @@ class MediaOptions:
     images: Sequence[Any] = ()
     """Beside the prompt, in the order of their places."""
     videos: Sequence[Any] = ()
-    image_budget: int = DEFAULT_BUDGET
+    image_budget: int | None = None
+    """None is the model's own."""
     video_budget: int = VIDEO_BUDGET
     sampling: Sampling = field(default_factory=Sampling)
 
@@ -120,12 +121,12 @@ class _Named:
             raise ImageError(f"{self._name}{error}", option=f"{self._kind}s") from None
 
 
-def _image(source: Source, vision: VisionInput, budget: int) -> PreparedImage:
+def _image(source: Source, vision: VisionInput, budget: int | None) -> PreparedImage:
     content = source.content
     made = (
         content
         if isinstance(content, PreparedImage)
-        else prepare_image(content, source.budget or budget, vision.layout)
+        else prepare_image(content, source.budget or budget or vision.budget, vision.layout)
     )
     return _checked(made, vision)
 

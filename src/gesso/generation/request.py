@@ -134,9 +134,9 @@ class RequestOptions:
         flag="--video",
         group=MEDIA,
     )
-    image_budget: int = option(
-        280,
-        "Most soft tokens of an image.",
+    image_budget: int | None = option(
+        None,
+        "Most soft tokens of an image; the checkpoint's own without it, most often 280.",
         unit="tokens",
         kind=OneOf(IMAGE_BUDGETS),
         field="mm_processor_kwargs.max_soft_tokens",

@@ -117,6 +117,7 @@ def read_config(raw: Mapping[str, Any]) -> ModelConfig:
         bos_token_id=_first(text.get("bos_token_id"), 2),
         image_token_ids=tuple(token for token in image_tokens if token is not None),
         vision_config=vision,
+        image_budget=280 if (budget := raw.get("vision_soft_tokens_per_image")) is None else budget,
         calibration="" if (calibration := calibration_of(raw)) is None else str(calibration["id"]),
     )
 
@@ -265,5 +266,11 @@ def write_config(config: ModelConfig, dtype: str) -> dict[str, Any]:
         "tie_word_embeddings": True,
         **image,
         "text_config": text,
-        **({} if config.vision_config is None else {"vision_config": dict(config.vision_config)}),
+        **_written_vision(config),
     }
+
+
+def _written_vision(config: ModelConfig) -> dict[str, Any]:
+    if config.vision_config is None:
+        return {}
+    return {"vision_config": dict(config.vision_config), "vision_soft_tokens_per_image": config.image_budget}

@@ -75,8 +75,12 @@ TEXT_KEYS = {
     "vocab_size_per_layer_input",
 }
 TOP_KEYS = {
+    "audio_token_id",
+    "boa_token_id",
     "boi_token_id",
     "canvas_length",
+    "eoa_token_id",
+    "eoa_token_index",
     "eoi_token_id",
     "eos_token_id",
     "image_token_id",
@@ -85,6 +89,9 @@ TOP_KEYS = {
     "bos_token_id",
     "quantization_config",
     "text_config",
+    "video_token_id",
     "vision_config",
+    "vision_soft_tokens_per_image",
 }
+"""Those of audio and video name tokens that this family never reads as such."""
 ROPE_KEYS = {"rope_type", "rope_theta", "partial_rotary_factor", "factor"}

@@ -55,7 +55,7 @@ def vision_input(config: ModelConfig, vision: VisionModel) -> VisionInput:
     tower = vision.config
     layout = PatchLayout(tower.patch_size, tower.pooling_kernel_size)
     multiplied = sum(weight.numel() for weight in vision.tower.layers.parameters()) * layout.pooling**2
-    return VisionInput(layout, tower.position_embedding_size, multiplied / _multiplied(config))
+    return VisionInput(layout, tower.position_embedding_size, multiplied / _multiplied(config), config.image_budget)
 
 
 def _multiplied(config: ModelConfig) -> int:

@@ -18,7 +18,7 @@ import torch
 from gesso.config import ModelShape
 from gesso.diffusion.canvas_state import CanvasState
 from gesso.runner.prompt_input import EmbeddingSpan
-from gesso.vision.size import PatchLayout
+from gesso.vision.size import DEFAULT_BUDGET, PatchLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class VisionInput:
     """Patches that a side may have."""
     token_cost: float
     """What the tower computes for one soft token, in tokens of a prompt: it comes on top of the token itself."""
+    budget: int = DEFAULT_BUDGET
+    """Soft tokens that an image takes at most where nobody says how many."""
 
 
 LayerKind = Literal["full", "sliding"]

@@ -14,7 +14,7 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.data_images import ImageReader
 from gesso.vision.preprocess import PreparedImage
-from gesso.vision.size import BUDGETS, DEFAULT_BUDGET
+from gesso.vision.size import BUDGETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class FileDataConfig:
     """Seed of the order alone; it decides nothing else."""
     vary_copies: float = 0.0
     """Share of the times an example is read that the words its answer takes from its prompt are others."""
-    image_budget: int = DEFAULT_BUDGET
-    """Soft tokens that an image takes at most, where its part names no budget."""
+    image_budget: int | None = None
+    """Soft tokens that an image takes at most, where its part names no budget; None is the model's own."""
 
     def __post_init__(self) -> None:
         if self.max_length < 2:
@@ -55,7 +55,7 @@ class FileDataConfig:
             raise OptionError(f"thinking {self.thinking!r} does not exist; known: keep, strip", option="thinking")
         if self.seed < 0:
             raise OptionError(f"seed must be at least 0, got {self.seed}", option="seed")
-        if self.image_budget not in BUDGETS:
+        if self.image_budget not in (None, *BUDGETS):
             known = ", ".join(map(str, BUDGETS))
             raise OptionError(f"image_budget must be one of {known}, got {self.image_budget}", option="image_budget")
 

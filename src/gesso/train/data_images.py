@@ -11,6 +11,7 @@ from gesso.engine.media import NO_EYES, Media, MediaOptions, Source, take_out
 from gesso.errors import DataError, UserError
 from gesso.runner.protocol import VisionInput
 from gesso.vision.preprocess import PreparedImage
+from gesso.vision.size import DEFAULT_BUDGET
 
 _KEPT = 16
 """Images that are kept as they are, for lines of several answers."""
@@ -22,13 +23,14 @@ Key = tuple[str, int, int, int | None]
 class ImageReader:
     """Takes images out of messages and prepares them for one model."""
 
-    def __init__(self, vision: VisionInput | None, budget: int) -> None:
+    def __init__(self, vision: VisionInput | None, budget: int | None) -> None:
         """
         Args:
             vision: how the model takes images; None where it has no eyes.
-            budget: soft tokens that an image takes at most where its part says nothing else.
+            budget: soft tokens that an image takes at most where its part says nothing else; None is the model's own.
         """
         self._vision = vision
+        self.budget = DEFAULT_BUDGET if vision is None else budget or vision.budget
         self._options = MediaOptions(image_budget=budget)
         self._kept: OrderedDict[Key, PreparedImage] = OrderedDict()
         self._seen: dict[str, tuple[int, int]] = {}

@@ -90,7 +90,8 @@ class FileData:
         self._kept = self._read_format() if config.vary_copies else frozenset()
         digests = [file.digest for file in self._files]
         settings = asdict(config)
-        budget, shown = settings.pop("image_budget"), encoder.images.digest
+        del settings["image_budget"]  # what it comes to is the reader's
+        budget, shown = encoder.images.budget, encoder.images.digest
         if not config.vary_copies:
             del settings["vary_copies"]  # runs from before it go on
         described = json.dumps([digests, len(files), settings, *([budget, shown] if shown else [])])

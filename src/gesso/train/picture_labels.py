@@ -72,11 +72,13 @@ class PictureLabels:
     size: int
     """Pictures of a step."""
     seed: int
+    rest: int = 0
+    """Steps of questions behind the labels in which the tower stays as it is."""
 
     @property
     def fingerprint(self) -> str:
         """Returns what the pictures follow from."""
-        return f"{self.steps} {self.draw.__name__} {self.size} {self.budget} {self.seed}"
+        return f"{self.steps} {self.rest} {self.draw.__name__} {self.size} {self.budget} {self.seed}"
 
     def batch(self, step: int) -> LabelBatch:
         """Draws the pictures of step `step` (from 0)."""

@@ -120,8 +120,8 @@ class _Run:
             self.objective = PolicyObjective(recipe, self.model, group)
         else:
             self.objective = DenoisingObjective(recipe, self.model, group, images)
-        if recipe.labels is not None and self.vision is not None:
-            self.objective = LabelsFirst(recipe, self.model, self.vision, self.objective)
+        if recipe.labels is not None and images is not None:
+            self.objective = LabelsFirst(recipe, self.model, images, self.objective)
         if mesh is not None and not self.replicated:
             apart = lay_out_experts(self.model, mesh) if parallel else set()
             shard(self.model, self.objective.root, mesh, apart)

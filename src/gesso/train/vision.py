@@ -29,6 +29,8 @@ class BatchImages:
     def __init__(self, vision: VisionModel, *, trained: bool) -> None:
         self.vision = vision.train(trained).requires_grad_(trained)
         self.trained = trained
+        self.rests = False
+        """Whether a tower that is trained stays as it is for now: its embeddings have no gradient then."""
         self._frozen = None if trained else ImageEmbeddings(vision)
 
     @property
@@ -43,6 +45,10 @@ class BatchImages:
         if self._frozen is not None:
             with torch.no_grad():
                 return [self._frozen.of(span) for span in spans]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.rests):
+            return self._trained_embeddings(spans)
+
+    def _trained_embeddings(self, spans: list[EmbeddingSpan]) -> list[Tensor]:
         distinct = {span.content_hash: _prepared(span) for span in spans}
         found: dict[str, Tensor] = {}
         for (rows, columns), group in groupby(sorted(distinct.items(), key=_size_of), lambda item: _size_of(item)[:2]):

@@ -40,8 +40,10 @@ TOWER = VisionConfig(
     use_clipped_linears=False,
 )
 CANVAS, SHORT = 32, 8
-LABELS = 2000
+LABELS = 2700
 """Steps of labelled pictures, of 32 each."""
+REST = 4000
+"""Steps of questions behind them in which the text model learns alone."""
 ONE = Stage(
     0,
     {
@@ -54,7 +56,7 @@ ONE = Stage(
 )  # fmt: skip
 """First all that has one picture."""
 ALL = Stage(
-    LABELS + 1500,
+    LABELS + 1800,
     {
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
@@ -84,10 +86,11 @@ def sight() -> Recipe:
         num_experts=4,
         top_k_experts=1,
         vision_config=write_vision_config(TOWER),
+        image_budget=BUDGET,
     )
     template = ChatTemplate(chat_template(), TOKENS)
     seen = vision_input_of(model)
-    eyes = Eyes(PromptReader(tokenizer, template, model, seen), MediaOptions(image_budget=BUDGET))
+    eyes = Eyes(PromptReader(tokenizer, template, model, seen), MediaOptions())
     labels = PictureLabels(
         steps=LABELS,
         draw=draw_scene,
@@ -97,12 +100,13 @@ def sight() -> Recipe:
         budget=BUDGET,
         size=32,
         seed=0,
+        rest=REST,
     )
     train = TrainConfig(
-        steps=5_500,
+        steps=7_200,
         batch_size=16,
         canvases_per_example=2,
-        narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=2),),
+        narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=4),),
         learning_rate=3e-3,
         warmup_steps=50,
         time_exponent=0.5,
