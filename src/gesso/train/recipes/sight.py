@@ -42,7 +42,7 @@ TOWER = VisionConfig(
 CANVAS, SHORT = 32, 8
 LABELS = 2700
 """Steps of labelled pictures, of 32 each."""
-REST = 4000
+REST = 2600
 """Steps of questions behind them in which the text model learns alone."""
 ONE = Stage(
     0,
@@ -56,7 +56,7 @@ ONE = Stage(
 )  # fmt: skip
 """First all that has one picture."""
 ALL = Stage(
-    LABELS + 1800,
+    LABELS + 800,
     {
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
@@ -103,7 +103,7 @@ def sight() -> Recipe:
         rest=REST,
     )
     train = TrainConfig(
-        steps=7_200,
+        steps=5_600,
         batch_size=16,
         canvases_per_example=2,
         narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=4),),
