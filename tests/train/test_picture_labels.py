@@ -96,9 +96,12 @@ def test_the_loss_is_the_cross_entropy_against_the_table(folder: Path) -> None:
     assert right == (likeliest == tokens)[:2].float().mean()
 
 
-def test_a_run_of_labels_and_questions_goes_on_where_it_was_cut_off(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("steps", "rest"), [(3, 1), (0, 4)])
+def test_a_run_of_labels_and_questions_goes_on_where_it_was_cut_off(
+    folder: Path, tmp_path: Path, steps: int, rest: int
+) -> None:
     muon = TrainConfig(steps=6, batch_size=3, warmup_steps=1, checkpoint_every=2, log_every=1, optimizer="muon")
-    plan = dataclasses.replace(recipe(folder, None, train=muon), labels=labels(steps=3, rest=1))
+    plan = dataclasses.replace(recipe(folder, None, train=muon), labels=labels(steps=steps, rest=rest))
     whole = train(plan, tmp_path / "whole")
     for at in (3, 5):  # the checkpoint before is among the labels, and among the questions
         with pytest.raises(Cut):
@@ -107,7 +110,7 @@ def test_a_run_of_labels_and_questions_goes_on_where_it_was_cut_off(folder: Path
     assert one.keys() == other.keys()
     assert all(torch.equal(one[name], other[name]) for name in one)
     lines = (tmp_path / "whole" / "metrics.jsonl").read_text("utf-8").splitlines()
-    assert ["label_loss" in line for line in lines] == [True] * 3 + [False] * 3
+    assert ["label_loss" in line for line in lines] == [True] * steps + [False] * (6 - steps)
 
 
 def test_labels_teach_the_tower_and_the_table_alone(folder: Path, tmp_path: Path) -> None:

@@ -42,18 +42,20 @@ class LabelsFirst(Objective):
                 yield batch
 
     def backward(self, batch: Any) -> tuple[Tensor, int]:
-        if not isinstance(batch, LabelBatch):
-            return self._then.backward(batch)
+        measured = self._labels_backward(batch) if isinstance(batch, LabelBatch) else self._then.backward(batch)
+        self._give_state()
+        return measured
+
+    def _labels_backward(self, batch: LabelBatch) -> tuple[Tensor, int]:
         device = self._vision.device
         with torch.autocast(device.type, torch.bfloat16, enabled=self._train.is_half(device.type)):
             loss, right = label_loss(self._model, self._vision, batch.to(device))
         loss.backward()
-        self._give_state()
         return torch.stack((loss.detach(), right)).float().cpu(), batch.soft_tokens
 
     def _give_state(self) -> None:
-        """Gives what labels do not reach a gradient of nothing in a run's first step: without any it would have no
-        state in the optimiser, and a checkpoint without that could not be resumed."""
+        """Gives what a run's first step does not reach a gradient of nothing: without any it would have no state in the
+        optimiser, and a checkpoint without that could not be resumed."""
         if not self._stateless:
             return
         self._stateless = False
