@@ -60,7 +60,7 @@ class Parts:
     @property
     def bytes(self) -> int:
         """Returns the bytes of what is kept."""
-        return 8 * int(self.sizes[0]) + 4 * len(self.number) * self.groups
+        return int(8 * self.sizes[0] + 4 * len(self.number) * self.groups)
 
     def work_out(self, codes: NDArray[np.int64]) -> None:
         """Finds the parts of codes that are new, in order: each stands for a part and a kind of byte that follows.
