@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gesso.constraints import determinize, distances, minimize, pairings, token_functions, transitions
+from gesso.constraints import determinize, distances, minimize, pairings, token_functions, token_parts, transitions
 from gesso.constraints.automaton import TokenAutomaton
 from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not host.available(), reason="LLVM is not here")
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Call `undo` to have them back."""
-    for module in (determinize, distances, minimize, pairings, token_functions, transitions):
+    for module in (determinize, distances, minimize, pairings, token_functions, token_parts, transitions):
         monkeypatch.setattr(module, "host_kernels", lambda: None)
     return monkeypatch
 
@@ -53,11 +53,13 @@ def make_tree(seed: int) -> VocabularyTree:
         r"(a|b)*a(a|b){6}|cä{100}",
     ],
 )
-def test_automata_are_those_of_arrays(constraint: object, without_kernels: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("width", [3, token_parts.WIDTH])
+def test_automata_are_those_of_arrays(constraint: object, width: int, without_kernels: pytest.MonkeyPatch) -> None:
     tree = make_tree(0)
     expression = parse(constraint) if isinstance(constraint, str) else schema_expression(constraint)
     by_arrays = token_automaton(compile_bytes(expression), tree, (0, 1), 1)
     without_kernels.undo()
+    without_kernels.setattr(token_parts, "WIDTH", width)
     by_kernels = token_automaton(compile_bytes(expression), tree, (0, 1), 1)
     for one, other in zip(arrays(by_kernels), arrays(by_arrays), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -101,7 +103,7 @@ def test_functions_that_cannot_be_told_apart_are_found(
     if kernels:
         without_kernels.undo()
     made = token_functions.Functions(np.array([[1, 0], [-1, 1]], dtype=np.int32), np.arange(2))
-    made.hashes.source[:] = 0
+    made.parts.hashes.source[:] = 0
     level = np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32), np.array([0, 1], dtype=np.uint8)
     with pytest.raises(token_functions.CollisionError):
         made.descend(*level, np.arange(256) % 2)

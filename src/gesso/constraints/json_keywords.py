@@ -209,6 +209,31 @@ def merge(one: Plain, other: Plain) -> Plain:
     return merged
 
 
+def says_more(one: Plain, other: Plain) -> bool:
+    """Tells whether what both allow is written as the one already is: each keyword of the other adds nothing to it."""
+    if not other.keys() <= one.keys():
+        return False
+    for key, second in other.items():
+        first = one[key]
+        if key == "type":
+            adds = first != second and not types(one) <= types(other)
+        elif key == "enum":
+            adds = not all(any(same(value, v) for v in second) for value in first)
+        elif key == "required":
+            adds = list(dict.fromkeys([*first, *second])) != first
+        elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
+            adds = second > first
+        elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
+            adds = second < first
+        elif isinstance(first, list):
+            adds = any(part not in first for part in second)
+        else:
+            adds = first != second
+        if adds:
+            return False
+    return True
+
+
 def of_property(shape: tuple[Any, Any, Any], name: str, matches: Callable[[str, str], bool]) -> list[Schema]:
     """Says what one shape says of the value of a property."""
     properties, patterns, additional = shape

@@ -8,7 +8,7 @@ taken that is not valid, and those without such a property are left out.
 """
 
 from gesso.constraints.json_disjoint import Apart, disjoint
-from gesso.constraints.json_keywords import Plain, merge, types
+from gesso.constraints.json_keywords import Plain, merge, says_more, types
 from gesso.constraints.json_negation import absent
 
 Refs = tuple[str, ...]
@@ -61,15 +61,7 @@ def without_repeated(ways: list[Alternative]) -> list[Alternative]:
     """Leaves out alternatives that say all that another one says, and more."""
     kept: list[Alternative] = []
     for way in ways:
-        if not any(_implies(way[0], other[0]) for other in kept):
-            kept = [other for other in kept if not _implies(other[0], way[0])]
+        if not any(says_more(way[0], other[0]) for other in kept):
+            kept = [other for other in kept if not says_more(other[0], way[0])]
             kept.append(way)
     return kept
-
-
-def _implies(one: Plain, other: Plain) -> bool:
-    """Whether every keyword of the other is among those of the one."""
-    if not other.keys() <= one.keys():
-        return False
-    both = merge(one, other)
-    return types(both) == types(one) and {**both, "type": None} == {**one, "type": None}

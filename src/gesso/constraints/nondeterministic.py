@@ -130,7 +130,7 @@ class Graph:
         self.steps.setdefault(source, []).append((kind, target, low, high))
         if kind in (WHILE, LEAVE):
             region = self.regions[self.region[source]]
-            region.starts += [start for start in (low, high + 1) if 0 < start <= region.most]
+            region.open_from(start for start in (low, high + 1) if 0 < start <= region.most)
 
     def add_text(self, text: str, source: int) -> int:
         """Puts a text behind `source`; returns the state behind it."""
@@ -244,7 +244,7 @@ class Graph:
             for region in together:
                 if not starts <= {*region.starts, region.most + 1} | {s for s in starts if s > region.most}:
                     for other in together:
-                        other.starts = sorted(start for start in starts if start <= other.most)
+                        other.open_from(start for start in starts if start <= other.most)
                     raise SharedCountError
         bounds = [self.regions[region].interval(count) for region in regions]
         return max(low for low, _ in bounds), min(high for _, high in bounds)

@@ -1,5 +1,7 @@
 """Defines the regions of a nondeterministic automaton: the states that share one counter, and what may go wrong."""
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 ENTER, COUNT, WHILE, LEAVE = range(4)
@@ -17,18 +19,21 @@ class Region:
     """The greatest count."""
     least_bytes: int
     """Of the text between two counts."""
-    starts: list[int] = field(default_factory=lambda: [0])
+    starts: set[int] = field(default_factory=lambda: {0})
     """Counts from which on other steps are open than just below."""
+    _sorted: list[int] = field(default_factory=list)
+
+    def open_from(self, starts: Iterable[int]) -> None:
+        """Adds counts from which on other steps are open."""
+        self.starts.update(starts)
+        self._sorted = []
 
     def interval(self, count: int) -> tuple[int, int]:
         """Returns the first and last of the counts around `count` for which the same steps are open."""
-        low, high = 0, self.most
-        for start in self.starts:
-            if start <= count:
-                low = max(low, start)
-            else:
-                high = min(high, start - 1)
-        return low, high
+        self._sorted = self._sorted or sorted(self.starts)
+        place = bisect_right(self._sorted, count)
+        last = self._sorted[place] - 1 if place < len(self._sorted) else self.most
+        return self._sorted[place - 1], min(self.most, last)
 
 
 class SharedCountError(Exception):

@@ -12,7 +12,15 @@ from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
 from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module
-from gesso.kernels.host.compositions import write_compose, write_descend, write_keep, write_land
+from gesso.kernels.host.compositions import (
+    write_ask,
+    write_compose,
+    write_descend,
+    write_gather,
+    write_keep,
+    write_land,
+    write_spell,
+)
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
@@ -218,6 +226,9 @@ class Compositions:
     descend: Callable[..., None]
     land: Callable[..., None]
     compose: Callable[..., None]
+    ask: Callable[..., None]
+    gather: Callable[..., None]
+    spell: Callable[..., None]
     keep: Callable[..., None]
     count: Callable[..., None]
     sort: Callable[..., None]
@@ -241,7 +252,8 @@ def compositions() -> Compositions:
     """Compiles the kernels of `compositions`, `pair_lists`, `pairings`, `refinements` and `subsets`."""
     module = ir.Module("gesso_compositions")
     writers = {
-        "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 2),
+        "descend": (write_descend, 8, 2), "land": (write_land, 3, 1), "compose": (write_compose, 12, 3),
+        "ask": (write_ask, 7, 2), "gather": (write_gather, 9, 2), "spell": (write_spell, 7, 1),
         "keep": (write_keep, 9, 1), "count": (write_count, 4, 1), "sort": (write_sort, 6, 1),
         "distinct": (write_distinct, 4, 1), "reach": (write_reach, 5, 2), "sums": (write_sums, 10, 1),
         "fill": (write_fill, 10, 2), "heights": (write_heights, 5, 1), "mix": (write_mix, 6, 2),
