@@ -150,6 +150,8 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
         ({"log_every": 0}, "log_every"),
         ({"precision": "float16"}, "float16"),
         ({"self_conditioning_probability": 1.5}, "self_conditioning_probability"),
+        ({"learning_rate": float("inf")}, "learning_rate"),
+        ({"weight_decay": float("nan")}, "weight_decay"),
         ({"own_draft_probability": -0.1}, "own_draft_probability"),
         ({"own_draft_rounds": 0}, "own_draft_rounds"),
         ({"time_exponent": 2}, "time_exponent"),

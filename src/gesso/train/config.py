@@ -1,6 +1,7 @@
 """Configures a training run. A recipe is a function that returns a complete `Recipe`."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,8 +185,8 @@ class TrainConfig:
             "denoiser_loss_weight",
             "encoder_loss_weight",
         ):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:
             raise ConfigError(f"seed must be at least 0 and below 2^31, got {self.seed}")
         for name, kinds in (("precision", Precision), ("optimizer", Optimizer)):
