@@ -102,8 +102,5 @@ def test_what_templates_do_they_still_do() -> None:
     )
     messages = [{"role": role, "content": " hi "} for role in ("user", "model", "user")]
     assert ChatTemplate(source, {}).render(messages) == (
-        "<user>hi 1/3<model>hi 2/3[z]"
-        + '{"a": [1]}'
-        + "a, 1abcbcx-03hiHI1024[1, 2]a\n  b  7"
-        + "a  a15%x|  5a\nb[1, 2]31.23"
+        '<user>hi 1/3<model>hi 2/3[z]{"a": [1]}a, 1abcbcx-03hiHI1024[1, 2]a\n  b  7a  a15%x|  5a\nb[1, 2]31.23'
     )

@@ -123,5 +123,5 @@ def test_out_may_be_a_link_but_not_the_current_folder(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(OptionError, match="is the current folder") as refused:
-        quantize_folder(source, Path("."), CHOSEN)
+        quantize_folder(source, Path(), CHOSEN)
     assert refused.value.option == "out"
