@@ -269,6 +269,7 @@ def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
         {"self_conditioning_probability": 0.75},
         {"canvases_per_example": 2},
         {"prompt_loss": True},
+        {"denoiser_loss_weight": 0.0},
     ],
 )
 def test_other_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ _SETTINGS = (
     "batch_size",
     "canvases_per_example",
     "prompt_loss",
+    "denoiser_loss_weight",
     "seed",
 )
 _WHOLE = 2**26
