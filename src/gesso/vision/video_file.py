@@ -119,7 +119,7 @@ class _Clip:
         except self._av.FFmpegError:
             found = None
         if found is not None and reached <= self._second(found) <= moment:
-            self._next = found
+            self._shown, self._next = None, found
             return
         self._jumps = False
         self._open()
