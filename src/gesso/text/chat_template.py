@@ -10,7 +10,8 @@ import jinja2
 
 from gesso.errors import CheckpointError, TextError
 from gesso.json_files import read_json
-from gesso.text.sandbox import BoundedEnvironment, TemplateLimitError, bounded_filter, render
+from gesso.text.sandbox import BoundedEnvironment, bounded_filter, render
+from gesso.text.sandbox_sizes import TemplateLimitError
 
 Message = Mapping[str, Any]
 MAX_PATTERN = 256
