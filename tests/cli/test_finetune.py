@@ -200,6 +200,8 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--sample-every", 5), "--sample-every needs a --sample-prompt"),
         (("{data}", "--out", "{out}", "--steps", 0), "steps must be at least 1"),
         (("{data}", "--out", "{out}", "--learning-rate", 0), "learning_rate must be above 0"),
+        (("{data}", "--out", "{out}", "--learning-rate", "inf"), "learning_rate must be above 0 and finite"),
+        (("{data}", "--out", "{out}", "--learning-rate", "nan"), "learning_rate must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--seed", 2**32), "seed must be at least 0 and below 2^31"),
         (("{data}", "--out", "{out}", "--epochs", "inf"), "epochs must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "max_length 1000000 is past the model's"),

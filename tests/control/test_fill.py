@@ -81,9 +81,28 @@ def test_a_hole_has_a_length_of_its_range(tiny: Engine) -> None:
     result = run(tiny, document, seed=3, alternatives=9)
     for hole, (least, most) in zip(result.holes, [(2, 4), (3, 3), (1, 2)], strict=True):
         for width in [hole.width, *(other.width for other in hole.alternatives)]:
-            # One more where the space before the hole is part of its first token.
-            assert least <= width <= most + 1
+            assert least <= width <= most
     assert result.holes[1].alternatives == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_hole_behind_a_space_has_the_tokens_that_it_asks_for(mini: Engine, tiny: Engine, seed: int) -> None:
+    """The space, where it is a token by itself, is none of them."""
+    for engine in (mini, tiny):
+        result = run(engine, "fig {{: 3}} apple", seed=seed, alternatives=9)
+        (hole,) = result.holes
+        encode = engine.tokenizer.encode
+        for text in (hole.text, *(other.text for other in hole.alternatives)):
+            ids = encode(" " + text)
+            assert len(ids) - (engine.tokenizer.decode(ids[:1]) == " ") <= 3
+        assert {hole.width, *(other.width for other in hole.alternatives)} == {3}
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 1.5])
+def test_a_max_length_that_is_none_is_refused(tiny: Engine, most: Any) -> None:
+    with pytest.raises(OptionError, match="max_length must be an integer of at least 1") as refused:
+        run(tiny, "a{{: 1}}b", max_length=most)
+    assert refused.value.option == "max_length"
 
 
 def test_several_holes_see_what_was_chosen_before(tiny: Engine) -> None:

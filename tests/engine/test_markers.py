@@ -1,5 +1,6 @@
 """Markers that users type stay text; those that a template writes are places."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,26 @@ def test_a_marker_is_text_wherever_a_user_writes_it(where: str) -> None:
         prompt = reader.read(messages, tools=tools)
         assert SOFT.isdisjoint(prompt.ids)
         assert typed in reader.tokenizer.decode(prompt.ids)
+
+
+@pytest.mark.parametrize("which", sorted(READERS))
+@pytest.mark.parametrize("around", ["", " "])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        *(["<|ima", "ge|>"], ["<", "|im", "", "age|>"], ["a <|image", "> b <", "|video|", "> c"], ["<", "<|image|>"]),
+        *(["<|image|>", "<|ima", "ge|>"], ["< <|im", "age>"]),
+    ],
+)
+def test_a_marker_that_lies_over_several_parts_is_text(parts: list[str], around: str, which: str) -> None:
+    reader = READERS[which]
+    content = [{"type": "text", "text": f"{around}{part}{around}"} for part in parts]
+    template = ChatTemplate(TEMPLATE.replace("part.text if", "part.text | trim if"), TOKENS)
+    reader = dataclasses.replace(reader, template=template if around else reader.template)
+    prompt = reader.read([{"role": "user", "content": content}])
+    assert not prompt.spans
+    assert SOFT.isdisjoint(prompt.ids)
+    assert reader.tokenizer.decode(prompt.ids) == reader.template.render([{"role": "user", "content": content}])  # type: ignore[union-attr]
 
 
 def test_what_holds_no_marker_is_encoded_in_one_piece() -> None:

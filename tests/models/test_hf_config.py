@@ -307,6 +307,7 @@ def test_transformers_reads_the_generation_config() -> None:
         ({"sampler_config": {"_cls_name": "GreedySamplerConfig"}}, "'GreedySamplerConfig'"),
         ({"sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "eta": 1}}, "'eta'"),
         ({"sampler_config": {"_cls_name": None}}, "None"),
+        ({"sampler_config": {"_cls_name": []}}, "unknown sampler []"),
         ({"sampler_config": "EntropyBoundSamplerConfig"}, "sampler_config"),
         ({"sampler_config": {"entropy_bound": "low"}}, "entropy_bound"),
         ({"max_denoising_steps": 0}, "max_denoising_steps"),

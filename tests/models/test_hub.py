@@ -254,6 +254,14 @@ def test_offline_and_shards_missing(cache: Path) -> None:
     assert "offline mode is on" in message
 
 
+@pytest.mark.parametrize("weight_map", [[1], {"a": 1}, {"a": 1, "b": 2}, {"a": []}, {"a": None}, "x"])
+def test_an_index_that_is_damaged_is_named(cache: Path, weight_map: object) -> None:
+    folder = sharded(snapshot(cache, "org/model"), present=3)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    assert "lacks model.safetensors.index.json (unreadable)" in refused("org/model", offline=True)
+    assert hub.cached() == []
+
+
 def test_a_revision_that_is_not_cached(cache: Path) -> None:
     checkpoint(snapshot(cache, "acme/poet"))
     assert "acme/poet@v9" in refused("acme/poet@v9", offline=True)

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given
@@ -56,6 +57,26 @@ def test_a_character_comes_with_its_last_byte(tokenizer: Tokenizer) -> None:
     assert len(ids) == 5
     decoder = IncrementalDecoder(tokenizer)
     assert [decoder.feed(token) for token in ids] == ["", "", "", "\U0001f600", "a"]
+
+
+def test_bytes_that_are_no_characters_are_not_read_again_for_each() -> None:
+    class Counting:
+        """A byte-level tokenizer of one token, which is no character."""
+
+        decoded = 0
+
+        def decode(self, ids: Sequence[int]) -> str:
+            self.decoded += len(ids)
+            return "\ufffd" * len(ids)
+
+        def piece(self, index: int) -> str:
+            return "\ufffd"
+
+    counting = Counting()
+    decoder = IncrementalDecoder(counting)  # type: ignore[arg-type]
+    assert not any(decoder.feed(7) for _ in range(4096))
+    assert decoder.flush() == "\ufffd" * 4096
+    assert counting.decoded < 4 * 4096
 
 
 def test_a_character_that_never_becomes_whole_is_shown_at_the_end(tokenizer: Tokenizer) -> None:
@@ -196,6 +217,10 @@ def say(tokenizer: Tokenizer, text: str, *stop: str) -> tuple[str, str, bool]:
         ("<|channel>thought\npear", "", "pear"),
         ("<|channel>thought\npear\n", "", "pear"),
         ("<|channel>thought", "", ""),
+        ("<|channel>tho", "", ""),
+        ("<|channel>pear fig", "", "pear fig"),
+        ("<|channel>pear<channel|>fig", "fig", "pear"),
+        ("<|channel>pear<|channel>thought\nfig", "", "pearfig"),
         ("<|channel>thought<channel|>fig", "fig", ""),
         ("<|channel>", "", ""),
         ("<|channel><channel|>fig", "fig", ""),

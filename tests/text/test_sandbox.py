@@ -3,7 +3,7 @@
 import pytest
 
 from gesso.errors import TextError
-from gesso.text import sandbox
+from gesso.text import sandbox, sandbox_sizes
 from gesso.text.chat_template import ChatTemplate
 
 
@@ -25,11 +25,46 @@ TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of
         ("{{ 2 ** 9999999999 }}", SIZE),
         ("{{ 'a' | center(9999999999) }}", SIZE),
         ("{{ 'a'.ljust(9999999999) }}", SIZE),
-        ("{{ '%9999999999d' % 1 }}", "formats a text too wide"),
-        ("{{ '%9999999999d' | format(1) }}", "formats a text too wide"),
+        ("{{ '%9999999999d' % 1 }}", SIZE),
+        ("{{ '%9999999999d' | format(1) }}", SIZE),
         ("{{ (['a' * 1000000] * 1000) | join('b') }}", SIZE),
         ("{{ 'b'.join(['a' * 1000000] * 1000) }}", SIZE),
         ("{% set s = 'a' * 30000000 %}{{ s }}{{ s }}", SIZE),
+        ("{{ '{:>1000000000}'.format(1) }}", SIZE),
+        ("{{ '{:>{}}'.format(1, 1000000000) }}", SIZE),
+        ("{{ '{:>{}}'.format(1, '1000000000') }}", SIZE),
+        ("{{ '{a:>1000000000}'.format_map({'a': 1}) }}", SIZE),
+        ("{% set f = '{:>1000000000}' | attr('format') %}{{ f(1) }}", SIZE),
+        ("{{ ('{0:>999999}' * 3000).format(1) }}", SIZE),
+        ("{{ ('{0}' * 3000).format('x' * 30000) }}", SIZE),
+        ("{{ ('{0[0]}' * 3000).format(['x' * 30000]) }}", SIZE),
+        ("{{ '%*d' % (1000000000, 1) }}", SIZE),
+        ("{{ '%.1000000000f' % 1 }}", SIZE),
+        ("{{ ('%(a)999999d' * 3000) % {'a': 1} }}", SIZE),
+        ("{{ ('%(a)s' * 3000) | format(a='x' * 30000) }}", SIZE),
+        ("{{ ('a b ' * 10000) | wordwrap(1, wrapstring='x' * 10000) }}", SIZE),
+        ("{{ ('a\n' * 10000) | indent('x' * 10000) }}", SIZE),
+        ("{{ ('a.com ' * 10000) | urlize(target='x' * 10000) }}", SIZE),
+        ("{{ 'a'.rjust(1000000000) }}", SIZE),
+        ("{{ '\t'.expandtabs(1000000000) }}", SIZE),
+        ("{{ 1.5 | round(1000000000, 'ceil') }}", "rounds to more than 1,000 digits"),
+        ("{{ [1] | tojson(indent=1000000000) }}", "writes JSON with more than 64 characters"),
+        ("{{ lipsum(n=1000000) }}", "lipsum"),
+        ("{{ 'a'.encode().ljust(1000000000) | length }}", "makes bytes with encode"),
+        ("{{ (1).to_bytes(1000000000, 'big') | length }}", "makes bytes with to_bytes"),
+        ("{{ strftime_now('%0100000d' * 1000) }}", "a pattern of more than 256"),
+        ("{% set x = range(9999) | list %}{{ ([x] * 9999) | sum(start=[]) | length }}", SIZE),
+        ("{{ ['x' * 1000000] * 1000 }}", SIZE),
+        ("{{ (['x' * 1000000] * 1000) | upper }}", SIZE),
+        ("{% set x %}{% for i in range(9999) %}{{ 'x' * 1000000 }}{% endfor %}{% endset %}", "writes more than 134,"),
+        (
+            "{% macro f() %}{% for i in range(9999) %}{{ 'x' * 1000000 }}{% endfor %}{% endmacro %}{{ f() }}",
+            "writes more than 134,",
+        ),
+        (
+            "{% set x %}{% for i in range(9999) %}" + "x" * 100_000 + "{% endfor %}{% endset %}",
+            "writes more than 134,",
+        ),
         (grown("{% set n.s = n.s ~ n.s %}"), SIZE),
         (grown("{% set n.s = n.s + n.s %}"), SIZE),
         (grown("{% set n.s = n.s.replace('a', n.s) %}"), SIZE),
@@ -41,6 +76,7 @@ TURNS, SIZE = r"takes more than 10,000 turns", r"makes a text, list or number of
 )
 def test_what_computes_too_much_is_stopped(source: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "MAX_STEPS", 10_000)  # a hundredth: so that the test is quick
+    monkeypatch.setattr(sandbox_sizes, "MAX_ITEMS", 10_000)
     with pytest.raises(TextError, match=f"chat template .*{said}"):
         ChatTemplate(source, {}).render([])
 
@@ -60,8 +96,11 @@ def test_what_templates_do_they_still_do() -> None:
         "{{ ['a', 1] | join(', ') }}{{ ('a', 'b') | join }}{{ 'aba'.replace('a', 'c') }}{{ '%s-%02d' % ('x', 3) }}"
         "{% set x %}hi{% endset %}{{ x }}{% set y | upper %}hi{% endset %}{{ y }}{{ 2 ** 10 }}{{ [1] + [2] }}"
         "{{ 'a\nb' | indent(2) }}{{ '{:>3}'.format(7) }}"
+        "{{ '{0}{0[0]:>{1}}'.format('a', 3) }}{{ '{a}'.format_map({'a': 1}) }}{{ '%(a)s%%' % {'a': 5} }}"
+        "{{ '%s|%*d' | format('x', 3, 5) }}{{ 'a b' | wordwrap(1) }}{{ [[1], [2]] | sum(start=[]) }}"
+        "{{ [{'n': 1}, {'n': 2}] | sum(attribute='n') }}{{ 1.25 | round(1, 'floor') }}{{ messages | length }}"
     )
     messages = [{"role": role, "content": " hi "} for role in ("user", "model", "user")]
     assert ChatTemplate(source, {}).render(messages) == (
-        "<user>hi 1/3<model>hi 2/3[z]" + '{"a": [1]}' + "a, 1abcbcx-03hiHI1024[1, 2]a\n  b  7"
+        '<user>hi 1/3<model>hi 2/3[z]{"a": [1]}a, 1abcbcx-03hiHI1024[1, 2]a\n  b  7a  a15%x|  5a\nb[1, 2]31.23'
     )

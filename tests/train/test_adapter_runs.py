@@ -1,5 +1,6 @@
 """Runs that train deltas, over plain and over 4-bit weights."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from gesso.models.saving import save_folder
 from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE
+from gesso.train.identity import WEIGHTS
 from train.runs import SHAPE, Fixed, Told, adapter_recipe, losses_of, metrics, recipe, train
 
 
@@ -112,11 +114,24 @@ def test_a_loaded_adapter_is_frozen_and_drops_nothing(tmp_path: Path) -> None:
     assert not any(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_another_base_is_refused(tmp_path: Path) -> None:
-    tiny = adapter_recipe(tmp_path / "start", steps=1)
+def test_another_dropout_is_refused(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", steps=1, dropout=0.5)
     train(tiny, tmp_path / "run", device="cpu")
+    with pytest.raises(CheckpointError, match=r"other settings \(dropout 0.5, now 0.0\)"):
+        train(adapter_recipe(tmp_path / "start", steps=1), tmp_path / "run", device="cpu")
+
+
+def test_another_base_is_refused(tmp_path: Path) -> None:
+    """Where a checkpoint has a digest of the base's weights, it matters, and its name does not."""
+    tiny = adapter_recipe(tmp_path / "start", steps=1)
+    last = train(tiny, tmp_path / "run", device="cpu")
+    other = replace(tiny, base="other")
+    assert train(other, tmp_path / "run", device="cpu") == last
+    state = json.loads((last / STATE).read_text("utf-8"))
+    del state[WEIGHTS]
+    (last / STATE).write_text(json.dumps(state), "utf-8")
     with pytest.raises(CheckpointError, match=r"other settings \(base 'tiny', now 'other'\)"):
-        train(replace(tiny, base="other"), tmp_path / "run", device="cpu")
+        train(other, tmp_path / "run", device="cpu")
 
 
 def test_a_run_goes_on_from_deltas_of_encoder_and_decoder_each(tmp_path: Path) -> None:

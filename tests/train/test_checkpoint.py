@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from gesso.errors import CheckpointError, ConfigError, TrainingError
 from gesso.models.loading import load_folder
 from gesso.models.saving import save_folder
-from gesso.train import checkpoint, step
+from gesso.train import checkpoint, identity, step
 from gesso.train.checkpoint import OPTIMIZER, STATE, checkpoints
+from gesso.train.identity import WEIGHTS
 from train.runs import SHAPE, Fixed, Told, losses_of, recipe, same_files, train
 
 # Its checkpoints -----------------------------------------------------------------------------------------------
@@ -149,6 +150,8 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_checkpoint(
         ({"log_every": 0}, "log_every"),
         ({"precision": "float16"}, "float16"),
         ({"self_conditioning_probability": 1.5}, "self_conditioning_probability"),
+        ({"learning_rate": float("inf")}, "learning_rate"),
+        ({"weight_decay": float("nan")}, "weight_decay"),
         ({"own_draft_probability": -0.1}, "own_draft_probability"),
         ({"own_draft_rounds": 0}, "own_draft_rounds"),
         ({"time_exponent": 2}, "time_exponent"),
@@ -264,9 +267,48 @@ def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
         {"time_exponent": 0.5},
         {"source_probability": 0.5},
         {"self_conditioning_probability": 0.75},
+        {"canvases_per_example": 2},
+        {"prompt_loss": True},
+        {"denoiser_loss_weight": 0.0},
     ],
 )
 def test_other_settings_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     with pytest.raises(CheckpointError, match=f"with other settings .{next(iter(changes))}"):
         train(recipe(**changes), tmp_path, device="cpu")
+
+
+def test_a_run_is_not_resumed_from_other_weights(tmp_path: Path) -> None:
+    """The same bytes in another folder are the same weights."""
+    start, moved = tmp_path / "start", tmp_path / "moved"
+    save_folder(random_model(SHAPE, seed=3), start)
+    tiny = replace(recipe(steps=2), start=start, base=str(start))
+    train(tiny, tmp_path / "run", device="cpu", stop_at=1)
+    shutil.copytree(start, moved)
+    save_folder(random_model(SHAPE, seed=4), start)
+    with pytest.raises(CheckpointError, match="from other base weights"):
+        train(tiny, tmp_path / "run", device="cpu")
+    last = train(replace(tiny, start=moved, base=str(moved)), tmp_path / "run", device="cpu")
+    assert last.name == "step-000002"
+
+
+def test_a_checkpoint_from_before_a_setting_was_recorded_is_resumed(tmp_path: Path) -> None:
+    save_folder(random_model(SHAPE, seed=3), tmp_path / "start")
+    tiny = replace(recipe(steps=2), start=tmp_path / "start")
+    last = train(tiny, tmp_path / "run", device="cpu", stop_at=1)
+    state = json.loads((last / STATE).read_text("utf-8"))
+    for name in (WEIGHTS, "canvases_per_example", "prompt_loss"):
+        del state[name]
+    (last / STATE).write_text(json.dumps(state), "utf-8")
+    assert train(tiny, tmp_path / "run", device="cpu").name == "step-000002"
+
+
+def test_of_a_large_file_a_changed_matrix_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_WHOLE", 0)
+    monkeypatch.setattr(identity, "_STRIDE", 2**14)
+    tensors = {name: torch.randn(256, 256) for name in "abc"}
+    digests = set()
+    for name in (*"abc", "none"):
+        save_file({key: value + (key == name) for key, value in tensors.items()}, tmp_path / "model.safetensors")
+        digests |= {identity.digest_weights(tmp_path), identity.digest_weights(tmp_path)}
+    assert len(digests) == 4

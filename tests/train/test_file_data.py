@@ -414,6 +414,8 @@ GOOD = {"text": "good"}
         ("[" * 100_000, "no JSON that can be read"),
         ('{"text": ' + "1" * 5000 + "}", "no JSON that can be read"),
         (b'{"text": "\xff"}', r"no UTF-8 \(byte 11\)"),
+        ('{"text": "x", "text": "y"}', "the key 'text' stands twice in one object"),
+        ('{"messages": [{"role": "user", "content": "x", "role": "user"}]}', "the key 'role' stands twice"),
         ({"text": "x"} | {"colour": 1}, "unknown key 'colour'; known: messages, tools"),
         ({}, "holds messages .* or text; this one holds nothing"),
         ({"text": None}, "this one holds nothing"),

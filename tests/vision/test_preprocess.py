@@ -2,8 +2,10 @@
 
 import io
 import os
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from PIL import Image, ImageOps
 
 from gesso.errors import ImageError, OptionError
 from gesso.vision.limits import ImageLimits
-from gesso.vision.preprocess import ImageSource, PreparedImage, prepare_image, prepare_images
+from gesso.vision.preprocess import ImageSource, PreparedImage, load_image, prepare_image, prepare_images
 from gesso.vision.size import BUDGETS, PatchLayout, soft_tokens
 from vision.pictures import encoded, numbers, photo, reference
 
@@ -91,6 +93,35 @@ MODES: dict[str, Image.Image] = {
 def test_modes_of_pillow_images(mode: str) -> None:
     image = MODES[mode]
     check(prepare_image(image), image, 280)
+
+
+def png(bits: int, kind: int, row: bytes, transparent: bytes, width: int) -> bytes:
+    """A PNG of one row, with a colour that is transparent."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, 1, bits, kind, 0, 0, 0)
+    body = chunk(b"tRNS", transparent) + chunk(b"IDAT", zlib.compress(b"\0" + row)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + body
+
+
+@pytest.mark.parametrize(
+    ("bits", "kind", "row", "transparent", "expected"),
+    [
+        (1, 0, b"\x40", b"\0\0", [255, 255]),
+        (2, 0, b"\x1b", b"\0\1", [0, 255, 170, 255]),
+        (4, 0, b"\x0d", b"\0\x0d", [0, 255]),
+        (8, 0, b"\x05\x0d", b"\0\x05", [255, 13]),
+        (16, 0, b"\x05\x01\x05\x02", b"\x05\x01", [255, 5]),
+        (16, 2, b"\x05\x01\x06\x01\x07\x01" + b"\x08\1" * 3, b"\x05\x01\x06\x01\x07\x01", [255, 8]),
+    ],
+)
+def test_a_transparent_colour_of_a_png_of_any_bits_shows_white(
+    bits: int, kind: int, row: bytes, transparent: bytes, expected: list[int]
+) -> None:
+    image = load_image(png(bits, kind, row, transparent, len(expected)))
+    assert np.asarray(image)[0].tolist() == [[level] * 3 for level in expected]
 
 
 def test_a_transparent_colour_of_rgb_and_grey_shows_white() -> None:

@@ -1,6 +1,7 @@
 """Clips: which moments are shown, what they are labelled, and that the frame is the one on the screen then."""
 
 import base64
+import io
 import math
 import sys
 from itertools import pairwise
@@ -16,7 +17,7 @@ from gesso.errors import ImageError, OptionError
 from gesso.vision.limits import VideoLimits
 from gesso.vision.preprocess import prepare_image
 from gesso.vision.video import PreparedFrame, Sampling, prepare_video, timestamp
-from vision.clips import animation, grey, level, video
+from vision.clips import animation, grey, level, slides, video
 from vision.pictures import encoded, photo
 
 
@@ -118,6 +119,24 @@ def test_an_animation_shorter_than_a_second_and_one_without_durations() -> None:
     still = prepare_video(animation("GIF", levels, 0))  # 24 frames of a tenth of a second
     assert seen(still) == [(0, 0), (1, 100), (2, 200)]
     assert seen(prepare_video(encoded(grey(70), "PNG"))) == [(0, 70)]
+
+
+def test_a_still_before_the_animation_is_no_frame() -> None:
+    data = encoded(
+        grey(250), "PNG", save_all=True, default_image=True, append_images=[grey(0), grey(100)], duration=1000
+    )
+    assert Image.open(io.BytesIO(data)).n_frames == 3
+    assert seen(prepare_video(data)) == [(0, 0), (1, 100)]
+
+
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "mpeg4"), ("matroska", "mpeg4"), ("webm", "libvpx")])
+def test_the_last_frame_of_a_slow_clip_is_shown_to_its_end(container: str, codec: str) -> None:
+    data = slides([0, 80, 160], 4, container, codec)  # on the screen from 0, 4 and 8 s; ends at 12
+    frames = seen(prepare_video(data))
+    assert [second for second, _ in frames] == list(range(12))
+    for second, found in frames:
+        assert abs(found - 80 * (second // 4)) <= 3
+    assert abs(seen(prepare_video(data, sampling=Sampling(0.1)))[-1][1] - 160) <= 3  # the moment 10 s
 
 
 def test_an_animation_from_a_file_and_a_data_url(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def fill(
         raise OptionError(f"alternatives must be an integer of at least 0, got {alternatives!r}", option="alternatives")
     if not isinstance(instruction, str):
         raise OptionError(f"instruction must be a string, got {instruction!r}", option="instruction")
+    if max_length is not None and not (type(max_length) is int and max_length > 0):
+        raise OptionError(f"max_length must be an integer of at least 1, got {max_length!r}", option="max_length")
     if isinstance(document, str):
         document = parse_document(document)
     names = [hole.name for hole in document.holes if hole.name]

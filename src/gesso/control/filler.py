@@ -155,19 +155,22 @@ class Filler:
         slack = self._canvas - len(before) - len(after)
         usual = slack if slack >= max(1, self._canvas // 4) else max(1, self._canvas // 2)
         usual = min(usual, self._widest, self._budget)
-        least, most = (hole.least or 1) + len(lead), (hole.most or usual) + len(lead)
+        # The space before a hole may be a token by itself, which is none of the hole's, or be part of its first.
+        least, most = hole.least or 1 + len(lead), (hole.most or usual) + len(lead)
         window = self.windows.around(before, after, most)
         tried = spread_widths(least, most)
-        found = yield from self._denoise(window, tried, lead, banned)
+        found = yield from self._denoise(hole, window, tried, lead, banned)
         if found:
             best = max(found, key=_score).ids
             rest = widths_between(tried, len(best))
             if rest:
-                found += yield from self._denoise(window, rest, lead, banned)
+                found += yield from self._denoise(hole, window, rest, lead, banned)
         return sorted(found, key=_score, reverse=True)
 
-    def _denoise(self, window: Window, widths: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[_Found]]:
-        """Denoises candidates of these widths as one batch; returns those that are text."""
+    def _denoise(
+        self, hole: Hole, window: Window, widths: Sequence[int], lead: str, banned: dict[int, float]
+    ) -> Job[list[_Found]]:
+        """Denoises candidates of these widths as one batch; returns those that are text, as long as the hole may be."""
         start = len(window.near)
         results = yield [
             self._request(window, window.pins(width, self._canvas, self._engine.pad_fill), self._canvas, banned)
@@ -178,7 +181,7 @@ class Filler:
         for width, result in zip(widths, results, strict=True):
             places = [*range(start, start + width), *(start + width + place for place in given)]
             found += self._read(result, result.token_ids[start : start + width], places, lead)
-        return found
+        return [one for one in found if (hole.least or 1) <= one.candidate.width <= (hole.most or self._canvas)]
 
     def _open_end(self, before: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[_Found]]:
         """Denoises the one candidate for a hole that ends the document, as long as the model makes it."""
@@ -205,7 +208,9 @@ class Filler:
         if "\ufffd" in text or not text.startswith(lead):
             return []
         score = sum(result.logprobs[place].logprob for place in places) / len(places)
-        return [_Found(Candidate(text.removeprefix(lead), score, len(ids)), tuple(ids), all(result.converged))]
+        alone = bool(lead) and self._engine.tokenizer.decode(ids[:1]) == lead
+        candidate = Candidate(text.removeprefix(lead), score, len(ids) - alone)
+        return [_Found(candidate, tuple(ids), all(result.converged))]
 
 
 def _tries(lead: str) -> list[tuple[str, bool]]:

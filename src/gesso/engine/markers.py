@@ -7,8 +7,10 @@ it for the marker.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any
 
 from gesso.errors import TextError
@@ -119,30 +121,51 @@ def _check_places(kind: str, places: int, given: int) -> None:
 
 
 class Disguise:
-    """Names characters that stand for the markers in what users wrote."""
+    """Names characters that stand for the markers in what users wrote.
+
+    Of a marker that lies over several text parts of a message, which a template puts together, one stands for the first
+    character.
+    """
 
     def __init__(self, markers: Sequence[str], *values: Any) -> None:
         """
         Args:
             values: all that a user wrote: texts, and lists and mappings of them.
         """
+        self._markers = markers
         texts = list(_texts(values))
         typed = [marker for marker in markers if any(marker in text for text in texts)]
-        used = {character for text in texts for character in text} if typed else set()
+        splits = ((run, split) for run in _runs(values) for split in _split_places(run, markers))
+        starts = sorted({run[number][place] for run, (number, place) in splits})
+        used = {character for text in texts for character in text} if typed or starts else set()
         free = (chr(code) for code in _PRIVATE if chr(code) not in used)
-        self._stands_for = dict(zip(free, typed, strict=False)) if typed else {}
+        self._typed = dict(zip(free, typed, strict=False)) if typed else {}
+        self._starts = dict(zip(starts, free, strict=False)) if starts else {}
+        self._stands_for = self._typed | {character: start for start, character in self._starts.items()}
 
     def put_on(self, value: Any) -> Any:
         """Returns the same with every marker in disguise."""
         if not self._stands_for:
             return value
         if isinstance(value, str):
-            for character, marker in self._stands_for.items():
+            for character, marker in self._typed.items():
                 value = value.replace(marker, character)
             return value
         if isinstance(value, Mapping):
             return {self.put_on(key): self.put_on(inner) for key, inner in value.items()}
-        return [self.put_on(inner) for inner in value] if isinstance(value, list | tuple) else value
+        if not isinstance(value, list | tuple):
+            return value
+        return [self.put_on(inner) for inner in (self._put_on_parts(value) if self._starts else value)]
+
+    def _put_on_parts(self, parts: Sequence[Any]) -> list[Any]:
+        """The same parts of a message, with markers that lie over several in disguise."""
+        made = list(parts)
+        for run in _runs_of(parts):
+            for number, place in _split_places([parts[number]["text"] for number in run], self._markers):
+                text = made[run[number]]["text"]
+                text = text[:place] + self._starts[text[place]] + text[place + 1 :]
+                made[run[number]] = {**made[run[number]], "text": text}
+        return made
 
     def pieces(self, text: str) -> list[str]:
         """Returns the text with its markers as they were typed, cut within each; pieces are encoded one by one."""
@@ -167,3 +190,40 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts(inner)
+
+
+def _runs(value: Any) -> Iterator[list[str]]:
+    """Yields the texts of parts of a message that stand one behind the other, wherever in a value."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _runs(inner)
+    elif isinstance(value, list | tuple):
+        yield from ([value[number]["text"] for number in run] for run in _runs_of(value))
+        for inner in value:
+            yield from _runs(inner)
+
+
+def _runs_of(parts: Sequence[Any]) -> list[list[int]]:
+    """Returns the places of text parts that stand one behind the other, where there are several."""
+    texts = [isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in parts]
+    runs = (list(run) for is_text, run in groupby(range(len(parts)), texts.__getitem__) if is_text)
+    return [run for run in runs if len(run) > 1]
+
+
+def _split_places(texts: Sequence[str], markers: Sequence[str]) -> set[tuple[int, int]]:
+    """Returns where markers begin that lie over several texts: the text and the place in it.
+
+    Templates put texts together as they are, or without the white space around them.
+    """
+    found = set()
+    for bare in (list(texts), [text.strip() for text in texts]):
+        begins = list(accumulate(map(len, bare), initial=0))
+        whole = "".join(bare)
+        for marker in markers:
+            for match in re.finditer(f"(?={re.escape(marker)})", whole):
+                number = bisect_right(begins, match.start()) - 1
+                if match.start() + len(marker) > begins[number + 1]:
+                    text = texts[number]
+                    lead = text.index(bare[number])
+                    found.add((number, match.start() - begins[number] + lead))
+    return found

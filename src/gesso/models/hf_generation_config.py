@@ -73,7 +73,7 @@ def _read_strategy(key: str, value: Any) -> dict[str, Any]:
         raise ConfigError(f"{FILE}: {key} is no object: {value!r}")
     classes = {_class_name(role, name): name for name in registry.names}
     written = value.get(_CLASS, _class_name(role, registry.default))
-    if written not in classes:
+    if not isinstance(written, str) or written not in classes:
         raise ConfigError(f"{FILE}: unknown {role} {written!r}")
     options = {name: option for name, option in value.items() if name != _CLASS}
     for name in options:

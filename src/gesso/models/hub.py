@@ -237,7 +237,8 @@ def _missing(folder: Path) -> list[str]:
     """Returns the files that a complete checkpoint would hold and this folder does not."""
     wanted = ["config.json"]
     try:
-        wanted += sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+        named = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        wanted += sorted({str(Path(name)) for name in named})
     except FileNotFoundError:
         wanted.append(SINGLE)
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):

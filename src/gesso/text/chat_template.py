@@ -10,9 +10,12 @@ import jinja2
 
 from gesso.errors import CheckpointError, TextError
 from gesso.json_files import read_json
-from gesso.text.sandbox import BoundedEnvironment, TemplateLimitError, bounded_filter, render
+from gesso.text.sandbox import BoundedEnvironment, bounded_filter, render
+from gesso.text.sandbox_sizes import TemplateLimitError
 
 Message = Mapping[str, Any]
+MAX_PATTERN = 256
+"""Characters of a pattern of the time; `strftime` makes at most as many times more of it."""
 
 
 class ChatTemplate:
@@ -22,7 +25,7 @@ class ChatTemplate:
         """`tokens` are the names a template may use, such as `bos_token`."""
         environment = BoundedEnvironment()
         environment.globals["raise_exception"] = _refuse
-        environment.globals["strftime_now"] = lambda pattern: datetime.now().astimezone().strftime(pattern)
+        environment.globals["strftime_now"] = _format_time
         environment.filters["tojson"] = bounded_filter("tojson", _to_json)
         try:
             self._template = environment.from_string(source)
@@ -108,6 +111,13 @@ def _to_json(
     sort_keys: bool = False,
 ) -> str:
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _format_time(pattern: str) -> str:
+    """Returns the time of now; a number in a pattern says how long its part becomes."""
+    if len(pattern) > MAX_PATTERN:
+        raise TemplateLimitError(f"it formats the time by a pattern of more than {MAX_PATTERN} characters")
+    return datetime.now().astimezone().strftime(pattern)
 
 
 def _refuse(message: str) -> None:

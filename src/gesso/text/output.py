@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gesso.errors import TextError
-from gesso.text.tokenizer import Tokenizer
+from gesso.text.tokenizer import HALF, Tokenizer
 from gesso.text.tool_calls import CALL, CALL_END, ToolCall, parse_tool_call
 
 CHANNEL, CHANNEL_END = "<|channel>", "<channel|>"
+NAME = "thought"
+"""Name of the channel that the reasoning stands in, on a line of its own before it."""
+LONGEST_CHARACTER = 4
+"""Tokens of the longest character, where each is one byte."""
 HIDDEN = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>", CHANNEL, CHANNEL_END)
 """Special tokens that are structure, not text; others stay in the text."""
 
@@ -27,12 +31,20 @@ class IncrementalDecoder:
     def feed(self, token: int) -> str:
         """Returns the text that `token` completes, perhaps none."""
         self._ids.append(token)
+        if self._is_hopeless(token):
+            return ""
         before = self._tokenizer.decode(self._ids[self._context : self._shown])
         after = self._tokenizer.decode(self._ids[self._context :])
-        if after.endswith("\ufffd") or len(after) <= len(before):
+        if after.endswith(HALF) or len(after) <= len(before):
             return ""
         self._context, self._shown = self._shown, len(self._ids)
         return after[len(before) :]
+
+    def _is_hopeless(self, token: int) -> bool:
+        """Says of a part of a character behind many that became none that it need not be looked at: that would read
+        all of them again, for each. It is when they are twice as many."""
+        held = len(self._ids) - self._shown
+        return held > LONGEST_CHARACTER and held & (held - 1) != 0 and self._tokenizer.piece(token).endswith(HALF)
 
     def flush(self) -> str:
         """Returns what is still held back: a character that never became whole."""
@@ -147,12 +159,13 @@ class OutputParser:
             self._call.append(token)
             return self._add(self._take_call()) if token == self._call_close else Delta()
         if token == self._open:
+            reasoning = "" if self._thought is None else self._end_thought(self._thought)
             self._thought, self._header, self._line_breaks = IncrementalDecoder(self._tokenizer), "", ""
-            return Delta()
+            return self._add(Delta(reasoning=reasoning))
         if token == self._close and self._thought is not None:
-            tail = self._thought.flush()
+            reasoning = self._end_thought(self._thought)
             self._thought = None
-            return self._add(Delta(reasoning=self._after_header(tail)))
+            return self._add(Delta(reasoning=reasoning))
         self.reasoning_tokens += self.thinking
         if token in self._hidden:
             return Delta()
@@ -175,6 +188,12 @@ class OutputParser:
         thought = text.rstrip("\n")
         self._line_breaks = text[len(thought) :]
         return thought
+
+    def _end_thought(self, thought: IncrementalDecoder) -> str:
+        """What is left of a thought at its end; one without a line break is all there is, unless it is the name."""
+        text = self._after_header(thought.flush())
+        header, self._header = self._header or "", None
+        return text if NAME.startswith(header.strip()) else header
 
     def _after_space(self, text: str) -> str:
         """Answer text, less what waits behind a call or may begin a stop string."""
@@ -206,7 +225,7 @@ class OutputParser:
     def flush(self) -> Delta:
         """Returns what was held back, at the end of the output."""
         call = self._give_up_call("the output ends before it does") if self._call else Delta()
-        reasoning = "" if self._thought is None else self._after_header(self._thought.flush())
+        reasoning = "" if self._thought is None else self._end_thought(self._thought)
         text = "" if self.stopped else self._after_space(self._answer.flush()) + self._stop.flush()
         return self._add(call + Delta(text, reasoning))
 

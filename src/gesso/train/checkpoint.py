@@ -31,12 +31,15 @@ from gesso.models.vision_tower import VisionModel
 from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, full_tensor, local_shard, shard_like
 from gesso.train.expert_parallel import experts_held
+from gesso.train.identity import WEIGHTS
 from gesso.train.optimizer import load_state_tensors, state_tensors
 from gesso.train.vision import resume_vision
 
 STATE = "trainer.json"
 _NAME = re.compile(r"step-\d{6,}")
 OPTIMIZER = "optimizer.safetensors"
+_DIGESTS = {"data": "on other data", WEIGHTS: "from other base weights"}
+"""What is said of a run whose digest of that name is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ def checkpoint_path(out: Path, step: int) -> Path:
 
 def save_checkpoint(
     recipe: Recipe,
+    identity: dict[str, object],
     model: DiffusionGemma,
     optimizer: torch.optim.Optimizer,
     progress: Progress,
@@ -71,6 +75,7 @@ def save_checkpoint(
     All processes of a group call this; one writes.
 
     Args:
+        identity: of the run (`identity_of`).
         vision: the tower that is trained, where one is.
 
     Raises:
@@ -90,7 +95,7 @@ def save_checkpoint(
             if recipe.adapter is None:
                 recipe.text.write(partial)
             write_safetensors(tensors, partial / OPTIMIZER)
-            state = {**recipe.identity, **dataclasses.asdict(progress)}
+            state = {**identity, **dataclasses.asdict(progress)}
             (partial / STATE).write_text(json.dumps(state) + "\n", encoding="utf-8")
             shutil.rmtree(final, ignore_errors=True)
             os.replace(partial, final)
@@ -165,6 +170,7 @@ def remove_leftovers(out: Path) -> None:
 
 def resume(
     recipe: Recipe,
+    identity: dict[str, object],
     model: DiffusionGemma,
     optimizer: torch.optim.Optimizer,
     folder: Path,
@@ -172,10 +178,13 @@ def resume(
 ) -> Progress:
     """Puts a checkpoint's weights and optimiser state in place; returns the run's progress.
 
+    Args:
+        identity: of the run (`identity_of`).
+
     Raises:
-        CheckpointError: the folder belongs to another recipe, model or data, or a file is cut short.
+        CheckpointError: the folder belongs to another recipe, start, model or data, or a file is cut short.
     """
-    progress = _read_progress(recipe, folder)
+    progress = _read_progress(recipe.name, identity, folder)
     if recipe.adapter is None:
         _resume_weights(model, folder, recipe.name)
         if vision is not None:
@@ -196,17 +205,14 @@ def resume(
     return progress
 
 
-def _read_progress(recipe: Recipe, folder: Path) -> Progress:
+def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Progress:
     state = read_json(folder / STATE)
-    if state.get("recipe") != recipe.name:
-        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe.name!r}")
-    for name, ours in recipe.identity.items():
-        if state.get(name, ours) != ours:
-            was = "" if name == "data" else f" ({name} {state[name]!r}, now {ours!r})"
-            what = "on other data" if name == "data" else "with other settings"
-            raise CheckpointError(
-                f"{folder} was trained {what}{was}: go on with the same, or train into another folder"
-            )
+    if state.get("recipe") != recipe:
+        raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}")
+    for name, ours in identity.items():
+        if state.get(name, ours) != ours and not (name == "base" and WEIGHTS in state):
+            what = _DIGESTS.get(name, f"with other settings ({name} {state.get(name)!r}, now {ours!r})")
+            raise CheckpointError(f"{folder} was trained {what}: go on with the same, or train into another folder")
     if not isinstance(state.get("step"), int):
         raise CheckpointError(f"{folder / STATE} names no step")
     return Progress(**{field.name: state[field.name] for field in dataclasses.fields(Progress) if field.name in state})

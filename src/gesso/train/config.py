@@ -1,7 +1,7 @@
 """Configures a training run. A recipe is a function that returns a complete `Recipe`."""
 
-import dataclasses
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +20,6 @@ from gesso.train.reinforce.config import Cases, PolicyConfig
 Precision = Literal["auto", "float32", "bfloat16"]
 Optimizer = Literal["adamw", "adamw8bit", "muon"]
 Vision = Literal["none", "frozen", "trained"]
-_IDENTITY = (
-    "optimizer",
-    "momentum",
-    "time_exponent",
-    "source_probability",
-    "prefix_probability",
-    "self_conditioning_probability",
-    "own_draft_probability",
-    "own_draft_rounds",
-    "batch_size",
-    "seed",
-)
-"""Settings without which a run's steps would be others."""
 
 
 class Data(Protocol):
@@ -198,8 +185,8 @@ class TrainConfig:
             "denoiser_loss_weight",
             "encoder_loss_weight",
         ):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, got {getattr(self, name)}")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} must be at least 0 and finite, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**31:
             raise ConfigError(f"seed must be at least 0 and below 2^31, got {self.seed}")
         for name, kinds in (("precision", Precision), ("optimizer", Optimizer)):
@@ -278,24 +265,6 @@ class Recipe:
         """Returns the prompts of a run that learns from rewards."""
         assert self.policy is not None
         return cast(Cases, self.data)
-
-    @property
-    def identity(self) -> dict[str, object]:
-        """Returns what a run must have in common with the one it goes on from: its steps would be others."""
-        settings = {name: getattr(self.train, name) for name in _IDENTITY}
-        policy = None if self.policy is None else dataclasses.asdict(self.policy)
-        named = {"recipe": self.name, "base": self.base, "data": self.data.fingerprint}
-        start = {} if self.adapter_start is None else {"adapter_start": str(self.adapter_start)}
-        labels = {} if self.labels is None else {"labels": self.labels.fingerprint}
-        return {
-            **named,
-            **settings,
-            **start,
-            **labels,
-            "vision": self.vision,
-            "policy": policy,
-            "distill": self.distill,
-        }
 
     def __post_init__(self) -> None:
         if self.quantize and self.adapter is None:

@@ -39,14 +39,26 @@ LEADING_REASONING = re.compile(
 ANY_CHANNEL = re.compile(rf"{re.escape(CHANNEL)}.*?{re.escape(CHANNEL_END)}", re.DOTALL)
 
 
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object of its pairs; of a key that stands twice, JSON does not say which value counts."""
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in fields:
+            raise DataError(f"the key {key[:80]!r} stands twice in one object")
+        fields[key] = value
+    return fields
+
+
 def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
     """Parses a line as a JSON object of keys that are `known`.
 
     Raises:
-        DataError: it is no JSON object, or has an unknown key.
+        DataError: it is no JSON object, has an unknown key, or an object in it has a key twice.
     """
     try:
-        fields = json.loads(line.decode("utf-8"))
+        fields = json.loads(line.decode("utf-8"), object_pairs_hook=_without_repeats)
+    except DataError:
+        raise
     except UnicodeDecodeError as error:
         raise DataError(f"no UTF-8 (byte {error.start + 1})") from None
     except json.JSONDecodeError as error:

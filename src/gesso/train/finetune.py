@@ -59,8 +59,10 @@ class Plan:
             raise OptionError(
                 f"source_share must be at least 0 and at most 1, got {self.source_share:g}", option="source_share"
             )
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise OptionError(f"learning_rate must be above 0, got {self.learning_rate}", option="learning_rate")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise OptionError(
+                f"learning_rate must be above 0 and finite, got {self.learning_rate}", option="learning_rate"
+            )
 
 
 def finetune_recipe(

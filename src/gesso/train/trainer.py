@@ -42,6 +42,7 @@ from gesso.train.distributed import (
     split_sequences,
 )
 from gesso.train.expert_parallel import check_expert_parallel, lay_out_experts
+from gesso.train.identity import identity_of
 from gesso.train.labels_first import LabelsFirst
 from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
@@ -112,6 +113,7 @@ class _Run:
             remove_leftovers(out)
         mesh = process_mesh(group) if group.size > 1 else None
         parallel = recipe.train.expert_parallel > 1
+        self.identity = identity_of(recipe)
         self.model = start_model(recipe, group.device, mesh if parallel else None)
         images = start_vision(recipe, group)
         self.vision = None if images is None else images.trained_vision
@@ -133,7 +135,7 @@ class _Run:
         damaged: list[CheckpointError] = []
         for folder in reversed(checkpoints(self.out)):
             try:
-                progress = resume(self.recipe, self.model, self.optimizer, folder, self.vision)
+                progress = resume(self.recipe, self.identity, self.model, self.optimizer, folder, self.vision)
             except CheckpointError as error:
                 damaged.append(error)
                 continue
@@ -208,8 +210,8 @@ class _Run:
         return [parameter for _, parameter in trainable(self.model, self.vision)]
 
     def _save(self) -> Path:
-        progress, vision = self.progress, self.vision
-        return save_checkpoint(self.recipe, self.model, self.optimizer, progress, self.out, self.group, vision)
+        state = self.model, self.optimizer, self.progress
+        return save_checkpoint(self.recipe, self.identity, *state, self.out, self.group, self.vision)
 
     def _outcome(self, last: Path, reason: Reason) -> Outcome:
         best = checkpoint_path(self.out, self.progress.best_step or 0)

@@ -38,26 +38,33 @@ def animation_frames(
     if not ends:
         raise ImageError(f"{name} has no frames")
     image, shown = open_image(data, name, limits.frame), 0
+    first = _first(image)
     picture: Image | None = None
     for moment in times(ends[-1] / 1000):
         while shown + 1 < len(ends) and ends[shown] <= round(1000 * moment, 3):
             shown, picture = shown + 1, None
-            _seek(image, shown, name, deadline)
+            _seek(image, first + shown, name, deadline)
         if picture is None:
-            _seek(image, shown, name, deadline)
+            _seek(image, first + shown, name, deadline)
             picture = to_rgb(image, name)
         yield picture, moment
 
 
 def _ends(data: bytes, name: str, limits: VideoLimits, deadline: float) -> Iterator[int]:
     """The millisecond at which each frame leaves the screen."""
-    image, end, number = open_image(data, name, limits.frame), 0, 0
+    image, end = open_image(data, name, limits.frame), 0
+    number = _first(image)
     while _seek(image, number, name, deadline):
         limits.frame.check_pixels(*image.size, name)
         duration = round(image.info.get("duration") or 0)
         end += duration if duration > 0 else DEFAULT_DURATION
         yield end
         number += 1
+
+
+def _first(image: "Image") -> int:
+    """Returns the number of the first frame: a PNG may hold a still before it, for viewers that show no animation."""
+    return int(getattr(image, "default_image", False))
 
 
 def _seek(image: "Image", number: int, name: str, deadline: float) -> bool:

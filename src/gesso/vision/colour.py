@@ -50,7 +50,8 @@ def _strip_to_rgb(image: "Image", name: str) -> "Image":
     from PIL import Image
 
     if image.mode.startswith("I"):
-        image = Image.fromarray(_upper_byte(np.asarray(image), name))
+        wide, clear = np.asarray(image), image.info.get("transparency")
+        image = Image.fromarray(np.where(wide == clear, 255, _upper_byte(wide, name)).astype(np.uint8))
     elif image.mode == "F":
         _check_float(np.asarray(image), name)
     elif image.mode in _PREMULTIPLIED:

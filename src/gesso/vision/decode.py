@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Those read: raster formats of bounded decoders. (Pillow hands EPS to another program; it is not among them.)"""
 
+_PNG_BITS = 24
+"""Byte of a PNG that says how many bits a channel has."""
 _TILE_SIDES = (322, 323)
 """TIFF's tags of the width and the height of a tile."""
 
@@ -51,7 +53,21 @@ def open_image(data: bytes, name: str = "the image", limits: ImageLimits = LIMIT
     limits.check_pixels(*size, name)
     if image.format == "TIFF":
         _check_tiles(image, name, limits)
+    if image.format == "PNG":
+        _scale_transparency(image, data)
     return image
+
+
+def _scale_transparency(image: "Image", data: bytes) -> None:
+    """Brings the colour that is transparent, which a PNG gives in its own bits, to the eight of Pillow's pixels.
+
+    Grey of 16 bits keeps them, and its colour with them; of 16-bit colours the upper bytes are compared.
+    """
+    colour, bits = image.info.get("transparency"), data[_PNG_BITS]
+    if isinstance(colour, int) and image.mode == "L" and bits in (2, 4):
+        image.info["transparency"] = colour * 255 // (2**bits - 1)
+    elif isinstance(colour, tuple) and bits == 16:
+        image.info["transparency"] = tuple(value >> 8 for value in colour)
 
 
 def _check_tiles(image: "Image", name: str, limits: ImageLimits) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CONTAINERS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg"
 """FFmpeg's names of what is opened."""
+LEAST = 1.0
+"""Seconds for which the last frame of a file stays on the screen at least, if the file says that it is so long."""
 FAR = 2.0
 """Seconds to the next moment from which on a key frame is looked for."""
 
@@ -79,6 +81,7 @@ class _Clip:
         self._check(self._stream.width, self._stream.height)
         self._frames = self._decode()
         self._shown: Any = None
+        self._lasts = LEAST
         self._next: Any = next(self._frames, None)
         if self._next is None:
             raise ImageError(f"{self._name} holds no frame that can be decoded")
@@ -89,13 +92,21 @@ class _Clip:
             self._container.close()
 
     def at(self, moment: float) -> Any:
-        """The frame on the screen so many seconds after the first; None where the file ended a second before."""
+        """The frame on the screen so many seconds after the first; None where the file ended before, and its last frame
+        was given."""
         if self._jumps and self._next is not None and moment - self._second(self._next) > FAR:
             self._jump(moment)
+        given = self._shown
         while self._next is not None and self._second(self._next) <= moment + 1e-6:
-            self._shown, self._next = self._next, next(self._frames, None)
-        ended = self._next is None and moment > self._second(self._shown) + 1.0
-        return None if ended else self._shown
+            shown, self._shown, self._next = self._shown, self._next, next(self._frames, None)
+            self._lasts = max(LEAST, self._second(self._shown) - self._second(shown or self._shown), self._told())
+        ended = self._next is None and moment > self._second(self._shown) + self._lasts
+        return None if ended and given is self._shown else self._shown
+
+    def _told(self) -> float:
+        """Seconds that the frame on the screen says it stays there; 0 where it does not."""
+        frame = self._shown
+        return float((getattr(frame, "duration", 0) or 0) * (frame.time_base or 0))
 
     def _jump(self, moment: float) -> None:
         """Go on at the key frame before a moment. Where there is none ahead, or the container does not find it, all is
@@ -108,7 +119,7 @@ class _Clip:
         except self._av.FFmpegError:
             found = None
         if found is not None and reached <= self._second(found) <= moment:
-            self._next = found
+            self._shown, self._next = None, found
             return
         self._jumps = False
         self._open()

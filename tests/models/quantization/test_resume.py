@@ -8,6 +8,7 @@ import torch
 from oracle import Shape, random_model
 from safetensors.torch import load_file
 
+from gesso.errors import OptionError
 from gesso.models.quantization import convert, resume
 from gesso.models.quantization.convert import quantize_folder
 from gesso.models.quantization.plan import Quantization
@@ -87,3 +88,40 @@ def test_another_conversion_begins_anew(source: Path, tmp_path: Path, monkeypatc
     quantize_folder(source, out, Quantization(Int8(), Int8()) if what == "formats" else CHOSEN)
     assert len(written) == len(list(out.glob("*.safetensors")))
     assert not partial.exists()
+
+
+@pytest.mark.parametrize("told", [{"shards": 5}, {"shards": [1]}, {"weight_map": []}, {"worst": "x"}, {"observed": 3}])
+def test_what_a_conversion_did_not_write_is_not_gone_on_from(tmp_path: Path, told: dict[str, Any]) -> None:
+    of = {"formats": {}}
+    resume.write_json(tmp_path / resume.FILE, {"of": of} | told)
+    assert resume.peek(tmp_path, of, resume.Written) == resume.Written(of)
+
+
+@pytest.mark.parametrize("what", ["folder", "file", "link"])
+def test_a_folder_of_the_name_that_no_conversion_made_stays(source: Path, tmp_path: Path, what: str) -> None:
+    partial = tmp_path / "out.partial"
+    kept = partial if what == "file" else tmp_path / "theirs" / "file"
+    if what == "folder":
+        kept = partial / "file"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text("mine", "utf-8")
+    if what == "link":
+        partial.symlink_to(kept.parent)
+    with pytest.raises(OptionError, match=r"out\.partial.* of nothing that was broken off"):
+        quantize_folder(source, tmp_path / "out", CHOSEN)
+    assert kept.read_text("utf-8") == "mine"
+
+
+def test_out_may_be_a_link_but_not_the_current_folder(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    quantize_folder(source, tmp_path / "link", CHOSEN)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "config.json").exists()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(OptionError, match="is the current folder") as refused:
+        quantize_folder(source, Path(), CHOSEN)
+    assert refused.value.option == "out"

@@ -76,7 +76,7 @@ def quantize_folder(
             into groups, or nothing to calibrate.
         CheckpointError: a source that cannot be used, or is quantized already.
     """
-    check_out(out, chosen)
+    out = check_out(out, chosen)
     if calibrate is not None:
         calibrate.check(chosen)
     plain, packed, forms = plan_folder(source, chosen)
@@ -87,7 +87,7 @@ def quantize_folder(
     repeated = set(check_copies(files, changed, torch.float32))
     own = {hf_name for hf_name, _ in found.values()}
     others = {name: path for name, path in files.items() if name not in own | repeated}
-    partial = out.with_name(out.name + ".partial")
+    partial = resume.partial_of(out)
     of = resume.fingerprint(files.values(), write_quantization(chosen))
     told = None if calibrate is None else calibrate.described(chosen, of["files"])
     done = resume.start(partial, calibration.with_calibration(of, told), Written)
@@ -131,16 +131,24 @@ def quantize_folder(
     return QuantizeReport(before, after, done.worst, done.tensor, calibration.report(done))
 
 
-def check_out(out: Path, chosen: Quantization) -> None:
-    """Checks what can be checked before anything is read.
+def check_out(out: Path, chosen: Quantization) -> Path:
+    """Checks what can be checked before anything is read; returns the folder that `out` names, links followed.
 
     Raises:
-        OptionError: nothing to do, or a folder that is not empty.
+        OptionError: nothing to do, a folder that is not empty, or one whose place another cannot take.
     """
     if chosen == Quantization():
         raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized", option="dense")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
+    place = out.resolve()
+    if place == Path.cwd() or os.path.ismount(place):
+        raise OptionError(
+            f"--out {out} is the current folder or a whole disk, which cannot be replaced: name one below it",
+            option="out",
+        )
+    resume.partial_of(place)
+    return place
 
 
 def plan_folder(source: Path, chosen: Quantization) -> tuple[dict[str, Tensor], DiffusionGemma, dict[str, Format]]:

@@ -2,10 +2,11 @@
 
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gesso.errors import OptionError
 from gesso.json_files import read_json
 from gesso.models.saving import write_json
 
@@ -57,15 +58,49 @@ def peek(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
             found = fresh(**read_json(folder / FILE))
         except (TypeError, ValueError):  # no file of ours, or one that was cut off
             found = fresh({})
-        if found.of == of and all((folder / shard).exists() for shard in found.shards):
+        if found.of == of and _is_sound(found, fresh({})) and all((folder / name).exists() for name in found.shards):
             return found
     return fresh(of)
 
 
+def _is_sound(found: Written, empty: Written) -> bool:
+    """Says whether what a file tells is of the kinds that are written into it."""
+    pairs = [(getattr(found, told.name), getattr(empty, told.name)) for told in fields(empty)]
+    kinds = all(isinstance(value, dict | None if like is None else type(like)) for value, like in pairs)
+    return kinds and all(isinstance(name, str) for name in (*found.shards, *found.weight_map.values()))
+
+
 def start(folder: Path, of: dict[str, Any], fresh: Callable[..., W]) -> W:
-    """Returns what `peek` does; anything else in the folder is removed."""
+    """Returns what `peek` does; anything else of an earlier conversion in the folder is removed.
+
+    Raises:
+        OptionError: see `partial_of`.
+    """
+    _check_own(folder)
     found = peek(folder, of, fresh)
     if not found.shards and not found.observed:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        found.save(folder)
     return found
+
+
+def partial_of(out: Path) -> Path:
+    """Returns the folder that a conversion into `out` writes first, beside it.
+
+    Raises:
+        OptionError: something of that name is there, and no conversion made it.
+    """
+    partial = out.with_name(out.name + ".partial")
+    _check_own(partial)
+    return partial
+
+
+def _check_own(partial: Path) -> None:
+    own = partial.is_dir() and not partial.is_symlink() and ((partial / FILE).exists() or not any(partial.iterdir()))
+    if not own and (partial.exists() or partial.is_symlink()):
+        raise OptionError(
+            f"{partial}, which is written on the way to --out, is there already and of nothing that was broken off: "
+            "move it, or name another",
+            option="out",
+        )

@@ -20,7 +20,7 @@ from torch import Tensor
 from gesso.errors import CheckpointError, HubError
 from gesso.kernels.host.checksum import Sha256
 from gesso.models.quantization import resume
-from gesso.models.quantization.convert import QuantizeReport, finish_folder
+from gesso.models.quantization.convert import QuantizeReport, check_out, finish_folder
 from gesso.models.quantization.plan import Quantization, write_quantization
 from gesso.models.quantization.resume import Written
 from gesso.models.quantization.stream_plan import Plan
@@ -74,12 +74,13 @@ def quantize_stream(
         progress: is told at once what an earlier call brought.
 
     Raises:
-        OptionError: too little room.
+        OptionError: too little room, or `out` is of no use (`check_out`).
         CheckpointError: a number is not finite, or a copy differs from the first.
         HubError: a file cannot be fetched, or arrives damaged.
         OSError: what is made cannot be written. After any of them the same call goes on from the last file written.
     """
-    partial = out.with_name(out.name + ".partial")
+    out = check_out(out, chosen)
+    partial = resume.partial_of(out)
     of = {"formats": write_quantization(chosen), "files": planned.source.sums}
     earlier = resume.peek(partial, of, Streamed)
     check_disk(out, planned.bytes_written - sum((partial / own).stat().st_size for own in earlier.shards))

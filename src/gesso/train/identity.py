@@ -1,0 +1,71 @@
+"""Tells what a run must have in common with the one that it goes on from: its steps would be others."""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+from gesso.models.loading import weight_files
+from gesso.train.config import Recipe
+
+WEIGHTS = "weights"
+"""Name of the digest of the weights that a run starts from."""
+_SETTINGS = (
+    "optimizer",
+    "momentum",
+    "time_exponent",
+    "source_probability",
+    "prefix_probability",
+    "self_conditioning_probability",
+    "own_draft_probability",
+    "own_draft_rounds",
+    "batch_size",
+    "canvases_per_example",
+    "prompt_loss",
+    "denoiser_loss_weight",
+    "seed",
+)
+_WHOLE = 2**26
+"""Bytes of a file up to which all of it is read."""
+_STRIDE = 2**18
+_SAMPLE = 2**12
+"""Of a larger file so many bytes are read in each stride, a 64th: every matrix of a large model is met many times."""
+
+
+def identity_of(recipe: Recipe) -> dict[str, object]:
+    """Returns the settings of a run, and digests of its data and of the weights that it starts from.
+
+    Raises:
+        CheckpointError: there are no weights to start from.
+    """
+    policy = None if recipe.policy is None else dataclasses.asdict(recipe.policy)
+    found: dict[str, object] = {"recipe": recipe.name, "base": recipe.base, "data": recipe.data.fingerprint}
+    found |= {name: getattr(recipe.train, name) for name in _SETTINGS}
+    if recipe.start is not None:
+        found[WEIGHTS] = digest_weights(recipe.start)
+    if recipe.adapter is not None:
+        found["dropout"] = recipe.adapter.dropout
+    if recipe.adapter_start is not None:
+        found["adapter_start"] = str(recipe.adapter_start)
+    if recipe.labels is not None:
+        found["labels"] = recipe.labels.fingerprint
+    return {**found, "vision": recipe.vision, "policy": policy, "distill": recipe.distill}
+
+
+def digest_weights(folder: Path) -> str:
+    """Returns a digest of the weights in a folder, wherever it lies; of a file above 64 MiB a 64th is read.
+
+    Raises:
+        CheckpointError: there are no weights.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(set(weight_files(folder).values())):
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
+        with path.open("rb") as file:
+            if size <= _WHOLE:
+                digest.update(file.read())
+                continue
+            for place in range(0, size, _STRIDE):
+                file.seek(place)
+                digest.update(file.read(_SAMPLE))
+    return digest.hexdigest()
