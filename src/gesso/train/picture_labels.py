@@ -9,7 +9,7 @@ M words of a batch of B pictures with n soft tokens each   P patches   V numbers
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -42,7 +42,7 @@ class LabelBatch:
     weights_M: Tensor
     """fp32; those of one soft token sum to 1, or to `EMPTY_WEIGHT`."""
     first_M: Tensor
-    """Whether the word is the most important of its place; False where nothing stands."""
+    """Whether the token is one of the most important word of its place; False where nothing stands."""
 
     @property
     def soft_tokens(self) -> int:
@@ -63,8 +63,9 @@ class PictureLabels:
     steps: int
     """The first so many of a run."""
     draw: Callable[[random.Random], Scene]
-    token_of: Callable[[str], int]
-    """Finds the token of a word of `Mark.words`."""
+    tokens_of: Callable[[str], Sequence[int]]
+    """Finds the tokens of a word of `Mark.words`: it may have one for each way it stands in a text, which then mean the
+    same to a model that reads soft tokens."""
     empty: int
     """Token of places where nothing stands."""
     layout: PatchLayout
@@ -92,10 +93,11 @@ class PictureLabels:
                 shares = SHARES[: len(words)] if words else (1.0,)
                 scale = (1.0 if words else EMPTY_WEIGHT) / sum(shares)
                 for order, (word, share) in enumerate(zip(words or [""], shares, strict=False)):
-                    places.append(number * rows * columns + place)
-                    tokens.append(self.token_of(word) if word else self.empty)
-                    weights.append(share * scale)
-                    first.append(bool(word) and order == 0)
+                    found = self.tokens_of(word) if word else (self.empty,)
+                    places += [number * rows * columns + place] * len(found)
+                    tokens += found
+                    weights += [share * scale / len(found)] * len(found)
+                    first += [bool(word) and order == 0] * len(found)
         return LabelBatch(
             torch.stack([torch.from_numpy(picture.pixel_values()) for picture in pictures]),
             pictures[0].rows,
@@ -124,4 +126,5 @@ def label_loss(model: DiffusionGemma, vision: VisionModel, batch: LabelBatch) ->
     log_probs_NV = model.vocabulary.logits(embeddings_ND).log_softmax(dim=-1)
     loss = -(batch.weights_M * log_probs_NV[batch.places_M, batch.tokens_M]).sum() / batch.weights_M.sum()
     likeliest_M = log_probs_NV.detach().argmax(dim=-1)[batch.places_M]
-    return loss, (likeliest_M == batch.tokens_M)[batch.first_M].float().mean()
+    right = (likeliest_M == batch.tokens_M)[batch.first_M].sum()
+    return loss, right / batch.places_M[batch.first_M].unique().numel()

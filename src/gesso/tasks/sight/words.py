@@ -28,14 +28,14 @@ def build_sight_tokenizer() -> Tokenizer:
     return tokenizer_of([*_GLUE, *words])
 
 
-def word_token(tokenizer: Tokenizer, word: str) -> int:
-    """Returns the token that stands for a sign or a word seen in a picture: as an answer begins with it, or, of the
-    words of questions alone, as it stands behind another.
+def word_tokens(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:
+    """Returns the tokens that stand for a sign or a word seen in a picture: as an answer begins with it, and as it
+    stands behind another word.
 
     Raises:
         ValueError: the word is no piece of the tokenizer.
     """
-    for piece in (word.replace(" ", "▁"), f"▁{word}"):
-        if (token := tokenizer.token_to_id(piece)) is not None:
-            return int(token)
+    pieces = (word.replace(" ", "▁"), f"▁{word}")
+    if found := tuple(token for piece in pieces if (token := tokenizer.token_to_id(piece)) is not None):
+        return found
     raise ValueError(f"{word!r} is no piece of this tokenizer")
