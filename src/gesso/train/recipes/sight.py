@@ -42,9 +42,9 @@ TOWER = VisionConfig(
     use_clipped_linears=False,
 )
 CANVAS, SHORT = 32, 8
-LABELS = 4760
+LABELS = 2000
 """Steps of labelled pictures, of 32 each."""
-REST = 3000
+REST = 8000
 """Steps of questions behind them in which the text model learns alone."""
 ONE = Stage(
     0,
@@ -71,8 +71,8 @@ ALL = Stage(
 
 
 def sight() -> Recipe:
-    """Trains eyes on single pictures: digits, words, shapes, charts, tables; some 90 minutes on two CPU cores."""
-    return _recipe("sight", ONE, steps=6_300, label_steps=LABELS, rest=REST)
+    """Trains eyes on single pictures: digits, words, shapes, charts, tables; some three hours on two CPU cores."""
+    return _recipe("sight", ONE, steps=11_000, label_steps=LABELS, rest=REST)
 
 
 def sight_2() -> Recipe:
@@ -121,7 +121,7 @@ def _recipe(
         batch_size=16,
         canvases_per_example=2,
         narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=4),),
-        learning_rate=5e-3,
+        learning_rate=4e-3,
         warmup_steps=50,
         time_exponent=0.5,
         optimizer="muon",
