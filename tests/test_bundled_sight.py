@@ -35,7 +35,7 @@ def test_a_picture_takes_the_tokens_that_it_was_trained_on(engine: Engine) -> No
     assert span.length == 64
 
 
-@pytest.mark.parametrize("name", ["sight-colours", "sight-digits", "sight-counts"])
+@pytest.mark.parametrize("name", ["sight-digits", "sight-charts"])
 def test_it_tells_what_it_sees_and_not_what_it_does_not(engine: Engine, name: str) -> None:
     task, rng = BY_NAME[name], random.Random(0)
     cases = evaluation_set(task, 20, seed=3)

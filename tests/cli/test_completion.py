@@ -48,9 +48,9 @@ def offered(environment: Environment, shell: str, line: str, **more: str) -> sub
     ("line", "words"),
     [
         ("gesso gen", ["generate"]),
-        ("gesso generate --model ", ["mini", "skills", "sudoku", "org/ours"]),
+        ("gesso generate --model ", ["mini", "sight", "skills", "sudoku", "org/ours"]),
         ("gesso bench m", ["mini"]),
-        ("gesso models show ", ["mini", "skills", "sudoku", "org/ours"]),
+        ("gesso models show ", ["mini", "sight", "skills", "sudoku", "org/ours"]),
         ("gesso generate --mode ", ["canvas", "ar", "auto"]),
         ("gesso finetune --method q", ["qlora"]),
         ("gesso eval mini --task sudo", ["sudoku"]),
@@ -67,7 +67,7 @@ def test_bash_is_offered(environment: Environment, line: str, words: list[str]) 
 
 def test_zsh_is_offered(environment: Environment) -> None:
     models = offered(environment, "zsh", "gesso generate --model ").stdout
-    assert all(f'"{name}"' in models for name in ("mini", "skills", "sudoku", "org/ours"))
+    assert all(f'"{name}"' in models for name in ("mini", "sight", "skills", "sudoku", "org/ours"))
     assert "org/theirs" not in models
     assert offered(environment, "zsh", "gesso fill ").stdout == "_files\n"
 

@@ -132,7 +132,7 @@ def _recipe(
     return Recipe(
         name=name,
         model=model,
-        generation=small_generation(tokenizer, verify=0),
+        generation=small_generation(tokenizer, mode="ar", temperature=0.0),
         train=train,
         text=text_files(build_sight_tokenizer),
         data=data,
