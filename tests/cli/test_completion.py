@@ -73,7 +73,13 @@ def test_zsh_is_offered(environment: Environment) -> None:
 
 
 def test_fish_is_offered(environment: Environment) -> None:
-    assert offered(environment, "fish", "gesso bench ").stdout.split() == ["mini", "skills", "sudoku", "org/ours"]
+    assert offered(environment, "fish", "gesso bench ").stdout.split() == [
+        "mini",
+        "sight",
+        "skills",
+        "sudoku",
+        "org/ours",
+    ]
     for line, code in (("gesso bench ", 0), ("gesso fill ", 1)):
         assert offered(environment, "fish", line, _TYPER_COMPLETE_FISH_ACTION="is-args").returncode == code
 
