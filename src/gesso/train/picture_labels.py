@@ -87,7 +87,10 @@ class PictureLabels:
         scenes = [self.draw(rng) for _ in range(self.size)]
         pictures = [prepare_image(scene.picture, self.budget, self.layout) for scene in scenes]
         rows, columns = pictures[0].rows // self.layout.pooling, pictures[0].columns // self.layout.pooling
-        places, tokens, weights, first = [], [], [], []
+        places: list[int] = []
+        tokens: list[int] = []
+        weights: list[float] = []
+        first: list[bool] = []
         for number, scene in enumerate(scenes):
             for place, words in enumerate(words_of_places(scene, rows, columns)):
                 shares = SHARES[: len(words)] if words else (1.0,)
