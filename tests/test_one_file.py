@@ -105,9 +105,9 @@ told["pages"] = [reference(), api_reference()]
 told["overrides"] = _sampler_overrides('{"diffusion_sampler": "quota", "diffusion_quota": 3}')
 told["generate"] = command("generate", "--json", "--seed", 7, "--sampler", "quota", "--quota", 8, "What is 481 + 296?")
 told["command refused"] = [
-    command("generate", "--sampler", "quota", "--quota", 65, "hi"),
-    command("generate", "--quota", 3, "hi"),
-    command("generate", "--sampler", "quota", "--entropy-bound", 3, "hi"),
+    command("generate", "--sampler", "quota", "--quota", 65, "What is 9 + 4?"),
+    command("generate", "--quota", 3, "What is 9 + 4?"),
+    command("generate", "--sampler", "quota", "--entropy-bound", 3, "What is 9 + 4?"),
 ]
 
 engine = gesso.load("mini")
