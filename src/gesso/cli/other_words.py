@@ -7,11 +7,15 @@ from functools import lru_cache
 import typer
 
 from gesso.cli.session import note
+from gesso.errors import OptionError
 from gesso.generation import engine_options
 from gesso.generation.config import DENOISING, GUIDANCE, TOKENS
 from gesso.load_options import LoadOptions
 from gesso.text.tokenizer import Tokenizer
 from gesso.text.untrained import untrained
+
+SEEING = "sight"
+"""The bundled model with eyes."""
 
 
 def is_named(context: typer.Context) -> bool:
@@ -30,8 +34,16 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
     Args:
         named: whether somebody named the model, and it is not only a default.
         options: names of the request's options.
+
+    Raises:
+        OptionError: the prompt has images, for which a model that sees must be named.
     """
-    table = engine_options()
+    table, options = engine_options(), frozenset(options)
+    if not named and (shown := options & {"images", "videos"}):
+        raise OptionError(
+            f"this model has no eyes: name one that sees, such as --model {SEEING}, which reads small drawn pictures",
+            option=min(shown),
+        )
     if named or any(table[name].group in (DENOISING, GUIDANCE, TOKENS) for name in options):
         note_other_words(load, text)
     elif found := _other(load, text):
