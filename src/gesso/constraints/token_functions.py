@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gesso.constraints import budget
-from gesso.constraints.token_parts import UNKNOWN, CollisionError, Parts, keep, longer
+from gesso.constraints.token_parts import UNKNOWN, CollisionError, Parts, batches, keep, longer
 from gesso.constraints.transitions import IntArray, Transitions, addresses, host_kernels, places_of, within
 
 __all__ = ["CollisionError", "Functions"]
@@ -80,14 +80,9 @@ class Functions:
 
     def _work_out(self, codes: NDArray[np.int64]) -> None:
         """Finds the functions of codes that are new, in order."""
-        ends = self.length_F[codes // self.groups].cumsum()
-        begin = 0
-        while begin < len(codes):
+        for some, parts in batches(codes, self.length_F[codes // self.groups], _BATCH):
             self.asked.check()
-            before = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, before + _BATCH, side="right")))
-            self._compose(codes[begin:end], int(ends[end - 1]) - before)
-            begin = end
+            self._compose(some, parts)
 
     def _compose(self, codes_N: NDArray[np.int64], looked_at: int) -> None:
         """Finds the functions of some codes, made of so many parts."""

@@ -8,6 +8,7 @@ kernels (`kernels/host/compositions.py`); where LLVM is not there by array opera
     S states   D states that functions are defined on   P parts   G kinds of bytes   N codes at once   E pairs
 """
 
+from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -68,14 +69,9 @@ class Parts:
         Raises:
             CollisionError: two parts cannot be told apart.
         """
-        ends = self.length_P[codes // self.groups].cumsum()
-        begin = 0
-        while begin < len(codes):
+        for some, pairs in batches(codes, self.length_P[codes // self.groups], _BATCH):
             self.asked.check()
-            before = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, before + _BATCH, side="right")))
-            self._compose(codes[begin:end], int(ends[end - 1]) - before)
-            begin = end
+            self._compose(some, pairs)
 
     def _compose(self, codes_N: NDArray[np.int64], pairs: int) -> None:
         """Finds the parts of some codes, made of so many pairs."""
@@ -129,6 +125,17 @@ class Parts:
         end_N = length_N.cumsum()
         sums = np.append(np.uint64(0), self.hashes.of(source, target).cumsum())
         return source, target, length_N, sums[end_N] - sums[end_N - length_N]
+
+
+def batches(
+    codes: NDArray[np.int64], length_N: NDArray[np.int64], most: int
+) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """Yields codes of lists in batches, and the length of these lists together: at most `most`, or one list's."""
+    ends, begin, before = length_N.cumsum(), 0, 0
+    while begin < len(codes):
+        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield codes[begin:end], int(ends[end - 1]) - before
+        begin, before = end, int(ends[end - 1])
 
 
 def keep(

@@ -23,11 +23,7 @@ def write_descend(module: ir.Module, name: str) -> None:
     label = build.zext(build.read(labels, I8, node.index), I64)
     code = build.add(build.mul(build.sext(function, I64), groups), build.read(group, I64, label))
     build.write(code, codes, node.index)
-    with build.if_then(build.icmp_signed("==", build.read(then, I32, code), constant(UNKNOWN, I32)), likely=False):
-        build.write(constant(ASKED, I32), then, code)
-        listed = build.read(count, I64)
-        build.write(code, fresh, listed)
-        build.write(build.add(listed, constant(1)), count)
+    _list_unknown(build, code, then, fresh, count)
     node.close()
     build.ret_void()
 
@@ -85,11 +81,7 @@ def write_ask(module: ir.Module, name: str) -> None:
     group, begin, end = _list_of(build, codes, begins, lengths, turn.index, groups)
     place = Loop(build, begin, end)
     code = build.add(build.mul(_place(build, parts, place.index), groups), group)
-    with build.if_then(build.icmp_signed("==", build.read(then, I32, code), constant(UNKNOWN, I32)), likely=False):
-        build.write(constant(ASKED, I32), then, code)
-        listed = build.read(count, I64)
-        build.write(code, fresh, listed)
-        build.write(build.add(listed, constant(1)), count)
+    _list_unknown(build, code, then, fresh, count)
     place.close()
     turn.close()
     build.ret_void()
@@ -169,6 +161,15 @@ def write_keep(module: ir.Module, name: str) -> None:
                 build.write(constant(1), sizes, constant(2))
     turn.close(build.add(first, length))
     build.ret_void()
+
+
+def _list_unknown(build: Writer, code: Value, then: Value, fresh: Value, count: Value) -> None:
+    """Lists a code behind those in `fresh`, which are `count`, if nobody has asked for it yet."""
+    with build.if_then(build.icmp_signed("==", build.read(then, I32, code), constant(UNKNOWN, I32)), likely=False):
+        build.write(constant(ASKED, I32), then, code)
+        listed = build.read(count, I64)
+        build.write(code, fresh, listed)
+        build.write(build.add(listed, constant(1)), count)
 
 
 def _place(build: Writer, places: Value, index: Value) -> Value:
