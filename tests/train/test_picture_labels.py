@@ -141,7 +141,7 @@ def changed(one: DiffusionGemma, other: DiffusionGemma) -> set[str]:
 
 
 def test_the_tower_rests_while_what_reads_it_learns(folder: Path, tmp_path: Path) -> None:
-    few = TrainConfig(steps=4, batch_size=3, warmup_steps=1, checkpoint_every=1, keep_checkpoints=4)
+    few = TrainConfig(steps=4, batch_size=3, warmup_steps=1, checkpoint_every=1, keep_checkpoints=4, log_every=1)
     plan = dataclasses.replace(recipe(folder, None, train=few), labels=labels(steps=1, rest=2))
     train(plan, tmp_path / "run")
     folders = [tmp_path / "run" / f"step-{step:06d}" for step in range(1, 5)]
@@ -152,9 +152,13 @@ def test_the_tower_rests_while_what_reads_it_learns(folder: Path, tmp_path: Path
     assert all("layers.0.mlp.up_proj.weight" in changed(one, other) for one, other in pairwise(texts))
 
 
-def test_labels_need_a_tower_that_learns(folder: Path) -> None:
+def test_labels_that_would_be_mixed_or_teach_nobody_are_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match="vision must be trained"):
         dataclasses.replace(recipe(folder, folder, vision="frozen"), labels=labels())
+    for settings in ({"log_every": 3}, {"log_every": 1, "micro_batch_size": 1}):
+        train = TrainConfig(steps=4, **settings)
+        with pytest.raises(ConfigError, match="at once, and log_every must divide their steps"):
+            dataclasses.replace(recipe(folder, None, train=train), labels=labels(steps=2))
 
 
 def test_every_word_of_a_scene_is_a_token_of_the_recipe() -> None:

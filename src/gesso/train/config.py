@@ -275,6 +275,8 @@ class Recipe:
             raise ConfigError("an adapter's file holds no vision tower: training one needs all weights")
         if self.labels is not None and self.vision != "trained":
             raise ConfigError("labels of pictures teach a tower: vision must be trained")
+        if self.labels is not None and (self.labels.steps % self.train.log_every or self.train.micro_batch_size):
+            raise ConfigError("labels take a step's pictures at once, and log_every must divide their steps")
         if self.distill is not None:
             self._check_distillation(self.distill)
         if self.distill is not None and self.train.prefix_probability:

@@ -77,7 +77,7 @@ def sight() -> Recipe:
 
 def sight_2() -> Recipe:
     """Trains the bundled sight further, on two pictures and clips too; some hours on two CPU cores."""
-    return _recipe("sight-2", ALL, steps=6_000, label_steps=0, rest=4_000, seed=1, start=resolve("sight"))
+    return _recipe("sight-2", ALL, steps=6_000, label_steps=500, rest=4_000, seed=1, start=resolve("sight"))
 
 
 def _recipe(
