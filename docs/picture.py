@@ -12,8 +12,8 @@ from rich.text import Text
 import gesso
 from gesso.cli.render import draw_canvas, figures, flow, legend
 
-PROMPT = "Write a Python function find_four that returns 12 if its argument is equal to 4, otherwise its argument."
-SEED = 2
+PROMPT = "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON."
+SEED = 7
 PANELS = 3
 
 
