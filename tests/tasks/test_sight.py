@@ -16,10 +16,11 @@ from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded
 from gesso.tasks.sight.first import First
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.tasks.sight.shapes import Placed, draw_shapes
+from gesso.tasks.sight.talks import Talks
 from gesso.tasks.sight.words import ANSWERS, build_sight_tokenizer
 from gesso.text.tokenizer import Tokenizer
 
-BY_NAME = {task.name: task for task in (*SIGHT, First())}
+BY_NAME = {task.name: task for task in (*SIGHT, First(), Talks())}
 ALL = pytest.mark.parametrize("name", BY_NAME)
 CANVAS = 32
 
@@ -227,3 +228,27 @@ def test_shapes_fit_their_radius(shape: str) -> None:
     ink = np.argwhere(pixels(encoded(picture)).sum(2) < 300)
     assert ink.min() >= 48 - 12
     assert ink.max() <= 48 + 12
+
+
+def test_a_talk_asks_many_things_of_one_picture_and_contradicts_itself_in_none() -> None:
+    lengths = Counter()
+    for example in drawn(Talks(), 80):
+        turns = [*example.history, example.prompt, example.answer]
+        asked = list(zip(turns[::2], turns[1::2], strict=True))
+        lengths[len(asked)] += 1
+        assert len(example.images) == 1
+        if example.kind == "counts":
+            counts = {
+                question.split(" are ")[0].split(" do ")[0].rstrip("."): int(answer) for question, answer in asked
+            }
+            everything = [
+                count for question, count in counts.items() if question.endswith(("many shapes", "the shapes"))
+            ]
+            assert all(count <= whole for whole in everything for count in counts.values())
+            continue
+        colours = {question.split()[-1].rstrip("?."): answer for question, answer in asked if "colour" in question}
+        for answer in (answer for question, answer in asked if question.startswith(("What is", "Which shape"))):
+            colour, shape = answer.split()
+            assert colours.get(shape, colour) == colour
+    assert max(lengths) == 8
+    assert min(lengths) == 3

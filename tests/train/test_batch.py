@@ -226,6 +226,13 @@ def test_the_prompt_is_trained_on_by_choice() -> None:
     assert batch.targets_N.tolist() == [101, 102, 5, 6, IGNORED]
 
 
+def test_answers_within_the_prompt_are_trained_on_as_well() -> None:
+    talk = Conversation([100, 101, 102, 103, 104], [5, 6], earlier=[range(1, 2), range(3, 5)])
+    assert many([talk], 1).targets_N.tolist() == [101, IGNORED, 103, 104, 5, 6, IGNORED]
+    assert many([talk], 1, prompt_loss=True).targets_N.tolist() == [101, 102, 103, 104, 5, 6, IGNORED]
+    assert set(many([talk], 1, encoder_loss=False).targets_N.tolist()) == {IGNORED}
+
+
 def test_text_that_goes_on_gives_full_canvases_only() -> None:
     batches = [many([Conversation([100], [5] * 21, ends=False)], 1, seed) for seed in range(40)]
     assert {int(batch.starts_B[0]) for batch in batches} == {1, 9}

@@ -12,6 +12,7 @@ from gesso.tasks.ordering import Ordering
 from gesso.tasks.revision import Revision, RevisionInFile
 from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.sight.first import First
+from gesso.tasks.sight.talks import Talks
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
@@ -30,6 +31,7 @@ TRAINING_TASKS: dict[str, Task] = {
     "sudoku-sparse": Sudoku(SPARSE),
     "filling": Filling(),
     "sight-first": First(),
+    "sight-talks": Talks(),
 }
 """And those that differ in what training draws alone, or whose answers cannot be told from their prompts."""
 

@@ -40,6 +40,8 @@ class Conversation:
     """The text that the answer changes, with an end-of-turn token; empty where it changes none."""
     images: Sequence[EmbeddingSpan] = ()
     """Where the prompt's images are, in order, whole; their `source` is what the tower takes."""
+    earlier: Sequence[range] = ()
+    """Places of answers within the prompt, which the encoder's loss is taken over as well."""
 
     def __post_init__(self) -> None:
         if not self.prompt or not self.answer:
@@ -66,7 +68,7 @@ class Batch:
     self_conditioned_B: Tensor
     """Which canvases get the first pass's self-conditioning, bool."""
     targets_N: Tensor
-    """Next token of each encoder position inside the answer (or anywhere, by choice), `IGNORED` elsewhere."""
+    """Next token of each encoder position inside an answer (or anywhere, by choice), `IGNORED` elsewhere."""
     canvases_per_example: int = 1
     """Canvases of one example are neighbours: canvas b belongs to example b // canvases_per_example."""
     self_generated: SelfGenerated | None = None
@@ -181,7 +183,7 @@ def make_batch(
         row = prompt + answer[:end]
         tokens += row
         if encoder_loss:
-            targets += _prompt_targets(conversation) if prompt_loss else [IGNORED] * (len(prompt) - 1)
+            targets += _prompt_targets(conversation, whole=prompt_loss)
             targets += [*answer[:end], IGNORED]
         else:
             targets += [IGNORED] * len(row)
@@ -225,10 +227,16 @@ def _clean_before(canvas_BC: Tensor, noise_BC: Tensor, eos_token_id: int, genera
     return torch.where(torch.arange(canvas_BC.shape[1]) < places_B[:, None], canvas_BC, noise_BC)
 
 
-def _prompt_targets(conversation: Conversation) -> list[int]:
-    """Next tokens within the prompt; a soft token is no text that anything could predict."""
-    soft = {place for image in conversation.images for place in range(image.start, image.end)}
-    return [IGNORED if place in soft else token for place, token in enumerate(conversation.prompt)][1:]
+def _prompt_targets(conversation: Conversation, *, whole: bool) -> list[int]:
+    """Next tokens within the prompt: of the earlier answers, or of the whole but for soft tokens, which are no text
+    that anything could predict."""
+    if whole:
+        soft = {place for image in conversation.images for place in range(image.start, image.end)}
+        return [IGNORED if place in soft else token for place, token in enumerate(conversation.prompt)][1:]
+    targets = [IGNORED] * len(conversation.prompt)
+    for places in conversation.earlier:
+        targets[places.start : places.stop] = conversation.prompt[places.start : places.stop]
+    return targets[1:]
 
 
 def _draw_blocks(blocks: int, count: int, generator: torch.Generator) -> list[int]:

@@ -22,8 +22,9 @@ from gesso.tasks.sight.scenes import Scene
 from gesso.vision.preprocess import prepare_image
 from gesso.vision.size import PatchLayout
 
-SHARES = (1.0, 0.6, 0.36)
-"""Weights of the words at one place, the first the most important: of two letters, the left one."""
+SHARES = (1.0, 0.6, 0.36, 0.22)
+"""Weights of the words at one place, the first the most important: of two letters, the left one; of a shape its colour,
+kind, row and column."""
 EMPTY_WEIGHT = 0.2
 """Of a soft token where nothing stands: most are such."""
 

@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gesso.engine.media import MediaOptions
 from gesso.engine.prompt import PromptReader
@@ -16,6 +17,9 @@ from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
 
+WHOLE = 0
+"""Stands for the length of a canvas where answers are cut into none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -23,7 +27,7 @@ class Stage:
 
     start: int
     mixtures: Mapping[int, Mapping[str, float]]
-    """Weight of each task by name, for each canvas length."""
+    """Weight of each task by name, for each canvas length; under `WHOLE` where answers stay whole."""
 
 
 def refuse_images(example: Example) -> None:
@@ -43,12 +47,22 @@ class Eyes:
     reader: PromptReader
     media: MediaOptions
 
-    def prompt(self, example: Example) -> PromptInput:
-        """Returns the prompt of an example, its images before its text."""
-        pictures = [{"type": "image", "image": picture} for picture in example.images]
-        clip = [(frame, float(second)) for second, frame in enumerate(example.clip)]
-        clips = [{"type": "video", "video": clip}] if clip else []
-        content = [*pictures, *clips, {"type": "text", "text": example.prompt}]
+    def conversation(self, example: Example, tokenizer: Tokenizer, end_of_turn: int) -> Conversation:
+        """Returns an example whose images stand before its text; its earlier turns are learned as well, each as if it
+        were the last."""
+        *before, prompt, answer = (*example.history, example.prompt, example.answer)
+        shown: list[dict[str, Any]] = [{"type": "image", "image": picture} for picture in example.images]
+        if example.clip:
+            shown.append({"type": "video", "video": [(frame, float(nth)) for nth, frame in enumerate(example.clip)]})
+        seen = self._read([*shown, {"type": "text", "text": before[0] if before else prompt}])
+        ids, earlier = list(seen.ids), []
+        for question, answered in zip([*before[2::2], prompt], before[1::2], strict=False):
+            tokens = [*tokenizer.encode(answered), end_of_turn]
+            earlier.append(range(len(ids), len(ids) + len(tokens)))
+            ids += [*tokens, *tokenizer.encode("\n"), *self._read([{"type": "text", "text": question}]).ids[1:]]
+        return Conversation(ids, [*tokenizer.encode(answer), end_of_turn], images=seen.spans, earlier=earlier)
+
+    def _read(self, content: list[dict[str, Any]]) -> PromptInput:
         return self.reader.read([{"role": "user", "content": content}], media=self.media)
 
 
@@ -84,7 +98,7 @@ class TaskData:
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:
         rng = random.Random(f"{self._seed}/{step}")
         stage = [stage for stage in self._stages if stage.start <= step][-1]
-        mixture = stage.mixtures[canvas_length or max(stage.mixtures)]
+        mixture = stage.mixtures.get(canvas_length or WHOLE) or stage.mixtures[max(stage.mixtures)]
         names = rng.choices(list(mixture), list(mixture.values()), k=size)
         return [self._draw(TRAINING_TASKS[name], rng) for name in names]
 
@@ -101,12 +115,11 @@ class TaskData:
         while held_out(task.split_key(example)) != evaluation:
             example = task.sample(rng)
         if self._eyes is not None:
-            seen = self._eyes.prompt(example)
-            answer = [*self._tokenizer.encode(example.answer), self._end_of_turn]
-            return Conversation(seen.ids, answer, images=seen.spans)
+            return self._eyes.conversation(example, self._tokenizer, self._end_of_turn)
         refuse_images(example)
         prompt = self._template.render([{"role": "user", "content": example.prompt}])
-        answer, source = (
-            [*self._tokenizer.encode(text), self._end_of_turn] for text in (example.answer, example.source)
-        )
-        return Conversation(self._tokenizer.encode(prompt), answer, source=source if example.source else ())
+        source = self._ended(example.source) if example.source else ()
+        return Conversation(self._tokenizer.encode(prompt), self._ended(example.answer), source=source)
+
+    def _ended(self, text: str) -> list[int]:
+        return [*self._tokenizer.encode(text), self._end_of_turn]

@@ -2,8 +2,8 @@
 
 A picture of 96 x 96 pixels is 256 patches, which the tower makes 64 soft tokens of; the encoder reads it once for
 several noisy answers. The tower first learns alone what is where, from pictures that say so of every soft token
-(`gesso.train.picture_labels`); then text model, tower and projector are trained together on questions. All start from
-random weights.
+(`gesso.train.picture_labels`); then it rests, and the text model learns to answer questions about what it says, mostly
+many about one picture. All start from random weights.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train.config import CanvasWidth, Recipe, TrainConfig
 from gesso.train.picture_labels import PictureLabels
 from gesso.train.recipes.common import FULL, SLIDING, TOKENS, chat_template, small_generation, small_model, text_files
-from gesso.train.task_data import Eyes, Stage, TaskData
+from gesso.train.task_data import WHOLE, Eyes, Stage, TaskData
 from gesso.train.vision import vision_input_of
 
 BUDGET = 70
@@ -44,11 +44,16 @@ TOWER = VisionConfig(
 CANVAS, SHORT = 32, 8
 LABELS = 2000
 """Steps of labelled pictures, of 32 each."""
-REST = 8000
-"""Steps of questions behind them in which the text model learns alone."""
+CAUSAL_SHARE = 0.8
+"""Of the steps of questions, those in which the causal pass learns alone, which the model answers by: of eight
+questions on a picture, where canvases learn one."""
 ONE = Stage(
     0,
     {
+        WHOLE: {
+            "sight-talks": 0.45, "sight-colours": 0.03, "sight-counts": 0.06, "sight-positions": 0.04,
+            "sight-digits": 0.06, "sight-words": 0.18, "sight-charts": 0.06, "sight-tables": 0.12,
+        },
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
             "sight-colours": 0.26, "sight-counts": 0.22, "sight-positions": 0.28, "sight-digits": 0.06,
@@ -60,6 +65,11 @@ ONE = Stage(
 ALL = Stage(
     0,
     {
+        WHOLE: {
+            "sight-talks": 0.30, "sight-colours": 0.03, "sight-counts": 0.06, "sight-positions": 0.03,
+            "sight-digits": 0.04, "sight-words": 0.14, "sight-charts": 0.04, "sight-tables": 0.12,
+            "sight-comparisons": 0.16, "sight-clips": 0.08,
+        },
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
             "sight-colours": 0.12, "sight-counts": 0.14, "sight-positions": 0.14, "sight-digits": 0.08,
@@ -72,16 +82,16 @@ ALL = Stage(
 
 def sight() -> Recipe:
     """Trains eyes on single pictures: digits, words, shapes, charts, tables; some three hours on two CPU cores."""
-    return _recipe("sight", ONE, steps=11_000, label_steps=LABELS, rest=REST)
+    return _recipe("sight", ONE, steps=11_000, label_steps=LABELS)
 
 
 def sight_2() -> Recipe:
     """Trains the bundled sight further, on two pictures and clips too; some hours on two CPU cores."""
-    return _recipe("sight-2", ALL, steps=6_000, label_steps=500, rest=4_000, seed=1, start=resolve("sight"))
+    return _recipe("sight-2", ALL, steps=6_000, label_steps=600, seed=1, start=resolve("sight"))
 
 
 def _recipe(
-    name: str, stage: Stage, *, steps: int, label_steps: int, rest: int, seed: int = 0, start: Path | None = None
+    name: str, stage: Stage, *, steps: int, label_steps: int, seed: int = 0, start: Path | None = None
 ) -> Recipe:
     pieces = build_sight_tokenizer()
     tokenizer = Tokenizer(pieces)
@@ -113,7 +123,7 @@ def _recipe(
         budget=BUDGET,
         size=32,
         seed=seed,
-        rest=rest,
+        rest=steps - label_steps,
     )
     train = TrainConfig(
         steps=steps,
@@ -121,6 +131,8 @@ def _recipe(
         batch_size=16,
         canvases_per_example=2,
         narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=4),),
+        causal_share=CAUSAL_SHARE,
+        causal_batch_size=16,
         learning_rate=4e-3,
         warmup_steps=50,
         time_exponent=0.5,

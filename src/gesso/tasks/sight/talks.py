@@ -1,0 +1,54 @@
+"""Asks many questions about one picture: to learn where to look takes many answers, and a picture costs more than a
+question."""
+
+import random
+
+from gesso.tasks.base import Example
+from gesso.tasks.sight.drawing import COLOURS, SHAPES
+from gesso.tasks.sight.picture_task import PictureTask
+from gesso.tasks.sight.shapes import (
+    Placed,
+    ask_colour,
+    ask_count,
+    ask_place,
+    ask_shape,
+    draw_counted,
+    draw_distinct,
+    draw_shapes,
+    plural,
+)
+
+_MOST_QUESTIONS = 8
+_COUNTS_SHARE = 0.3
+
+
+class Talks(PictureTask):
+    """Asks for the colour and the place of every shape and for what is where, or how many of each there are."""
+
+    name = "sight-talks"
+
+    def sample(self, rng: random.Random) -> Example:
+        """Draws a picture as the tasks with one question do, and up to eight questions in any order."""
+        counts = rng.random() < _COUNTS_SHARE
+        shapes = draw_counted(rng)[-1] if counts else draw_distinct(rng, rng.randint(1, 4))
+        turns = (_counts if counts else _shapes)(rng, shapes)
+        rng.shuffle(turns)
+        *before, (prompt, answer) = turns[:_MOST_QUESTIONS]
+        return Example(
+            self.name, prompt, answer, kind="counts" if counts else "shapes", images=(draw_shapes(shapes, rng),),
+            history=tuple(text for turn in before for text in turn),
+        )  # fmt: skip
+
+
+def _shapes(rng: random.Random, shapes: list[Placed]) -> list[tuple[str, str]]:
+    return [ask(rng, shape) for shape in shapes for ask in (ask_colour, ask_place, ask_shape)]
+
+
+def _counts(rng: random.Random, shapes: list[Placed]) -> list[tuple[str, str]]:
+    kinds = {name: sum(shape.shape == name for shape in shapes) for name in SHAPES}
+    colours = {name: sum(shape.colour == name for shape in shapes) for name in sorted(COLOURS)}
+    return [
+        ask_count(rng, "shapes", len(shapes)),
+        *(ask_count(rng, plural(name), count) for name, count in kinds.items() if count),
+        *(ask_count(rng, f"{name} shapes", count) for name, count in colours.items() if count),
+    ]
