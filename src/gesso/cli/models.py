@@ -178,7 +178,7 @@ def _brief(folder: Path) -> dict[str, Any]:
     """What the list has of a model; only `error` where its files cannot be used."""
     from gesso.errors import GessoError
     from gesso.models.card import read_card
-    from gesso.models.describe import parameters
+    from gesso.models.describe import parameters, vision_parameters
     from gesso.models.family import read_shape
 
     try:
@@ -186,7 +186,7 @@ def _brief(folder: Path) -> dict[str, Any]:
     except GessoError as error:
         return {"error": str(error)}
     return {
-        "parameters": parameters(config)[0],
+        "parameters": parameters(config)[0] + vision_parameters(folder, config),
         "context": config.max_position_embeddings,
         "canvas_length": config.canvas_length,
         **_abilities(folder, card),

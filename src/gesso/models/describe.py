@@ -15,6 +15,7 @@ from gesso.models.loading import read_generation_defaults, read_model_config, st
 from gesso.models.quantization.plan import name_formats
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision
+from gesso.models.vision_tower import VisionModel
 from gesso.options import options_of
 
 
@@ -29,6 +30,15 @@ def parameters(config: ModelShape) -> tuple[int, int]:
     expert = 3 * config.hidden_size * config.moe_intermediate_size
     idle = len(config.layers) * (config.num_experts - config.top_k_experts) * expert
     return total, total - idle
+
+
+def vision_parameters(folder: Path, config: ModelShape) -> int:
+    """Counts the parameters of a checkpoint's tower and projector; none where it holds none."""
+    if not isinstance(config, ModelConfig) or not has_vision(folder):
+        return 0
+    with torch.device("meta"):
+        vision = VisionModel(read_vision_config(config.vision_config or {}), config.hidden_size)
+    return sum(p.numel() for p in vision.parameters())
 
 
 def folder_bytes(folder: Path) -> int:
@@ -60,12 +70,14 @@ def describe(folder: Path) -> dict[str, Any]:
     config = read_model_config(folder)
     defaults = read_generation_defaults(folder, config)
     total, active = parameters(config)
+    seeing = vision_parameters(folder, config)
     sliding = sum(layer.is_sliding for layer in config.layers)
     return {
         "folder": str(folder),
         "weights_bytes": folder_bytes(folder),
         "parameters": total,
         "active_parameters": active,
+        "vision_parameters": seeing,
         "layers": f"{len(config.layers)} ({sliding} sliding, {len(config.layers) - sliding} full)",
         "hidden_size": config.hidden_size,
         "attention_heads": config.num_attention_heads,
@@ -76,7 +88,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "canvas_length": config.canvas_length,
         "max_denoising_steps": defaults.max_denoising_steps,
         **_strategies(defaults),
-        "bf16_bytes": 2 * total,
+        "bf16_bytes": 2 * (total + seeing),
         "quantized": _quantization(folder),
         "vision": _vision(folder, config),
     }

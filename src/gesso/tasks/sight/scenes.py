@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from gesso.tasks.sight.charts import marked_chart
 from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, Mark, dark, encoded, new_picture, pen, text_size, write
 from gesso.tasks.sight.reading import draw_word, marked_table
-from gesso.tasks.sight.shapes import Placed, cells, marked_shapes
+from gesso.tasks.sight.shapes import MOST, Placed, cells, marked_shapes
 
 _SIZES = range(14, 35)
 _TRIES = 12
 _APART = 4
 """Pixels between two texts, at least."""
-_MOST_SHAPES = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ def draw_scene(rng: random.Random) -> Scene:
     if kind == "texts":
         picture, marks = _texts(rng)
     elif kind == "shapes":
-        places = cells(rng, rng.randint(1, _MOST_SHAPES))
+        places = cells(rng, rng.randint(1, MOST))
         shapes = [Placed(rng.choice(SHAPES), rng.choice(sorted(COLOURS)), place) for place in places]
         picture, marks = marked_shapes(shapes, rng)
     elif kind == "chart":

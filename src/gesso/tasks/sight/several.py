@@ -5,7 +5,7 @@ import random
 from gesso.tasks.base import Example
 from gesso.tasks.sight.drawing import COLOURS, SHAPES
 from gesso.tasks.sight.picture_task import PictureTask, pick
-from gesso.tasks.sight.shapes import Placed, cells, draw_distinct, draw_shapes
+from gesso.tasks.sight.shapes import MOST, Placed, cells, draw_distinct, draw_shapes
 
 _MORE = ("Which picture has more shapes?", "In which picture are more shapes?")
 _MISSING = ("What is missing in the second picture?", "Which shape is gone in the second picture?")
@@ -13,7 +13,6 @@ _CHANGED = ("Which shape has another colour in the second picture?", "Which shap
 _ORDER = ("In which order do the colours come?", "Name the colours in order.")
 _AFTER = ("Which colour comes after {colour}?", "What comes after {colour}?")
 _AT = ("Which colour is at {time}?", "What colour do you see at {time}?")
-_MOST = 9
 
 
 class Comparisons(PictureTask):
@@ -25,8 +24,8 @@ class Comparisons(PictureTask):
         """Draws two pictures: of unlike numbers of shapes, or alike but for one shape."""
         kind = rng.choice(("more", "missing", "changed"))
         if kind == "more":
-            few = rng.randint(1, _MOST - 2)
-            counts = [few, rng.randint(few + 2, _MOST)]
+            few = rng.randint(1, MOST - 2)
+            counts = [few, rng.randint(few + 2, MOST)]
             rng.shuffle(counts)
             pictures = tuple(draw_shapes(_any(rng, count), rng) for count in counts)
             answer = "first" if counts[0] > counts[1] else "second"

@@ -14,7 +14,7 @@ WHAT = ("What is in the {where}?", "Which shape is in the {where}?")
 PLURALS = {"cross": "crosses"}
 _GRID = 3
 _CELL = SIDE // _GRID
-_MOST = 9
+MOST = 9
 ROWS, COLUMNS = ("top", "middle", "bottom"), ("left", "centre", "right")
 
 
@@ -119,8 +119,8 @@ def draw_counted(rng: random.Random) -> tuple[str, str, int, list[Placed]]:
         by what they are told apart (`shapes`, `kind`, `colour`), what is asked for, how many there are, all shapes.
     """
     kind = rng.choice(("shapes", "kind", "colour"))
-    count = rng.randint(1, _MOST)
-    others = 0 if kind == "shapes" else rng.randint(0, min(4, _MOST - count))
+    count = rng.randint(1, MOST)
+    others = 0 if kind == "shapes" else rng.randint(0, min(4, MOST - count))
     shape, colour = rng.choice(SHAPES), rng.choice(sorted(COLOURS))
     other_shapes = [name for name in SHAPES if kind != "kind" or name != shape]
     other_colours = [name for name in sorted(COLOURS) if kind != "colour" or name != colour]

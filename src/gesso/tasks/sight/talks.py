@@ -7,19 +7,22 @@ from gesso.tasks.base import Example
 from gesso.tasks.sight.drawing import COLOURS, SHAPES
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.tasks.sight.shapes import (
+    MOST,
     Placed,
     ask_colour,
     ask_count,
     ask_place,
     ask_shape,
-    draw_counted,
+    cells,
     draw_distinct,
     draw_shapes,
     plural,
 )
 
 _MOST_QUESTIONS = 8
-_COUNTS_SHARE = 0.3
+_COUNTS_SHARE = 0.6
+_FEW = 3
+"""Kinds and colours at most where shapes are counted, so that there are several of most."""
 
 
 class Talks(PictureTask):
@@ -28,9 +31,9 @@ class Talks(PictureTask):
     name = "sight-talks"
 
     def sample(self, rng: random.Random) -> Example:
-        """Draws a picture as the tasks with one question do, and up to eight questions in any order."""
+        """Draws a picture of shapes that differ or of many that are alike, and up to eight questions in any order."""
         counts = rng.random() < _COUNTS_SHARE
-        shapes = draw_counted(rng)[-1] if counts else draw_distinct(rng, rng.randint(1, 4))
+        shapes = _draw_alike(rng) if counts else draw_distinct(rng, rng.randint(1, 4))
         turns = (_counts if counts else _shapes)(rng, shapes)
         rng.shuffle(turns)
         *before, (prompt, answer) = turns[:_MOST_QUESTIONS]
@@ -38,6 +41,12 @@ class Talks(PictureTask):
             self.name, prompt, answer, kind="counts" if counts else "shapes", images=(draw_shapes(shapes, rng),),
             history=tuple(text for turn in before for text in turn),
         )  # fmt: skip
+
+
+def _draw_alike(rng: random.Random) -> list[Placed]:
+    kinds, colours = (rng.sample(names, rng.randint(1, _FEW)) for names in (SHAPES, sorted(COLOURS)))
+    places = cells(rng, rng.randint(1, MOST))
+    return [Placed(rng.choice(kinds), rng.choice(colours), place) for place in places]
 
 
 def _shapes(rng: random.Random, shapes: list[Placed]) -> list[tuple[str, str]]:
