@@ -3,6 +3,7 @@
 S states   L counted states   B = 256 bytes   G groups of bytes that no state tells apart
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -228,13 +229,10 @@ def minimal(table: Table) -> ByteAutomaton:
         shifts = [counts.shift_LG[alive], counts.last_shift_LG[alive]]
         if not alive.any():
             counts = None
-    columns = np.vstack([rows, last_rows, *shifts])
-    number: dict[bytes, int] = {}
-    column_G = np.array(
-        [number.setdefault(column.tobytes(), len(number)) for column in np.ascontiguousarray(columns.T)]
-    )
-    firsts = np.unique(column_G, return_index=True)[1]
+    column_G, firsts = _numbered_columns([rows, last_rows, *shifts])
     group_B = column_G[table.group_B]
+    if len(firsts) < len(column_G):
+        rows = np.ascontiguousarray(rows[:, firsts])
     made = None
     if counts is not None:
         made = Counts(
@@ -245,6 +243,22 @@ def minimal(table: Table) -> ByteAutomaton:
             last_rows[:, firsts],
             shifts[1][:, firsts],
         )
-    return ByteAutomaton(
-        np.ascontiguousarray(rows[:, firsts]), group_B, table.accepting_S[kept], int(number_S[0]), made
-    )
+    return ByteAutomaton(rows, group_B, table.accepting_S[kept], int(number_S[0]), made)
+
+
+def _numbered_columns(tables: Sequence[NDArray[np.integer]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the columns that tables have together, in order and equal ones alike, and where each comes first."""
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        hash_G = np.zeros(tables[0].shape[1], dtype=np.uint64)
+        for table in tables:
+            weights = random.integers(2**64, size=len(table), dtype=np.uint64)
+            hash_G += np.einsum("s,sg->g", weights, table, dtype=np.uint64, casting="unsafe")
+        number: dict[int, int] = {}
+        column_G = np.array([number.setdefault(code, len(number)) for code in hash_G.tolist()])
+        firsts = np.unique(column_G, return_index=True)[1]
+        # That none fell together by chance is checked; if so, again.
+        doubles = np.flatnonzero(firsts[column_G] != np.arange(len(column_G)))
+        if all((table[:, doubles] == table[:, firsts[column_G[doubles]]]).all() for table in tables):
+            return column_G, firsts
+    raise AssertionError("columns fell together")
