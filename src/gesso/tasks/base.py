@@ -34,9 +34,9 @@ class Example:
     tools: tuple[str, ...] = ()
     """Functions that the model may call, each as OpenAI's API describes them, in JSON."""
     images: tuple[bytes, ...] = ()
-    """Encoded pictures that the prompt is about, before its text."""
+    """Encoded pictures that the conversation is about, before its first text."""
     clip: tuple[bytes, ...] = ()
-    """Frames of a clip that the prompt is about, a second apart, before its text."""
+    """Frames of a clip that it is about, a second apart, before its first text."""
 
 
 @dataclass(frozen=True, slots=True)

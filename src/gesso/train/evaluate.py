@@ -196,7 +196,7 @@ def _asked_of_others(
 
 
 def example_request(case: Example, options: dict[str, Any]) -> Request:
-    """Returns the request of an example: its images and prompt behind what was said before, and its functions.
+    """Returns the request of an example: its images before all that was said, and its functions.
 
     Args:
         options: of the request, to which the example adds its own.
@@ -213,7 +213,7 @@ def example_request(case: Example, options: dict[str, Any]) -> Request:
     if case.images or clip:
         parts: list[dict[str, Any]] = [{"type": "image", "image": image} for image in case.images]
         parts += [{"type": "video", "video": clip}] if clip else []
-        messages[-1]["content"] = [*parts, {"type": "text", "text": case.prompt}]
+        messages[0]["content"] = [*parts, {"type": "text", "text": turns[0]}]
     return Request(messages, options)
 
 

@@ -20,7 +20,8 @@ from gesso.tasks.sight.shapes import (
 )
 
 _MOST_QUESTIONS = 8
-_COUNTS_SHARE = 0.6
+_COUNTS_SHARE = 0.75
+"""To count takes far more of them than to find a shape."""
 _FEW = 3
 """Kinds and colours at most where shapes are counted, so that there are several of most."""
 

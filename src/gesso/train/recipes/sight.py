@@ -51,8 +51,8 @@ ONE = Stage(
     0,
     {
         WHOLE: {
-            "sight-talks": 0.45, "sight-colours": 0.03, "sight-counts": 0.06, "sight-positions": 0.04,
-            "sight-digits": 0.06, "sight-words": 0.18, "sight-charts": 0.06, "sight-tables": 0.12,
+            "sight-talks": 0.40, "sight-colours": 0.02, "sight-counts": 0.12, "sight-positions": 0.02,
+            "sight-digits": 0.06, "sight-words": 0.20, "sight-charts": 0.06, "sight-tables": 0.12,
         },
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
@@ -66,9 +66,9 @@ ALL = Stage(
     0,
     {
         WHOLE: {
-            "sight-talks": 0.30, "sight-colours": 0.03, "sight-counts": 0.06, "sight-positions": 0.03,
-            "sight-digits": 0.04, "sight-words": 0.14, "sight-charts": 0.04, "sight-tables": 0.12,
-            "sight-comparisons": 0.16, "sight-clips": 0.08,
+            "sight-talks": 0.32, "sight-colours": 0.01, "sight-counts": 0.15, "sight-positions": 0.01,
+            "sight-digits": 0.04, "sight-words": 0.13, "sight-charts": 0.03, "sight-tables": 0.09,
+            "sight-comparisons": 0.18, "sight-clips": 0.04,
         },
         CANVAS: {"sight-tables": 1.0},
         SHORT: {
@@ -87,7 +87,7 @@ def sight() -> Recipe:
 
 def sight_2() -> Recipe:
     """Trains the bundled sight further, on two pictures and clips too; some hours on two CPU cores."""
-    return _recipe("sight-2", ALL, steps=6_000, label_steps=600, seed=1, start=resolve("sight"))
+    return _recipe("sight-2", ALL, steps=6_000, label_steps=300, seed=1, start=resolve("sight"))
 
 
 def _recipe(
