@@ -10,6 +10,7 @@ from gesso.tasks.sight.charts import marked_chart
 from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, new_picture, pen, write
 from gesso.tasks.sight.reading import marked_table
 from gesso.tasks.sight.scenes import Scene, draw_scene
+from gesso.tasks.sight.shapes import COLUMNS, ROWS
 
 
 def pixels(picture: bytes) -> np.ndarray:
@@ -45,12 +46,13 @@ def columns_of(dark: np.ndarray) -> list[tuple[int, int]]:
     return [(int(group[0]), int(group[-1])) for group in groups]
 
 
-def test_shapes_are_marked_with_their_colour_and_kind() -> None:
+def test_shapes_are_marked_with_their_colour_kind_and_place() -> None:
     scene = of_kind("shapes")
     seen = pixels(scene.picture)
     for mark in scene.marks:
-        colour, shape = mark.words
+        colour, shape, row, column = mark.words
         assert shape in SHAPES
+        assert (row, column) == (ROWS[int(mark.y / SIDE * 3)], COLUMNS[int(mark.x / SIDE * 3)])
         if shape != "ring":
             assert np.abs(seen[int(mark.y), int(mark.x)] - COLOURS[colour]).max() <= 14
 

@@ -186,7 +186,7 @@ def _brief(folder: Path) -> dict[str, Any]:
     except GessoError as error:
         return {"error": str(error)}
     return {
-        "parameters": parameters(config)[0] + vision_parameters(folder, config),
+        "parameters": parameters(config)[0] + (vision_parameters(folder, config) if _sees(folder) else 0),
         "context": config.max_position_embeddings,
         "canvas_length": config.canvas_length,
         **_abilities(folder, card),
