@@ -20,6 +20,7 @@ from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task, evaluation_set
 from gesso.tasks.sight.picture_task import PictureTask
 from gesso.train.search_options import SearchOptions, answer_examples
+from gesso.train.task_data import shown_parts
 
 Interval = tuple[float, float]
 """Ends of a 95% interval."""
@@ -206,14 +207,12 @@ def example_request(case: Example, options: dict[str, Any]) -> Request:
     turns = [*case.history, case.prompt]
     roles = itertools.cycle(("user", "assistant"))
     messages: list[dict[str, Any]] = [{"role": role, "content": turn} for role, turn in zip(roles, turns, strict=False)]
-    clip = [(frame, float(second)) for second, frame in enumerate(case.clip)]
+    shown = shown_parts(case)
     if not case.history:
-        shown = {**({"images": case.images} if case.images else {}), **({"videos": [clip]} if clip else {})}
-        return Request(case.prompt, {**options, **shown})
-    if case.images or clip:
-        parts: list[dict[str, Any]] = [{"type": "image", "image": image} for image in case.images]
-        parts += [{"type": "video", "video": clip}] if clip else []
-        messages[0]["content"] = [*parts, {"type": "text", "text": turns[0]}]
+        media = {"images": case.images, "videos": [part["video"] for part in shown if part["type"] == "video"]}
+        return Request(case.prompt, {**options, **{name: found for name, found in media.items() if found}})
+    if shown:
+        messages[0]["content"] = [*shown, {"type": "text", "text": turns[0]}]
     return Request(messages, options)
 
 

@@ -40,6 +40,13 @@ def refuse_images(example: Example) -> None:
         raise OptionError(f"task {example.task!r} shows images, and this recipe's model has no eyes", option="task")
 
 
+def shown_parts(example: Example) -> list[dict[str, Any]]:
+    """Returns the pictures and the clip of an example as parts of a message's content."""
+    clip = [(frame, float(second)) for second, frame in enumerate(example.clip)]
+    pictures: list[dict[str, Any]] = [{"type": "image", "image": picture} for picture in example.images]
+    return [*pictures, {"type": "video", "video": clip}] if clip else pictures
+
+
 @dataclass(frozen=True, slots=True)
 class Eyes:
     """Reads prompts with images as the engine does."""
@@ -50,17 +57,15 @@ class Eyes:
     def conversation(self, example: Example, tokenizer: Tokenizer, end_of_turn: int) -> Conversation:
         """Returns an example whose images stand before its text; its earlier turns are learned as well, each as if it
         were the last."""
-        *before, prompt, answer = (*example.history, example.prompt, example.answer)
-        shown: list[dict[str, Any]] = [{"type": "image", "image": picture} for picture in example.images]
-        if example.clip:
-            shown.append({"type": "video", "video": [(frame, float(nth)) for nth, frame in enumerate(example.clip)]})
-        seen = self._read([*shown, {"type": "text", "text": before[0] if before else prompt}])
+        first, *further = (*example.history[::2], example.prompt)
+        seen = self._read([*shown_parts(example), {"type": "text", "text": first}])
         ids, earlier = list(seen.ids), []
-        for question, answered in zip([*before[2::2], prompt], before[1::2], strict=False):
+        for answered, question in zip(example.history[1::2], further, strict=True):
             tokens = [*tokenizer.encode(answered), end_of_turn]
             earlier.append(range(len(ids), len(ids) + len(tokens)))
             ids += [*tokens, *tokenizer.encode("\n"), *self._read([{"type": "text", "text": question}]).ids[1:]]
-        return Conversation(ids, [*tokenizer.encode(answer), end_of_turn], images=seen.spans, earlier=earlier)
+        answer = [*tokenizer.encode(example.answer), end_of_turn]
+        return Conversation(ids, answer, images=seen.spans, earlier=earlier)
 
     def _read(self, content: list[dict[str, Any]]) -> PromptInput:
         return self.reader.read([{"role": "user", "content": content}], media=self.media)

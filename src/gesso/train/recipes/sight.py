@@ -133,7 +133,7 @@ def _recipe(
         narrow=(CanvasWidth(SHORT, batch_size=24, share=0.85, canvases_per_example=4),),
         causal_share=CAUSAL_SHARE,
         causal_batch_size=16,
-        learning_rate=4e-3,
+        learning_rate=3e-3,
         warmup_steps=50,
         time_exponent=0.5,
         optimizer="muon",
