@@ -14,7 +14,7 @@ from gesso.tasks.registry import TASKS, default_tasks
 from gesso.train.evaluate import example_request
 from gesso.train.recipes import load_recipe
 
-MEGABYTES = 12
+MEGABYTES = 17
 
 
 @pytest.fixture(scope="module")
