@@ -43,6 +43,8 @@ def main() -> None:
     card = json.loads(path.read_text())
     table = Table("skill", "before, %", "now, %", "95% interval", "goal", "steps")
     wanted = [skill for skill in card["skills"] if not arguments.skill or skill["name"] in arguments.skill]
+    if unknown := set(arguments.skill) - {skill["name"] for skill in wanted}:
+        parser.error(f"{path} has no skill {', '.join(sorted(unknown))}")
     shares: dict[str, dict[str, float]] = {}
     rows = []
     console = Console(stderr=True)
