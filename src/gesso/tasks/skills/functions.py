@@ -26,6 +26,7 @@ _OPERATIONS = {
     "+": ("{x} plus {n}", "the sum of {x} and {n}", "{x} increased by {n}", "{x} with {n} added"),
     "-": ("{x} minus {n}", "the difference of {x} and {n}", "{x} decreased by {n}", "{x} with {n} taken away"),
     "*": ("{x} times {n}", "the product of {x} and {n}", "{x} multiplied by {n}", "{n} times {x}"),
+    "/": ("{x} divided by {n}", "the quotient of {x} and {n}", "{x} over {n}"),
     "//": ("{x} floor divided by {n}", "the floor division of {x} by {n}"),
     "%": ("{x} modulo {n}", "the remainder of {x} divided by {n}", "the rest of {x} divided by {n}"),
 }
@@ -35,6 +36,8 @@ _OF_ONE = (
     (("the absolute value of {x}",), "abs({p})"),
     (("the negative of {x}", "minus {x}"), "-{p}"),
     (("twice {x}", "double {x}"), "{p} * 2"),
+    (("three times {x}", "triple {x}"), "{p} * 3"),
+    (("half of {x}", "one half of {x}"), "{p} / 2"),
     (("half of {x}, rounded down",), "{p} // 2"),
     (("the length of {x}", "how long {x} is"), "len({p})"),
     (("the first item of {x}", "the first element of {x}"), "{p}[0]"),

@@ -9,6 +9,8 @@ from gesso.tasks.skills.slots import Slots, read_phrasings
 _WORDS = read_phrasings("reversing", "words")
 _LETTERS = read_phrasings("reversing", "letters")
 _SEPARATORS = (" ", " ", ", ", "\n")
+_LETTERS_SHARE, _TRAINED_LETTERS_SHARE = 0.25, 0.4
+"""Letters are learned later than words."""
 
 
 class Reversing(Skill):
@@ -19,9 +21,10 @@ class Reversing(Skill):
     phrasings: ClassVar = {"words": _WORDS, "letters": _LETTERS}
 
     def draw(self, slots: Slots) -> Example:
-        """Draws two to seven words, a sentence or, one time in four, a single word or number whose letters turn."""
+        """Draws two to seven words, a sentence or, one time in four, a single word or number whose letters turn
+        (more often in training)."""
         rng = slots.rng
-        if rng.random() < 0.25:
+        if rng.random() < (_LETTERS_SHARE if slots.unseen else _TRAINED_LETTERS_SHARE):
             word = slots.word()
             return Example(self.name, slots.request(_LETTERS, word), word[::-1], kind=slots.kind("letters"))
         separator = rng.choice(_SEPARATORS)

@@ -10,16 +10,29 @@ from gesso.tasks.skills.slots import Slots, read_phrasings
 _ASK = read_phrasings("sentiment", "ask")
 _GOOD = words_of("""
     good great excellent wonderful lovely fantastic superb amazing brilliant delightful perfect pleasant nice
-    beautiful helpful fine charming outstanding impressive enjoyable
+    beautiful helpful fine charming outstanding impressive enjoyable admirable adorable attractive awesome
+    breathtaking clever comfortable convincing cosy cute delicious elegant exciting exquisite fabulous fascinating
+    flawless fresh friendly fun funny generous gorgeous graceful gripping handy heavenly hilarious ideal incredible
+    inspiring magical magnificent marvellous memorable neat polite precious refreshing relaxing reliable remarkable
+    satisfying sensational smart smooth spectacular splendid stunning stylish super sweet tasty terrific thrilling
+    tidy touching useful valuable welcoming witty
 """)
 _BAD = words_of("""
     bad terrible awful horrible poor dreadful disappointing useless nasty ugly boring annoying broken rude dirty
-    worthless unpleasant sad weak miserable
+    worthless unpleasant sad weak miserable abysmal appalling atrocious clumsy creepy crude cruel dangerous defective
+    depressing disastrous disgusting dishonest dismal dull embarrassing faulty filthy flawed foul frustrating ghastly
+    gloomy gross grubby hideous hopeless horrific hostile inferior insulting irritating lame lousy mediocre messy noisy
+    obnoxious offensive overpriced painful pathetic pointless repulsive ridiculous rotten ruined scary shabby shameful
+    shoddy silly sloppy slow smelly stale stupid tasteless tedious tiresome tragic uncomfortable unfair unfriendly
+    unhelpful unreliable upsetting vile wasteful
 """)
 _SENTENCES = read_phrasings("sentiment", "sentences")
 _VERBS = read_phrasings("sentiment", "verbs")
-_LIKED = ("love", "like", "enjoy", "adore", "recommend", "admire")
-_DISLIKED = ("hate", "dislike", "regret", "despise", "detest", "cannot stand")
+_LIKED = ("love", "like", "enjoy", "adore", "recommend", "admire", "appreciate", "treasure", "praise", "cherish")
+_DISLIKED = (
+    "hate", "dislike", "regret", "despise", "detest", "cannot stand", "loathe", "cannot bear", "resent",
+    "complain about",
+)  # fmt: skip
 _PLAIN = read_phrasings("sentiment", "plain")
 
 

@@ -28,7 +28,8 @@ class Sorting(Skill):
     }
 
     def draw(self, slots: Slots) -> Example:
-        """Draws two to seven words, or numbers of up to six digits; one in four is sorted downwards."""
+        """Draws two to seven words, or numbers of up to six digits; one in four is sorted downwards. Of words, case
+        does not count."""
         rng = slots.rng
         count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
         down = rng.random() < 0.25
@@ -38,8 +39,9 @@ class Sorting(Skill):
             if rng.random() < 0.15:  # a common beginning, so that later letters decide
                 given = _alike(given, unseen=slots.unseen) or given
             if rng.random() < 0.15:
-                given = [word.capitalize() for word in given]
-            result = sorted(given, reverse=down)
+                share = rng.choice((1.0, 0.4))
+                given = [word.capitalize() if rng.random() < share else word for word in given]
+            result = sorted(given, key=str.lower, reverse=down)
             phrasings, kind = (_WORDS_DOWN if down else _WORDS_UP), "words"
         else:
             digits = rng.choice((2, 3, 4, 6))

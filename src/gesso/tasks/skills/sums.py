@@ -13,8 +13,12 @@ _MINUS = read_phrasings("sums", "minus")
 _TIMES = read_phrasings("sums", "times")
 _WORDS = {"+": _PLUS, "-": _MINUS, "*": _TIMES}
 _SIGN_WEIGHTS = (0.4, 0.4, 0.2)
-_TRAINED_SIGN_WEIGHTS = (0.28, 0.44, 0.28)
-"""Addition is learned first."""
+_TRAINED_SIGN_WEIGHTS = (0.34, 0.41, 0.25)
+"""Products are learned last."""
+_SPELLED, _TRAINED_SPELLED = 0.15, 0.3
+"""Shares of numbers below 1,000 that are written in words; they are learned later than digits."""
+_ROUND = 0.15
+"""Numbers in training that end in zeros, as those that people ask about often do."""
 _SMALL = words_of(
     "zero one two three four five six seven eight nine "
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
@@ -43,7 +47,7 @@ class Sums(Skill):
                 first, second = second, first
         a, b = _number(slots, first), _number(slots, second)
         answer = str(a + b if sign == "+" else a - b if sign == "-" else a * b)
-        spelled = a < 1000 and b < 1000 and rng.random() < 0.15
+        spelled = a < 1000 and b < 1000 and rng.random() < (_SPELLED if slots.unseen else _TRAINED_SPELLED)
         shown = [spell(n) if spelled else str(n) for n in (a, b)]
         if not spelled and rng.random() < 0.5:
             shown_sign = rng.choice(("*", "x", "\u00d7")) if sign == "*" else sign
@@ -55,7 +59,11 @@ class Sums(Skill):
 
 
 def _number(slots: Slots, digits: int) -> int:
-    return slots.rng.randint(0 if digits == 1 else 10 ** (digits - 1), 10**digits - 1)
+    number = slots.rng.randint(0 if digits == 1 else 10 ** (digits - 1), 10**digits - 1)
+    if not slots.unseen and digits > 1 and slots.rng.random() < _ROUND:
+        step = 10 ** slots.rng.randint(1, digits - 1)
+        return number // step * step
+    return number
 
 
 def spell(number: int) -> str:

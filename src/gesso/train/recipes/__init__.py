@@ -6,7 +6,17 @@ from gesso.errors import OptionError
 from gesso.train.config import Recipe
 from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7, mini_distill
 from gesso.train.recipes.sight import sight, sight_2
-from gesso.train.recipes.skills import skills, skills_2, skills_3, skills_4, skills_5, skills_6, skills_7, skills_gpu
+from gesso.train.recipes.skills import (
+    skills,
+    skills_2,
+    skills_3,
+    skills_4,
+    skills_5,
+    skills_6,
+    skills_7,
+    skills_8,
+    skills_gpu,
+)
 from gesso.train.recipes.sql import sql
 from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_distill
 
@@ -33,6 +43,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-5": skills_5,
     "skills-6": skills_6,
     "skills-7": skills_7,
+    "skills-8": skills_8,
     "skills-gpu": skills_gpu,
 }
 

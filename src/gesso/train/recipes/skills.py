@@ -109,7 +109,16 @@ SEVENTH = Mixture(
         "extraction": 0.12, "topics": 0.03, "dialogues": 0.09, "filling": 0.01,
     },
 )  # fmt: skip
-"""The same with more of what was worst in what is bundled."""
+"""The same with more of what was worst in what was bundled, in six layers."""
+EIGHTH = Mixture(
+    0,
+    {
+        **SEVENTH.weights,
+        "reversing": 0.11, "casing": 0.06, "replacing": 0.20, "extraction": 0.15, "units": 0.055, "sums": 0.26,
+        "topics": 0.035, "dialogues": 0.10, "editing": 0.06,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the seventh run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -199,6 +208,13 @@ def skills_7() -> Recipe:
     recipe = skills_5()
     train = dataclasses.replace(recipe.train, steps=5700, causal_steps=5700, seed=7)
     return dataclasses.replace(recipe, name="skills-7", train=train, data=skill_data((SEVENTH,), seed=7))
+
+
+def skills_8() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_7` does, for longer still."""
+    recipe = skills_5()
+    train = dataclasses.replace(recipe.train, steps=10800, causal_steps=10800, seed=8)
+    return dataclasses.replace(recipe, name="skills-8", train=train, data=skill_data((EIGHTH,), seed=8))
 
 
 def skills_gpu() -> Recipe:
