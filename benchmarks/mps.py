@@ -4,8 +4,9 @@
 
 For each dtype: hidden states of a prompt and of a denoising pass beside those of the CPU in float32 (errors relative to
 their norm, at most 0.001 and 0.1; on a CPU mini is 0.064 off in bfloat16), an answer's tokens beside the CPU's for the
-same seed, and the best milliseconds of a denoising pass. `--device cpu` runs anywhere, to see that it works. The last
-line is JSON; the exit code is 1 where an error is too large, 2 where there is no MPS.
+same seed, and the best milliseconds of a denoising pass; and whether this PyTorch has a grouped matmul for MPS, without
+which every layer asks the host how many tokens each expert got. `--device cpu` runs anywhere, to see that it works.
+The last line is JSON; the exit code is 1 where an error is too large, 2 where there is no MPS.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from torch import Tensor
 
 import gesso
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.nn.experts import has_grouped_kernel
 
 ERRORS = {"float32": 1e-3, "bfloat16": 0.1}
 """The largest relative error of hidden states."""
@@ -76,7 +78,11 @@ def main() -> int:
     if not arguments.json:
         for name, told in found.items():
             print(name, *(f"{key}={value}" for key, value in told.items()), sep="  ")
-    print(json.dumps({"benchmark": "mps", "model": arguments.model, "torch": torch.__version__, "runs": found}))
+    grouped = has_grouped_kernel("MPS")
+    if not arguments.json:
+        print(f"PyTorch {torch.__version__} has {'a' if grouped else 'no'} grouped matmul for MPS")
+    versions = {"torch": torch.__version__, "grouped_matmul": grouped}
+    print(json.dumps({"benchmark": "mps", "model": arguments.model, **versions, "runs": found}))
     return 0 if all(told.get("met", True) for told in found.values()) else 1
 
 

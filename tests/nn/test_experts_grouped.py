@@ -91,3 +91,24 @@ def test_when_it_is_used(
         assert can_group(*operands) == used  # type: ignore[arg-type]
     assert not can_group(*operands), "a gradient may be wanted"  # type: ignore[arg-type]
     experts_module._device_groups.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_on_metal_it_needs_a_pytorch_that_has_the_kernel(
+    dtype: torch.dtype, has_kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experts_module, "has_grouped_kernel", {"MPS": has_kernel}.__getitem__)
+    x, gate_up, down = (Shape(width, dtype, "mps") for width in (64, 64, 32))
+    other = torch.float64 if dtype == torch.float32 else torch.float32
+    experts_module._device_groups.cache_clear()
+    with torch.no_grad():
+        assert can_group(x, gate_up, down) == has_kernel  # type: ignore[arg-type]
+        assert not can_group(Shape(64, other, "mps"), gate_up, down)  # type: ignore[arg-type]
+        assert not can_group(x, gate_up, Shape(33, dtype, "mps"))  # type: ignore[arg-type]
+    experts_module._device_groups.cache_clear()
+
+
+def test_kernels_are_those_that_pytorch_has_registered() -> None:
+    assert experts_module.has_grouped_kernel("CUDA") == torch.backends.cuda.is_built()
+    assert not experts_module.has_grouped_kernel("CPU"), "there the groups are multiplied one by one"

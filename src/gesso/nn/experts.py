@@ -4,8 +4,9 @@ Tokens are sorted by expert once, each expert that got any multiplies one contig
 results are put back in token order: no loop over empty experts and no scatter.
 
 Where one kernel serves all experts, the slices are multiplied in one call: on CUDA PyTorch's for plain weights in
-bfloat16 and ours for packed ones; on CPUs without instructions for bfloat16 ours for weights in it. On CUDA how many
-tokens an expert got then stays on the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
+bfloat16 and ours for packed ones; on Apple's GPUs PyTorch's for plain weights, in versions that have it (2.13 has not);
+on CPUs without instructions for bfloat16 ours for weights in it. On GPUs how many tokens an expert got then stays on
+the device: nobody waits for it, so a pass can be recorded as a CUDA graph.
 """
 
 import functools
@@ -118,17 +119,19 @@ class Experts(nn.Module):
 GROUPED_MAJORS = (9, 10)
 """Compute capabilities, by their first number, that PyTorch's grouped matmul has a kernel for: elsewhere it goes from
 expert to expert itself, and asks the device how many tokens each got."""
+GROUPED_DTYPES = {"cuda": (torch.bfloat16,), "mps": (torch.float32, torch.bfloat16, torch.float16)}
+"""What the grouped matmul of a kind of device multiplies."""
 ALIGNMENT = 16
 """Bytes that the rows of its operands must be multiples of."""
 
 
 def can_group(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
-    """Says whether one grouped matmul serves: bfloat16 on a GPU that has it, aligned rows, no gradient."""
+    """Says whether one grouped matmul serves: a GPU that has it for the dtype, aligned rows, no gradient."""
     return (
-        x_ND.device.type == "cuda"
-        and x_ND.dtype == gate_up_EFD.dtype == down_EDF.dtype == torch.bfloat16
+        x_ND.dtype in GROUPED_DTYPES.get(x_ND.device.type, ())
+        and x_ND.dtype == gate_up_EFD.dtype == down_EDF.dtype
         and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cuda")
+        and not torch.is_autocast_enabled(x_ND.device.type)
         and all(matrix.shape[-1] * matrix.itemsize % ALIGNMENT == 0 for matrix in (gate_up_EFD, down_EDF))
         and _device_groups(x_ND.device)
     )
@@ -136,7 +139,16 @@ def can_group(x_ND: Tensor, gate_up_EFD: Tensor, down_EDF: Tensor) -> bool:
 
 @functools.cache
 def _device_groups(device: torch.device) -> bool:
-    return _GROUPED_MM is not None and torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
+    if _GROUPED_MM is None:
+        return False
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device)[0] in GROUPED_MAJORS
+    return has_grouped_kernel("MPS")
+
+
+def has_grouped_kernel(backend: str) -> bool:
+    """Says whether this PyTorch multiplies groups on a backend, such as `MPS`, by a kernel, and not one by one."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key("aten::_grouped_mm", backend)
 
 
 _GROUPED_MM: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
