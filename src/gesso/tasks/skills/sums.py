@@ -61,7 +61,7 @@ class Sums(Skill):
 def _number(slots: Slots, digits: int) -> int:
     number = slots.rng.randint(0 if digits == 1 else 10 ** (digits - 1), 10**digits - 1)
     if not slots.unseen and digits > 1 and slots.rng.random() < _ROUND:
-        step = 10 ** slots.rng.randint(1, digits - 1)
+        step: int = 10 ** slots.rng.randint(1, digits - 1)
         return number // step * step
     return number
 
