@@ -158,33 +158,22 @@ def skills() -> Recipe:
 
 def skills_2() -> Recipe:
     """Goes on from the bundled `skills` for some two hours of two cores: the causal pass alone."""
-    recipe = skills()
-    train = dataclasses.replace(
-        recipe.train, steps=4000, causal_steps=4000, learning_rate=1.8e-3, warmup_steps=100, seed=2
-    )
-    data = skill_data((AGAIN,), seed=2)
-    return dataclasses.replace(recipe, name="skills-2", train=train, data=data, start=resolve("skills"))
+    return _causal_run(2, AGAIN, steps=4000, learning_rate=1.8e-3)
 
 
 def skills_3() -> Recipe:
     """Goes on from the bundled `skills` once more, as `skills_2` does."""
-    recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=4150, causal_steps=4150, seed=3)
-    return dataclasses.replace(recipe, name="skills-3", train=train, data=skill_data((THIRD,), seed=3))
+    return _causal_run(3, THIRD, steps=4150, learning_rate=1.8e-3)
 
 
 def skills_4() -> Recipe:
     """Goes on from the bundled `skills` a third time, as `skills_2` does."""
-    recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=3950, causal_steps=3950, learning_rate=2.5e-3, seed=4)
-    return dataclasses.replace(recipe, name="skills-4", train=train, data=skill_data((FOURTH,), seed=4))
+    return _causal_run(4, FOURTH, steps=3950)
 
 
 def skills_5() -> Recipe:
     """Goes on from the bundled `skills` a fourth time, as `skills_2` does."""
-    recipe = skills_2()
-    train = dataclasses.replace(recipe.train, steps=3560, causal_steps=3560, learning_rate=2.5e-3, seed=5)
-    return dataclasses.replace(recipe, name="skills-5", train=train, data=skill_data((FIFTH,), seed=5))
+    return _causal_run(5, FIFTH, steps=3560)
 
 
 def skills_6() -> Recipe:
@@ -205,16 +194,22 @@ def skills_6() -> Recipe:
 
 def skills_7() -> Recipe:
     """Goes on from the bundled `skills` as `skills_5` does, for longer."""
-    recipe = skills_5()
-    train = dataclasses.replace(recipe.train, steps=5700, causal_steps=5700, seed=7)
-    return dataclasses.replace(recipe, name="skills-7", train=train, data=skill_data((SEVENTH,), seed=7))
+    return _causal_run(7, SEVENTH, steps=5700)
 
 
 def skills_8() -> Recipe:
     """Goes on from the bundled `skills` as `skills_7` does, for longer still."""
-    recipe = skills_5()
-    train = dataclasses.replace(recipe.train, steps=10800, causal_steps=10800, seed=8)
-    return dataclasses.replace(recipe, name="skills-8", train=train, data=skill_data((EIGHTH,), seed=8))
+    return _causal_run(8, EIGHTH, steps=10800)
+
+
+def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
+    """A later run from the bundled weights: the causal pass alone, on other examples by its number as seed."""
+    recipe = skills()
+    train = dataclasses.replace(
+        recipe.train, steps=steps, causal_steps=steps, learning_rate=learning_rate, warmup_steps=100, seed=number
+    )
+    data = skill_data((mixture,), seed=number)
+    return dataclasses.replace(recipe, name=f"skills-{number}", train=train, data=data, start=resolve("skills"))
 
 
 def skills_gpu() -> Recipe:
