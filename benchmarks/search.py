@@ -1,7 +1,7 @@
 """What search behind a check gains on Sudoku: puzzles solved and passes spent, one setting after the other.
 
     python benchmarks/search.py [-n 100] [--clues 26-44] [--settings "best_of=1;best_of=16 augment=false"]
-                                [--particles "number=8 max_denoising_steps=9"] [--threads 1]
+                                [--particles "number=8 max_denoising_steps=9"] [--threads 1] [--model sudoku]
 
 Puzzles are dug from grids of their own, each straight to its number of clues: neither the bundled model's training
 puzzles nor its held-out ones, which all come from puzzles of 24 clues that some were given back to. They are the same
@@ -112,10 +112,11 @@ def main() -> None:
     parser.add_argument("--particles", default="number=8 resample_every=2 max_denoising_steps=9")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", default="sudoku", help="a name or a folder")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     low, high = (int(end) for end in arguments.clues.split("-"))
-    engine = load("sudoku", "cpu", "float32")
+    engine = load(arguments.model, "cpu", "float32")
     prompts = puzzles(arguments.n, range(low, high + 1), arguments.seed)
     wanted = [("search", text) for text in arguments.settings.split(";") if text]
     wanted += [("particles", text) for text in arguments.particles.split(";") if text]

@@ -33,4 +33,4 @@ def test_it_writes_grids_that_keep_the_clues_and_solves_some(engine: Engine) -> 
     kept = [task.counts(case, result.text)["clues kept"] for case, result in zip(cases, results, strict=True)]
     assert all(count == total for count, total in kept)
     assert right >= len(cases) // 4
-    assert all(sum(result.denoising_steps) <= 48 for result in results)
+    assert all(sum(result.denoising_steps) <= engine.defaults.max_denoising_steps for result in results)

@@ -249,6 +249,7 @@ NAN, INFINITE = float("nan"), float("inf")
 IMPOSSIBLE: dict[str, list[Any]] = {
     "max_new_tokens": [0, -1, 1.5, "8", True, [4]],
     "max_denoising_steps": [0, -3, 2.0, "x", False],
+    "restart_steps": [0, -3, 2.0, "x", False],
     "entropy_bound": [-0.1, NAN, INFINITE, "0.1", True],
     "t_min": [-1.0, NAN, INFINITE, "0.4", 0.9],
     "t_max": [0.3, -1.0, NAN, INFINITE, "0.8"],

@@ -12,8 +12,11 @@ from gesso.tasks import TASKS, Example, evaluation_set, held_out
 from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
+from gesso.tasks.skills.changes import Changes
+from gesso.tasks.skills.extraction import Extraction
 from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
+from gesso.tasks.skills.replacing import Replacing
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, expand, variants
 from gesso.tasks.skills.sums import spell
@@ -249,3 +252,50 @@ def test_units_take_the_number_alone() -> None:
     assert task.grade(example, "0.25 km.")
     for text in ("0.2", "25 km", "0.25 m"):
         assert not task.grade(example, text)
+
+
+def test_another_operator_changes_the_sign_alone() -> None:
+    """The instruction names the new one in some way, and every pattern of it is filled in."""
+    names = {
+        "+": ("add", "plus", "sum"),
+        "-": ("subtract", "minus", "difference"),
+        "*": ("multiply", "times", "product"),
+    }
+    names["/"] = ("divide", "divided by", "quotient")
+    seen = set()
+    for example in drawn(Changes(), 1500):
+        if example.kind == "operator":
+            asked, _, source = example.prompt.partition("\n\n")
+            ((old, new),) = {pair for pair in zip(source, example.answer, strict=True) if pair[0] != pair[1]}
+            assert any(name in asked.lower() for name in (new, *names[new])), asked
+            seen.add((old, new))
+    assert len(seen) == 12  # every operator becomes every other
+
+
+def test_a_number_is_named_where_there_are_others() -> None:
+    for example in drawn(Changes(), 800):
+        if example.kind == "number":
+            asked, _, source = example.prompt.partition("\n\n")
+            before, after = (re.findall(r"(?<![\w.])\d+(?![\w.])", text) for text in (source, example.answer))
+            ((old, new),) = {pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]}
+            assert new in asked
+            assert len(before) == 1 or old in asked, asked
+
+
+def test_names_and_full_stops_are_replaced_as_words_are() -> None:
+    """A full stop stays where it is; a name goes at every place that it stands at."""
+    named = 0
+    for example in drawn(Replacing(), 600):
+        goes = [word for word in example.prompt.split() if word.endswith(".") and word in example.answer.split()]
+        named += bool(goes)
+        if example.kind == "replace" and example.answer.endswith("."):
+            assert example.answer.split()[-1] in example.prompt
+    assert named > 5
+
+
+def test_facts_of_things_stand_in_the_sentence() -> None:
+    for unseen in (False, True):
+        for example in drawn(Extraction(), 500, evaluation=unseen):
+            if example.kind.startswith("things"):
+                for value in json.loads(example.answer).values():
+                    assert str(value) in example.prompt

@@ -2,7 +2,8 @@
 
 Life cycle of a `CanvasState`: its sampler makes the first canvas (noise, or a given canvas); in every step the model
 proposes a token per position, the sampler makes the next canvas of it, and the stopping rule is asked; when it is
-`finished`, its `argmax_C`, the sampler's output, is its text.
+`finished`, its `argmax_C`, the sampler's output, is its text. With `restart_steps` a canvas that the stopping rule has
+not ended by then begins once more, as long as it has the steps.
 """
 
 import dataclasses
@@ -34,7 +35,9 @@ class DenoisingRules:
     logits_processing: LogitsProcessing = field(default_factory=LogitsProcessing)
     guidance: Guidance = field(default_factory=Guidance)
     total_steps: int | None = None
-    """Steps of the schedule, of which only the last ones are taken; None is `max_denoising_steps`."""
+    """Steps of the schedule, of which only the last ones are taken; None is `attempt_steps`."""
+    restart_steps: int | None = None
+    """Steps after which a canvas that has not settled starts again; None where it never does."""
     end_tokens: tuple[int, ...] = ()
     """Token ids that end the answer, where only what stands up to the first of them has to settle."""
 
@@ -43,11 +46,18 @@ class DenoisingRules:
         """Says whether the sampler or the stopping rule needs `Prediction.log_probs`."""
         return self.sampler.reads_log_probs or self.stopping.reads_log_probs
 
+    @property
+    def attempt_steps(self) -> int:
+        """Returns the most steps from one start of a canvas to the next, or to its end."""
+        return min(self.restart_steps or self.max_denoising_steps, self.max_denoising_steps)
+
+    def one_attempt(self) -> "DenoisingRules":
+        """Returns the same rules for a canvas that never starts again."""
+        return dataclasses.replace(self, max_denoising_steps=self.attempt_steps, restart_steps=None)
+
     def temperature(self, step: int) -> float:
-        """Returns the temperature of step `step`, counted from 1."""
-        return self.schedule.temperature(
-            self.max_denoising_steps - step + 1, self.total_steps or self.max_denoising_steps
-        )
+        """Returns the temperature of step `step` of an attempt, counted from 1."""
+        return self.schedule.temperature(self.attempt_steps - step + 1, self.total_steps or self.attempt_steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +128,8 @@ class CanvasState:
         self.info = CanvasInfo(
             width=width,
             vocab_size=vocab_size,
-            steps=rules.max_denoising_steps,
-            total_steps=rules.total_steps or rules.max_denoising_steps,
+            steps=rules.attempt_steps,
+            total_steps=rules.total_steps or rules.attempt_steps,
             start_C=None if start_canvas is None else torch.tensor(start_canvas),
             strength=strength,
             held_C=None if pins is None else pins.held_C,
@@ -137,8 +147,13 @@ class CanvasState:
         self.entropy_C = torch.full((width,), float("nan"))
         self.self_conditioning_CD: Tensor | None = None
         self.steps = 0
+        """Of all attempts."""
+        self.attempt_step = 0
+        """Steps since the last start."""
+        self.last_temperature = float("nan")
+        """The schedule's, at the last step."""
         self.guided_steps = 0
-        """Of them, those that took a second pass."""
+        """Of all steps, those that took a second pass."""
         self.converged = False
         self._uniform_C: Tensor | None = None
 
@@ -148,17 +163,17 @@ class CanvasState:
 
     @property
     def finished(self) -> bool:
-        return self.converged or self.steps >= self.rules.max_denoising_steps
+        return self.converged or self.attempt_step >= self.rules.attempt_steps
 
     @property
     def temperature(self) -> float:
         """Returns the temperature of the next step."""
-        return self.rules.temperature(self.steps + 1)
+        return self.rules.temperature(self.attempt_step + 1)
 
     @property
     def time(self) -> float:
         """Returns the noise level of the next step."""
-        return StepInfo(self.info, self.steps + 1, self.temperature).time
+        return StepInfo(self.info, self.attempt_step + 1, self.temperature).time
 
     @property
     def guided(self) -> bool:
@@ -188,7 +203,8 @@ class CanvasState:
         self.canvas_C, self.argmax_C, self.accepted_C = other.canvas_C, other.argmax_C, other.accepted_C
         self.entropy_C, self.self_conditioning_CD = other.entropy_C, other.self_conditioning_CD
         self._sampler_state, self._stopping_state = other._sampler_state, other._stopping_state
-        self.steps, self.guided_steps, self.converged = other.steps, other.guided_steps, other.converged
+        self.steps, self.attempt_step, self.last_temperature = other.steps, other.attempt_step, other.last_temperature
+        self.guided_steps, self.converged = other.guided_steps, other.converged
         self._uniform_C = None
 
     def begin_step(self) -> None:
@@ -198,7 +214,7 @@ class CanvasState:
 
     def advance(self, prediction: Prediction, self_conditioning_CD: Tensor) -> None:
         """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
-        is the last.
+        is the last. Behind the last step of an attempt the canvas starts again, if there are steps for another.
 
         Args:
             self_conditioning_CD: conditions the next step.
@@ -206,9 +222,11 @@ class CanvasState:
         held = self._held()
         # In a canvas of masks what is decoded is held as pins are, for this step.
         canvas = dataclasses.replace(self.info, held_C=held[0]) if held is not None else self.info
-        info = StepInfo(canvas, self.steps + 1, self.temperature)
+        info = StepInfo(canvas, self.attempt_step + 1, self.temperature)
+        self.last_temperature = info.temperature
         self.guided_steps += self.guided
         self.steps += 1
+        self.attempt_step += 1
         self._uniform_C = None
         if held is not None:
             prediction = _with_held(prediction, *held)
@@ -236,6 +254,17 @@ class CanvasState:
         committed = dataclasses.replace(prediction, argmax_C=self.argmax_C)
         stops, self._stopping_state = self.rules.stopping.should_stop(info, committed, self._stopping_state)
         self.converged = stops or not masks_left
+        left = self.rules.max_denoising_steps - self.steps
+        if self.finished and not self.converged and left >= self.rules.attempt_steps:
+            self._restart()
+
+    def _restart(self) -> None:
+        """Starts again from new noise, with nothing to condition the next step. What the stopping rule remembers stays:
+        a budget of time is one for all attempts."""
+        first_C, self._sampler_state = self.rules.sampler.start(self.info, self.generator)
+        self.canvas_C = self._pin(first_C)
+        self.self_conditioning_CD = None
+        self.attempt_step = 0
 
     def _banned(self, tokens_C: Tensor) -> Tensor:
         """Returns where the pins forbid these tokens, which a given canvas may hold there, bool [C]."""

@@ -21,9 +21,12 @@ def denoising_rules(config: GenerationConfig, classifier: Classifier | None = No
     """Returns the sampler, schedule, stopping rule and guidance of a request, with its number of steps."""
     steps, ends = config.max_denoising_steps, config.stop_at_end and not config.ignore_eos
     left = 1 if config.mode == "ar" else steps if config.strength is None else ceil(config.strength * steps)
+    from_text = config.start_canvas is not None and config.strength != 1
+    restart = None if from_text or config.mode == "ar" else config.restart_steps
     return DenoisingRules(
         max_denoising_steps=left,
-        total_steps=steps,
+        total_steps=steps if restart is None else min(restart, steps),
+        restart_steps=restart,
         schedule=config.schedule_options,
         sampler=config.sampler_options,
         stopping=config.stopping_options,
@@ -118,10 +121,13 @@ class Canvases:
             most_steps: how many it takes at most, the coolest of the schedule; None takes all of the schedule's.
         """
         constraint = self._canvas_constraint(self._config.max_new_tokens - written, canvas.width, pins)
-        rules, steps = self.rules, self.rules.max_denoising_steps
+        rules = self.rules
         if most_steps is not None:
-            total = rules.total_steps or steps
-            rules = dataclasses.replace(rules, max_denoising_steps=min(most_steps, steps), total_steps=total)
+            rules = rules.one_attempt()
+            most = min(most_steps, rules.max_denoising_steps)
+            rules = dataclasses.replace(
+                rules, max_denoising_steps=most, total_steps=rules.total_steps or rules.max_denoising_steps
+            )
         return CanvasState(
             rules,
             self._vocab_size,
@@ -140,7 +146,7 @@ class Canvases:
             canvas=number,
             step=before + canvas.steps,
             max_denoising_steps=before + rules.max_denoising_steps,
-            temperature=rules.temperature(canvas.steps),
+            temperature=canvas.last_temperature,
             tokens=tuple(tokens),
             accepted=tuple(canvas.accepted_C.tolist()),
             entropy=tuple(round(e, 4) for e in canvas.entropy_C.tolist()),

@@ -78,6 +78,16 @@ class GenerationConfig:
         file="generation_config.json",
         group=DENOISING,
     )
+    restart_steps: int | None = option(
+        None,
+        "Steps after which a canvas that has not settled starts again from noise, and the schedule with it; "
+        "max_denoising_steps counts them all. Canvases that start from a given text do not.",
+        unit="steps",
+        minimum=1,
+        unset="never",
+        file="gesso.json",
+        group=DENOISING,
+    )
     sampler: str = strategy_option(
         "sampler",
         "Which tokens of a step a canvas keeps, and what becomes of the others.",

@@ -113,8 +113,8 @@ def _describe_family(folder: Path, family: Family) -> dict[str, Any]:
 
 
 def _strategies(defaults: GenerationConfig) -> dict[str, Any]:
-    """Returns the sampler, the schedule and the stopping rule with their options."""
-    facts: dict[str, Any] = {}
+    """Returns the sampler, the schedule and the stopping rule with their options, and when a canvas starts again."""
+    facts: dict[str, Any] = {} if defaults.restart_steps is None else {"restart_steps": defaults.restart_steps}
     for role in STRATEGIES:
         chosen = getattr(defaults, f"{role}_options")
         facts |= {role: getattr(defaults, role)} | {name: getattr(chosen, name) for name in options_of(type(chosen))}

@@ -56,7 +56,8 @@ class Casing(Skill):
         rng = slots.rng
         words = [slots.stem() for _ in range(rng.randint(2, 4))]
         old, new = rng.sample(sorted(_STYLES), 2)
-        given = " ".join(words) if rng.random() < 0.15 else _STYLES[old][1](words)
+        apart = " ".join(words) if rng.random() < 0.7 else " ".join(words).title()
+        given = apart if rng.random() < 0.2 else _STYLES[old][1](words)
         style = slots.choice(Phrasings((_STYLES[new][0],), (_STYLES[new][0],)))
         prompt = slots.request(_STYLE, given, style=style)
         return Example(self.name, prompt, _STYLES[new][1](words), kind=slots.kind("style"))

@@ -17,6 +17,13 @@ _RENAME = read_phrasings("changes", "rename")
 _ARGUMENT = read_phrasings("changes", "argument")
 _NUMBER = read_phrasings("changes", "number")
 _INVERT = read_phrasings("changes", "invert")
+_OPERATOR = read_phrasings("changes", "operator")
+_OPERATORS = {
+    "+": ("add", "plus", "sum"), "-": ("subtract", "minus", "difference"), "*": ("multiply", "times", "product"),
+    "/": ("divide", "divided by", "quotient"),
+}  # fmt: skip
+"""What each does, and is called."""
+_SIGN = re.compile(r" ([-+*/]) ")
 _INVERSE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 _COMPARISON = re.compile(r" (>=|<=|==|!=|>|<) ")
 _LONE = re.compile(r"(?<![\w.])\d+(?![\w.])")
@@ -29,7 +36,13 @@ class Changes(Skill):
     """Asks such as `Call the function grelt_max.` and a function -> the function under its new name."""
 
     name = "changes"
-    phrasings: ClassVar = {"rename": _RENAME, "argument": _ARGUMENT, "number": _NUMBER, "condition": _INVERT}
+    phrasings: ClassVar = {
+        "rename": _RENAME,
+        "argument": _ARGUMENT,
+        "number": _NUMBER,
+        "condition": _INVERT,
+        "operator": _OPERATOR,
+    }
 
     def draw(self, slots: Slots) -> Example:
         """Draws a function, one of the changes that it allows and, one time in four, functions around it."""
@@ -40,6 +53,8 @@ class Changes(Skill):
             kinds += ["number", "number"]
         if _COMPARISON.search(function.source):
             kinds.append("condition")
+        if len(_SIGN.findall(function.source)) == 1:
+            kinds += ["operator", "operator"]
         kind = rng.choice(kinds)
         ask, answer = _change(slots, function, kind)
         if rng.random() < 0.15:
@@ -72,12 +87,18 @@ def _change(slots: Slots, function: Function, kind: str) -> tuple[str, str]:
     if kind == "condition":
         answer = _COMPARISON.sub(lambda found: f" {_INVERSE[found[1]]} ", source, count=1)
         return slots.choice(_INVERT), answer
+    if kind == "operator":
+        return _other_operator(slots, source)
     if kind == "number":
         old = rng.choice(_lone_numbers(source))
         new = old
         while new == old:
             new = str(slots.number(4))
-        return slots.choice(_NUMBER, old=old, new=new), re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
+        ask = slots.choice(_NUMBER, old=old, new=new)
+        # With other numbers there it must say which.
+        while len(_LONE.findall(source)) > 1 and not re.search(rf"(?<!\d){old}(?!\d)", ask):
+            ask = slots.choice(_NUMBER, old=old, new=new)
+        return ask, re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
     taken = {function.name, *function.parameters, *RESERVED}
     new = slots.identifier()
     while new in taken:
@@ -97,6 +118,19 @@ def _change(slots: Slots, function: Function, kind: str) -> tuple[str, str]:
     while len(function.parameters) == 2 and not re.search(rf"(?<!\w){old}(?!\w)", ask):
         ask = slots.choice(phrasings, old=old, new=new)
     return ask, f"{head}({renamed}"
+
+
+def _other_operator(slots: Slots, source: str) -> tuple[str, str]:
+    """An instruction to calculate with another operator, and the function that does."""
+    found = _SIGN.search(source)
+    assert found is not None
+    old, new = found[1], slots.rng.choice([sign for sign in _OPERATORS if sign != found[1]])
+    nouns = {sign: slots.rng.choice((sign, _OPERATORS[sign][1])) for sign in (old, new)}
+    ask = slots.choice(
+        _OPERATOR, verb=_OPERATORS[new][0], old=_OPERATORS[old][0], sign=nouns[new], oldsign=nouns[old],
+        noun=_OPERATORS[new][2], oldnoun=_OPERATORS[old][2],
+    )  # fmt: skip
+    return ask, _SIGN.sub(f" {new} ", source)
 
 
 def _lone_numbers(source: str) -> list[str]:

@@ -10,10 +10,25 @@ from gesso.tasks.skills.slots import Slots, read_phrasings
 _MONTHS = tuple(calendar.month_name)[1:]
 _WEEKDAYS = tuple(calendar.day_name)
 _FORMS = {
-    "iso": (("ISO format", "the form YYYY-MM-DD", "ISO 8601", "YYYY-MM-DD"), "{y:04d}-{m:02d}-{d:02d}"),
-    "dots": (("the form DD.MM.YYYY", "DD.MM.YYYY", "the form DD.MM.YYYY"), "{d:02d}.{m:02d}.{y:04d}"),
-    "slashes": (("the form MM/DD/YYYY", "MM/DD/YYYY", "American numbers (MM/DD/YYYY)"), "{m:02d}/{d:02d}/{y:04d}"),
-    "words": (("words like 5 March 2021", "the form 5 March 2021", "the form day month year"), "{d} {month} {y}"),
+    "iso": (
+        ("ISO format", "the form YYYY-MM-DD", "ISO 8601", "YYYY-MM-DD", "year-month-day"),
+        "{y:04d}-{m:02d}-{d:02d}",
+    ),
+    "dots": (("the form DD.MM.YYYY", "DD.MM.YYYY", "the form DD.MM.YYYY", "day.month.year"), "{d:02d}.{m:02d}.{y:04d}"),
+    "slashes": (
+        ("the form MM/DD/YYYY", "MM/DD/YYYY", "American numbers (MM/DD/YYYY)", "month/day/year"),
+        "{m:02d}/{d:02d}/{y:04d}",
+    ),
+    "words": (
+        (
+            "words like 5 March 2021",
+            "the form 5 March 2021",
+            "the form day month year",
+            "a form with the month's name",
+            "a form with the month as a word",
+        ),
+        "{d} {month} {y}",
+    ),
     "american": (("words like March 5, 2021", "the form March 5, 2021"), "{month} {d}, {y}"),
 }
 _FORM = read_phrasings("dates", "form")

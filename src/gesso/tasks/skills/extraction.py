@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from gesso.tasks.base import Example
+from gesso.tasks.skills.lexicon import words_of
 from gesso.tasks.skills.skill import Skill
 from gesso.tasks.skills.slots import Phrasings, Slots, expand, read_phrasings
 from gesso.tasks.to_json import same_json
@@ -17,9 +18,21 @@ _GOODS = read_phrasings("extraction", "goods")
 _ORDER = read_phrasings("extraction", "order")
 _TRIP = read_phrasings("extraction", "trip")
 _LISTED = read_phrasings("extraction", "listed")
-_DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "listed": _LISTED}
+_THINGS = read_phrasings("extraction", "things")
+_DOMAINS = {"person": _PERSON, "goods": _GOODS, "order": _ORDER, "trip": _TRIP, "things": _THINGS, "listed": _LISTED}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _JOBS = ("doctor", "teacher", "nurse", "baker", "pilot", "farmer", "lawyer", "singer", "painter", "cook")
+_PEOPLE = words_of("""
+    artist author buyer director doctor guest host loser owner passenger patient player receiver seller sender student
+    teacher winner
+""")
+_WORDS = words_of("animal language pet product shelf street subject unit weather")
+_NAMES = words_of("brand company country team")
+_NUMBERS = {
+    "amount": 4, "distance": 6, "floor": 2, "minutes": 3, "number": 3, "pages": 3, "points": 3, "priority": 1,
+    "room": 3, "salary": 5, "table": 2, "temperature": 2, "ticket": 5, "weight": 3,
+}  # fmt: skip
+_SIZES = ("small", "medium", "large", "S", "M", "L", "XL")
 Value = str | int
 
 
@@ -33,7 +46,7 @@ class Extraction(Skill):
         """Draws a sentence and one to all of its facts, in any order."""
         rng = slots.rng
         kind = rng.choice(tuple(_DOMAINS))
-        facts = _listed(slots) if kind == "listed" else _facts(slots)
+        facts = _listed(slots) if kind == "listed" else _things(slots) if kind == "things" else _facts(slots)
         sentence, keys = _sentence(slots, _DOMAINS[kind], facts)
         asked = rng.sample(keys, rng.randint(min(2, len(keys)), len(keys)) if rng.random() < 0.8 else 1)
         if kind == "listed":
@@ -66,6 +79,32 @@ def _facts(slots: Slots) -> dict[str, Value]:
         "destination": destination,
         "time": f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}",
         "day": rng.choice(_DAYS),
+    }
+
+
+def _things(slots: Slots) -> dict[str, Value]:
+    """Facts of work and leisure under the names that they have there: who, what, how much and where."""
+    rng = slots.rng
+    facts = _facts(slots)
+    facts["color"] = facts["colour"]
+    facts |= {key: slots.first_name() if rng.random() < 0.5 else slots.name() for key in _PEOPLE}
+    facts |= {key: slots.word() for key in _WORDS}
+    facts |= {key: slots.city() for key in _NAMES}
+    facts |= {key: slots.number(digits) for key, digits in _NUMBERS.items()}
+    first, second = slots.words(2)
+    return facts | {
+        "email": f"{first}@{second}.{rng.choice(('com', 'org', 'net'))}",
+        "end": f"{rng.randint(13, 23)}:{rng.randint(0, 59):02d}",
+        "flight": f"{rng.choice('ABDEKLSTU')}{rng.choice('AFHKLRSY')}{slots.number(4)}",
+        "gate": f"{rng.choice('ABCDE')}{rng.randint(1, 60)}",
+        "phone": f"{rng.randint(100, 999)}-{rng.randint(0, 9999):04d}",
+        "score": f"{rng.randint(0, 9)}:{rng.randint(0, 9)}",
+        "seat": f"{rng.randint(1, 60)}{rng.choice('ABCDEF')}",
+        "size": rng.choice(_SIZES) if rng.random() < 0.7 else rng.randint(30, 50),
+        "start": f"{rng.randint(6, 12)}:{rng.randint(0, 59):02d}",
+        "title": " ".join(word.capitalize() for word in slots.words(rng.randint(1, 3))),
+        "version": f"{rng.randint(0, 19)}.{rng.randint(0, 19)}",
+        "year": rng.randint(1900, 2059),
     }
 
 

@@ -22,8 +22,7 @@ class Replacing(Skill):
         rng = slots.rng
         separator = rng.choice((" ", " ", ", "))
         if separator == " " and rng.random() < 0.4:
-            given = slots.plain_sentence()
-            old, new = rng.choice(given), slots.word()
+            old, new, given = _sentence(slots)
         else:
             old, new, given = _words(slots, separator)
         quote = rng.choice(_QUOTES)
@@ -35,6 +34,21 @@ class Replacing(Skill):
         answer = separator.join(new if word == old else word for word in given)
         prompt = slots.request(_REPLACE, text, old=quote.format(old), new=quote.format(new))
         return Example(self.name, prompt, answer, kind=slots.kind("replace"))
+
+
+def _sentence(slots: Slots) -> tuple[str, str, list[str]]:
+    """The same of a sentence; where a name is to go it stands there once or twice, and some end in a full stop."""
+    rng = slots.rng
+    given = slots.plain_sentence()
+    if rng.random() < 0.3:
+        old, new = slots.first_name(), slots.first_name()
+        for place in rng.sample(range(len(given)), rng.randint(1, min(2, len(given)))):
+            given[place] = old
+    else:
+        old, new = rng.choice(given), slots.word()
+    if given[-1] != old and rng.random() < 0.3:
+        given[-1] += "."
+    return old, new, given
 
 
 def _words(slots: Slots, separator: str) -> tuple[str, str, list[str]]:

@@ -15,6 +15,7 @@ from gesso.train.recipes.skills import (
     skills_6,
     skills_7,
     skills_8,
+    skills_9,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -44,6 +45,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-6": skills_6,
     "skills-7": skills_7,
     "skills-8": skills_8,
+    "skills-9": skills_9,
     "skills-gpu": skills_gpu,
 }
 

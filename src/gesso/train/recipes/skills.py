@@ -119,6 +119,15 @@ EIGHTH = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the seventh run."""
+NINTH = Mixture(
+    0,
+    {
+        **EIGHTH.weights,
+        "sorting": 0.16, "reversing": 0.15, "casing": 0.09, "duplicates": 0.10, "ranges": 0.09, "sums": 0.30,
+        "sentiment": 0.10, "topics": 0.12, "dialogues": 0.12, "abstention": 0.045,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the eighth run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -200,6 +209,11 @@ def skills_7() -> Recipe:
 def skills_8() -> Recipe:
     """Goes on from the bundled `skills` as `skills_7` does, for longer still."""
     return _causal_run(8, EIGHTH, steps=10800)
+
+
+def skills_9() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_8` does."""
+    return _causal_run(9, NINTH, steps=3400, learning_rate=1.6e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:

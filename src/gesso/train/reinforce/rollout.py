@@ -105,7 +105,7 @@ def policy_rules(config: GenerationConfig) -> DenoisingRules:
             f"reinforcement replays the published sampler, entropy_bound, and the checkpoint's is {config.sampler}",
             option="sampler",
         )
-    rules = denoising_rules(config.override(mode="canvas"))
+    rules = denoising_rules(config.override(mode="canvas")).one_attempt()  # each step conditions the next
     neutral = DenoisingRules(1)
     for name in ("logits_processing", "guidance"):
         if getattr(rules, name) != getattr(neutral, name):
