@@ -23,6 +23,7 @@ _DENOISING = (
     "top_k",
     "top_p",
     "max_denoising_steps",
+    "restart_steps",
     "mode",
     "canvas_width",
     "stop_at_end",

@@ -39,7 +39,11 @@ Alternatives = Annotated[
 
 
 @opt.takes(
-    (*("seed", "max_new_tokens", "canvas_length", "max_denoising_steps"), *opt.strategy_options(), *SAMPLING),
+    (
+        *("seed", "max_new_tokens", "canvas_length", "max_denoising_steps", "restart_steps"),
+        *opt.strategy_options(),
+        *SAMPLING,
+    ),
     helps={"max_new_tokens": "Most tokens of a hole that says no length, and no more than a canvas has room for."},
 )
 def fill(

@@ -213,7 +213,7 @@ def skills_8() -> Recipe:
 
 def skills_9() -> Recipe:
     """Goes on from the bundled `skills` as `skills_8` does."""
-    return _causal_run(9, NINTH, steps=3400, learning_rate=1.6e-3)
+    return _causal_run(9, NINTH, steps=2900, learning_rate=1.6e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:

@@ -14,7 +14,7 @@ PUZZLES = Stage(0, {CANVAS: {"sudoku": 1.0}})
 SPARSE = Stage(0, {CANVAS: {"sudoku-sparse": 1.0}})
 """Puzzles of fewer clues."""
 
-ONE_CANVAS = {"verify": 0, "max_denoising_steps": 90, "restart_steps": 10, "confidence_threshold": 0.001}
+ONE_CANVAS = {"verify": 0, "max_denoising_steps": 50, "restart_steps": 10, "confidence_threshold": 0.001}
 """An answer is one canvas. One that gets a puzzle right does so within ten steps or hardly ever; and what has settled
 with a mean entropy of 0.005 nats, as published, is wrong more often than at a fifth of it."""
 
