@@ -1,10 +1,12 @@
 """Prompts as somebody types them who has not read how the skills are worded: answers right, by skill.
 
-    python benchmarks/plain_prompts.py [--models mini,skills] [--wrong]
+    python benchmarks/plain_prompts.py [--models mini,skills] [--prompts FILE] [--wrong]
 
 `plain_prompts.jsonl` has them, one a line, with the answers that count: written by hand in ordinary words, none of them
 drawn by a task. What the tasks draw is measured by `gesso eval`; here is seen what is lost between the two. They must
-never be trained on. With --wrong every wrong answer is shown. The last line is one line of JSON.
+never be trained on. `blind_prompts.jsonl` has more, by somebody who had seen the table of skills in docs/skills.md alone:
+nobody is to look at its wrong answers, so that no data are made for them. With --wrong every wrong answer is shown. The
+last line is one line of JSON.
 """
 
 import argparse
@@ -43,9 +45,10 @@ def measure(model: str, cases: list[dict[str, Any]]) -> list[tuple[dict[str, Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="mini,skills")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS)
     parser.add_argument("--wrong", action="store_true")
     options = parser.parse_args()
-    cases = [json.loads(line) for line in PROMPTS.read_text("utf-8").splitlines()]
+    cases = [json.loads(line) for line in options.prompts.read_text("utf-8").splitlines()]
     total = Counter(case["skill"] for case in cases)
     found: dict[str, Counter[str]] = {}
     console = Console()
@@ -61,7 +64,7 @@ def main() -> None:
     console.print(table)
     sums = {model: right.total() for model, right in found.items()}
     intervals = {model: wilson_interval(right, len(cases)) for model, right in sums.items()}
-    print(json.dumps({"benchmark": "plain_prompts", "prompts": len(cases), "right": sums, "interval": intervals}))
+    print(json.dumps({"benchmark": options.prompts.stem, "prompts": len(cases), "right": sums, "interval": intervals}))
 
 
 if __name__ == "__main__":

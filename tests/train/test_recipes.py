@@ -75,7 +75,7 @@ def test_later_runs_go_on_from_the_first() -> None:
 
 def test_the_runs_take_the_bundled_weights_whatever_their_layers() -> None:
     bundled = read_model_config(resolve("skills"))
-    for name in ("skills", "skills-6", "skills-7", "skills-8"):
+    for name in ("skills", "skills-6", "skills-7", "skills-8", "skills-9"):
         assert load_recipe(name).model == bundled or deepens(bundled, load_recipe(name).model)
 
 
@@ -88,7 +88,9 @@ def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
     assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
 
 
-@pytest.mark.parametrize(("earlier", "name"), [("skills-6", "skills-7"), ("skills-7", "skills-8")])
+@pytest.mark.parametrize(
+    ("earlier", "name"), [("skills-6", "skills-7"), ("skills-7", "skills-8"), ("skills-8", "skills-9")]
+)
 def test_the_last_runs_go_on_with_the_causal_pass_alone(earlier: str, name: str) -> None:
     before, run = load_recipe(earlier), load_recipe(name)
     assert run.start == resolve("skills")

@@ -11,16 +11,14 @@ V tokens   D hidden   N tokens that fell together
 """
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from gesso.errors import CheckpointError
+from gesso.train.whole_weights import WEIGHTS, read_weights, write_copy
 
 SAME = 0.99
 """Cosine of two embeddings from which on nothing can tell them apart."""
@@ -57,18 +55,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
-    weights = given.folder / "model.safetensors"
-    if not weights.is_file():
-        raise CheckpointError(f"{given.folder} has no model.safetensors")
-    with safe_open(weights, framework="pt") as file:
-        metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+    tensors, metadata = read_weights(given.folder)
     if EMBEDDINGS not in tensors:
-        raise CheckpointError(f"{weights} has no {EMBEDDINGS}")
+        raise CheckpointError(f"{given.folder / WEIGHTS} has no {EMBEDDINGS}")
     count = spread(tensors[EMBEDDINGS])
-    shutil.copytree(given.folder, given.out, dirs_exist_ok=True)
-    (given.out / weights.name).unlink()
-    save_file(tensors, given.out / weights.name, metadata)
+    write_copy(given.folder, given.out, tensors, metadata)
     sys.stdout.write(f"{count} of {len(tensors[EMBEDDINGS])} tokens had fallen together\n")
 
 
