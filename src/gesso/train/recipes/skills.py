@@ -212,7 +212,7 @@ def skills_8() -> Recipe:
 
 
 def skills_9() -> Recipe:
-    """Goes on from the bundled `skills` for a short while, on more kinds of requests; see `gesso.train.mean_weights`."""
+    """Goes on from the bundled `skills` for a short while; see `gesso.train.mean_weights`."""
     return _causal_run(9, NINTH, steps=2900, learning_rate=1.6e-3)
 
 
