@@ -46,7 +46,7 @@ class Extraction(Skill):
         """Draws a sentence and one to all of its facts, in any order."""
         rng = slots.rng
         kind = rng.choice(tuple(_DOMAINS))
-        facts = _listed(slots) if kind == "listed" else _things(slots) if kind == "things" else _facts(slots)
+        facts = {"listed": _listed, "things": _things}.get(kind, _facts)(slots)
         sentence, keys = _sentence(slots, _DOMAINS[kind], facts)
         asked = rng.sample(keys, rng.randint(min(2, len(keys)), len(keys)) if rng.random() < 0.8 else 1)
         if kind == "listed":
