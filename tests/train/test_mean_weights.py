@@ -9,7 +9,7 @@ import torch
 from gesso.errors import CheckpointError, OptionError
 from gesso.models.hub import resolve
 from gesso.train.mean_weights import main, mean_weights
-from gesso.train.whole_weights import WEIGHTS, read_weights, write_copy
+from gesso.train.whole_weights import WEIGHTS, read_weights, run_tool, write_copy
 
 
 def test_the_mean_is_between_in_the_ends_types() -> None:
@@ -61,3 +61,10 @@ def test_a_folder_may_be_written_in_its_place(tmp_path: Path) -> None:
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=WEIGHTS):
         read_weights(tmp_path)
+
+
+def test_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_tool(lambda: main([str(tmp_path), str(tmp_path), "--share", "0.5", "--out", str(tmp_path / "out")]))
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{tmp_path} has no {WEIGHTS}\n"

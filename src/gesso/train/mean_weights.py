@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from gesso.errors import CheckpointError, OptionError
-from gesso.train.whole_weights import read_weights, write_copy
+from gesso.train.whole_weights import read_weights, run_tool, write_copy
 
 
 def mean_weights(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict[str, Tensor]:
@@ -54,4 +54,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_tool(main)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from gesso.errors import CheckpointError
-from gesso.train.whole_weights import WEIGHTS, read_weights, write_copy
+from gesso.train.whole_weights import WEIGHTS, read_weights, run_tool, write_copy
 
 SAME = 0.99
 """Cosine of two embeddings from which on nothing can tell them apart."""
@@ -64,4 +64,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_tool(main)

@@ -1,13 +1,15 @@
 """Reads and writes all weights of a checkpoint of one file, for tools that change them as they are."""
 
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gesso.errors import CheckpointError
+from gesso.errors import CheckpointError, UserError
 
 WEIGHTS = "model.safetensors"
 
@@ -30,3 +32,12 @@ def write_copy(folder: Path, out: Path, tensors: dict[str, Tensor], metadata: di
     if folder.resolve() != out.resolve():
         shutil.copytree(folder, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
     save_file(tensors, out / WEIGHTS, metadata)
+
+
+def run_tool(main: Callable[[], None]) -> None:
+    """Runs `main`; a user's mistake ends the process with one line and exit code 2."""
+    try:
+        main()
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
