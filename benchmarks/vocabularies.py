@@ -30,11 +30,13 @@ from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.checkpoint import checkpoint_path
-from gesso.train.config import NewText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.evaluate import evaluate_task
+from gesso.train.recipe import Recipe
 from gesso.train.recipes.common import TOKENS, VISION
 from gesso.train.records import METRICS
 from gesso.train.skill_data import Mixture, SkillData
+from gesso.train.text_files import NewText
 from gesso.train.trainer import train
 
 ARMS: dict[str, tuple[int, bool] | None] = {

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gesso.tasks.vocabulary import build_tokenizer
-from gesso.train.config import NewText
+from gesso.train.text_files import NewText
 
 SHARP = 6.0
 """Factor of the head: random distributions would be flat, and no token sure."""

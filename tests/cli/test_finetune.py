@@ -9,7 +9,8 @@ import pytest
 from cli.conftest import Gesso
 from gesso.cli import training
 from gesso.errors import OptionError
-from gesso.train.config import Recipe, TrainConfig
+from gesso.train.config import TrainConfig
+from gesso.train.recipe import Recipe
 
 ADAPTER = {"adapter_config.json", "adapter_model.safetensors"}
 
@@ -139,6 +140,7 @@ def test_drafts_are_the_share_that_is_asked_for(
         ("ar", ("--no-causal-only",), 1.0),
         ("ar", ("--own-drafts", 0.5), 1.0),
         ("ar", ("--time-exponent", 0.5), 1.0),
+        ("ar", ("--on-policy",), 1.0),
         ("canvas", (), 1.0),
         ("canvas", ("--causal-only",), 0.0),
     ],
@@ -182,6 +184,10 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
     ("arguments", "message"),
     [
         (("{data}", "--out", "{out}", "--causal-only", "--own-drafts", 1), "causal_only leaves the canvases out"),
+        (("{data}", "--out", "{out}", "--causal-only", "--on-policy"), "causal_only leaves the canvases out"),
+        (("{data}", "--out", "{out}", "--on-policy", "--own-drafts", 1), "with on_policy all begin as noise"),
+        (("{data}", "--out", "{out}", "--on-policy", "--time-exponent", 0.5), "with on_policy all begin as noise"),
+        (("{data}", "--out", "{out}", "--on-policy", "--distill", 0.5), "on_policy along canvases: one of them"),
         (("--steps", 1), "needs DATA and --out"),
         (("{data}", "--out", "{out}", "--method", "lorra"), "method 'lorra' does not exist; known: full, lora, qlora"),
         (("{data}", "--out", "{out}", "--rank", 0), "rank must be a positive integer"),

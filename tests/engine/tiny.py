@@ -21,7 +21,9 @@ from gesso.nn.vocabulary import VocabularyPass
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import NewText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
+from gesso.train.recipe import Recipe
+from gesso.train.text_files import NewText
 
 CANVAS, CONTEXT = 8, 4096
 SHARP = 2.0

@@ -11,8 +11,8 @@ from oracle import SHAPES
 from torch import Tensor
 
 from gesso.train.batch import Batch
-from gesso.train.config import Recipe
 from gesso.train.context_parallel import ContextGroup
+from gesso.train.recipe import Recipe
 from gesso.train.self_generated import SelfGenerated
 from gesso.train.two_pass import losses
 from train import runs

@@ -11,10 +11,10 @@ import torch.distributed as dist
 from gesso.models.loading import load_folder
 from gesso.nn.experts import Experts
 from gesso.train import step
-from gesso.train.config import Recipe
 from gesso.train.distributed import join_process_group, local_shard, process_mesh, shard
 from gesso.train.expert_parallel import lay_out_experts, own_experts
 from gesso.train.optimizer import make_optimizer
+from gesso.train.recipe import Recipe
 from gesso.train.token_exchange import ParallelExperts
 from train import runs
 

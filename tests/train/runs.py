@@ -16,8 +16,10 @@ from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER
-from gesso.train.config import NewText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
+from gesso.train.recipe import Recipe
 from gesso.train.records import EvaluationRecord, Sample, TrainingCallback
+from gesso.train.text_files import NewText
 
 
 def train(tiny: Recipe, out: Path, **options: Any) -> Path:

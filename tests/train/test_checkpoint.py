@@ -264,6 +264,7 @@ def test_checkpoints_are_in_order_of_their_numbers(tmp_path: Path) -> None:
         {"seed": 1},
         {"batch_size": 7},
         {"own_draft_probability": 0.5},
+        {"on_policy": True},
         {"time_exponent": 0.5},
         {"source_probability": 0.5},
         {"self_conditioning_probability": 0.75},

@@ -16,10 +16,10 @@ from gesso.errors import ConfigError, OptionError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 from gesso.train.batch import Batch, make_batch
-from gesso.train.config import Recipe
 from gesso.train.distill import ConsistencyLoss
 from gesso.train.distributed import ProcessGroup
 from gesso.train.finetune import Plan
+from gesso.train.recipe import Recipe
 from gesso.train.reinforce.config import PolicyConfig
 from gesso.train.step import start_model
 from train.runs import SHAPE, Fixed, losses_of, recipe, same_files, train

@@ -23,9 +23,9 @@ from gesso.models.hub import resolve
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.batch import Conversation
-from gesso.train.config import Data
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import WINDOW, FileData, epoch_order
+from gesso.train.recipe import Data
 
 MINI = resolve("mini")
 TOKENIZER = Tokenizer.from_folder(MINI)

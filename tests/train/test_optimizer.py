@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 
 from gesso.errors import ConfigError
 from gesso.train.checkpoint import OPTIMIZER
-from gesso.train.config import Recipe, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.optimizer import make_optimizer, set_rate
+from gesso.train.recipe import Recipe
 from train.runs import SHAPE, losses_of, recipe, same_files, train
 
 

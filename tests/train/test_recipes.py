@@ -11,8 +11,8 @@ from gesso.errors import ConfigError
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hub import resolve
 from gesso.models.loading import read_model_config
-from gesso.train.config import Recipe
 from gesso.train.deepen import deepens
+from gesso.train.recipe import Recipe
 from gesso.train.recipes import load_recipe
 from gesso.train.step import step_batch
 from train.runs import recipe as tiny_recipe
@@ -75,7 +75,7 @@ def test_later_runs_go_on_from_the_first() -> None:
 
 def test_the_runs_take_the_bundled_weights_whatever_their_layers() -> None:
     bundled = read_model_config(resolve("skills"))
-    for name in ("skills", "skills-6", "skills-7", "skills-8", "skills-9"):
+    for name in ("skills", "skills-6", "skills-7", "skills-8", "skills-9", "skills-10"):
         assert load_recipe(name).model == bundled or deepens(bundled, load_recipe(name).model)
 
 
@@ -88,9 +88,7 @@ def test_the_run_of_canvases_goes_on_with_both_passes() -> None:
     assert sum(width.share for width in run.train.narrow) < 1, "some steps have the model's own width"
 
 
-@pytest.mark.parametrize(
-    ("earlier", "name"), [("skills-6", "skills-7"), ("skills-7", "skills-8"), ("skills-8", "skills-9")]
-)
+@pytest.mark.parametrize(("earlier", "name"), [(f"skills-{number}", f"skills-{number + 1}") for number in range(6, 10)])
 def test_the_last_runs_go_on_with_the_causal_pass_alone(earlier: str, name: str) -> None:
     before, run = load_recipe(earlier), load_recipe(name)
     assert run.start == resolve("skills")

@@ -17,9 +17,10 @@ from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import checkpoints
-from gesso.train.config import NewText, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
 from gesso.train.step import learning_rate
+from gesso.train.text_files import NewText
 from train.runs import SHAPE, Cut, CutAt, Fixed, Told, losses_of, metrics, recipe, same_files, tokenizer, train
 
 # It learns -----------------------------------------------------------------------------------------------------

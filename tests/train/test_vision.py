@@ -26,9 +26,11 @@ from gesso.text.tokenizer import Tokenizer
 from gesso.train import forward, two_pass
 from gesso.train.batch import IGNORED, Batch, Conversation, make_batch
 from gesso.train.checkpoint import export
-from gesso.train.config import CopiedText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.distributed import ProcessGroup
 from gesso.train.masks import MASKED, causal_bias
+from gesso.train.recipe import Recipe
+from gesso.train.text_files import CopiedText
 from gesso.train.vision import BatchImages, initialise_vision, start_vision, vision_input_of
 from train.runs import Cut, CutAt, losses_of, train
 

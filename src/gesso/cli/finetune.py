@@ -8,7 +8,8 @@ import typer
 from gesso.cli import options as opt
 
 if TYPE_CHECKING:
-    from gesso.config import ModelConfig
+    from gesso.config import LoraConfig, ModelConfig
+    from gesso.train.config import TrainConfig
     from gesso.train.estimate_vision import ImageLoad
     from gesso.train.file_data import FileData
 
@@ -42,6 +43,13 @@ def finetune(
         float, typer.Option(help="Share of the canvases that are drafts of the model's own, for it to correct.")
     ] = 0.0,
     draft_rounds: Annotated[int | None, typer.Option(help="Most rounds that such a draft went through; 3.")] = None,
+    on_policy: Annotated[
+        bool,
+        typer.Option(
+            "--on-policy",
+            help="Learn every step of canvases that the model denoises itself from noise, not corrupted ones.",
+        ),
+    ] = False,
     time_exponent: Annotated[float, typer.Option(help="1 as released; less for noisier canvases.")] = 1.0,
     source_share: Annotated[
         float | None, typer.Option(help="Of pairs with a source, canvases that start from it; 0.5.")
@@ -130,7 +138,7 @@ def finetune(
 
     from gesso.config import LoraConfig
     from gesso.errors import OptionError
-    from gesso.models.hub import resolve
+    from gesso.models.hub import resolve, resolve_config
     from gesso.train.config import TrainConfig
     from gesso.train.data_encoder import FileDataConfig
     from gesso.train.finetune import Plan, finetune_recipe
@@ -171,6 +179,7 @@ def finetune(
         self_conditioning_probability=(1 + own_drafts) / 2,
         own_draft_probability=2 * own_drafts / (1 + own_drafts),
         own_draft_rounds=DRAFT_ROUNDS if draft_rounds is None else draft_rounds,
+        on_policy=on_policy,
         beta2=0.99,
         prompt_loss=train_on_prompt,
         gradient_checkpointing=method == "qlora" if gradient_checkpointing is None else gradient_checkpointing,
@@ -190,27 +199,14 @@ def finetune(
     shares = {"source_share": source_share, "distill": distill}
     plan = Plan(method, epochs, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
     if estimate:
-        from gesso.cli.memory import print_estimate
-        from gesso.models.hub import resolve_config
-        from gesso.models.loading import pick_device, read_model_config, stored_quantization
-        from gesso.models.quantization.plan import QLORA
-
-        folder = resolve_config(model, offline=offline)
-        stored = stored_quantization(folder)
-        if stored is not None and method != "lora":
-            raise OptionError(
-                f"--method {method} needs whole weights, and those of {model} are quantized already", option="method"
-            )
-        config = read_model_config(folder)
-        return print_estimate(
-            config,
+        return _print_estimate(
+            resolve_config(model, offline=offline),
+            method,
             settings,
-            pick_device(device).type,
+            lora,
             tokens=max_length,
-            answer=max_length,
-            adapter=None if method == "full" else lora,
-            quantize=QLORA if method == "qlora" else stored,
-            images=_image_load(data or [], config, image_budget, train_vision),
+            images=(data or [], image_budget, train_vision),
+            device=device,
         )
     if not data or out is None:
         raise OptionError(
@@ -255,6 +251,51 @@ def finetune(
         return 0
     print_result(recipe, outcome, out)
     return 130 if outcome.reason == "interrupted" else 0
+
+
+def _print_estimate(
+    folder: Path,
+    method: str,
+    train: "TrainConfig",
+    lora: "LoraConfig",
+    *,
+    tokens: int,
+    images: tuple[list[Path], int | None, bool],
+    device: str,
+) -> int:
+    """Prints the memory of a step.
+
+    Args:
+        images: the data, the budget of an image, and whether the tower learns.
+
+    Raises:
+        OptionError: all weights of a quantized checkpoint are to be trained.
+    """
+    from gesso.cli.memory import print_estimate
+    from gesso.engine.canvases import denoising_rules
+    from gesso.errors import OptionError
+    from gesso.models.loading import pick_device, read_generation_defaults, read_model_config, stored_quantization
+    from gesso.models.quantization.plan import QLORA
+
+    stored = stored_quantization(folder)
+    if stored is not None and method != "lora":
+        raise OptionError(
+            f"--method {method} needs whole weights, and those of {folder.name} are quantized already", option="method"
+        )
+    config = read_model_config(folder)
+    own = denoising_rules(read_generation_defaults(folder, config).override(mode="canvas"))
+    files, budget, train_vision = images
+    return print_estimate(
+        config,
+        train,
+        pick_device(device).type,
+        tokens=tokens,
+        answer=tokens,
+        adapter=None if method == "full" else lora,
+        quantize=QLORA if method == "qlora" else stored,
+        images=_image_load(files, config, budget, train_vision),
+        passes=own.attempt_steps if train.on_policy else 1,
+    )
 
 
 def _print_data(examples: "FileData", vary_copies: float) -> None:

@@ -35,9 +35,13 @@ def print_estimate(
     adapter: LoraConfig | None,
     quantize: Quantization | None,
     images: ImageLoad | None = None,
+    passes: int = 1,
 ) -> int:
     """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each, those of `images`
     among them.
+
+    Args:
+        passes: most passes that are trained for one canvas.
 
     Raises:
         OptionError: experts or sequences that cannot lie over so many processes.
@@ -63,7 +67,7 @@ def print_estimate(
             tokens=tokens,
             answer=answer,
             canvas_length=config.canvas_length,
-            canvases_per_example=train.canvases_per_example,
+            canvases_per_example=train.canvases_per_example * passes,
             gradient_checkpointing=train.gradient_checkpointing,
             device_type=device_type,
             accumulates=examples < share,

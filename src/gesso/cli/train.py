@@ -9,8 +9,8 @@ import typer
 from gesso.cli import options as opt
 
 if TYPE_CHECKING:
-    from gesso.train.config import Recipe
     from gesso.train.estimate_vision import ImageLoad
+    from gesso.train.recipe import Recipe
 
 
 def train(

@@ -18,7 +18,7 @@ from gesso.train.records import METRICS, Evaluation, Outcome, Record, Sample, Tr
 from gesso.train.trainer import train
 
 if TYPE_CHECKING:
-    from gesso.train.config import Recipe
+    from gesso.train.recipe import Recipe
 
 REASONS = {
     "steps": "all steps are done",

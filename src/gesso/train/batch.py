@@ -79,6 +79,8 @@ class Batch:
     """Each canvas at an earlier time of its path, where a teacher speaks (`gesso.train.distill`)."""
     causal: bool = False
     """The causal pass alone learns from this batch."""
+    seeds_B: Tensor | None = None
+    """Seeds of the random numbers of canvases that the model denoises itself (`gesso.train.on_policy`)."""
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the same batch with its tensors on `device`."""
@@ -123,6 +125,7 @@ class Batch:
                     images=tuple(self.images[i] for i in mine) if self.images else (),
                     ahead_BC=None if self.ahead_BC is None else self.ahead_BC[canvases],
                     causal=self.causal,
+                    seeds_B=None if self.seeds_B is None else self.seeds_B[canvases],
                 )
             )
         return batches
@@ -144,6 +147,7 @@ def make_batch(
     prefix_probability: float = 0.0,
     self_generated: tuple[float, int] = (0.0, 1),
     jump: float | None = None,
+    on_policy: bool = False,
 ) -> Batch:
     """Draws canvases, times, noise and self-conditioning, all from `generator`.
 
@@ -153,7 +157,7 @@ def make_batch(
     changes, as an edit starts; with `prefix_probability` some are clean up to a random place and noise behind it;
     without `encoder_loss` the encoder reads no further than the canvases can see.
     `self_generated` are the probability of `SelfGenerated` and its most rounds. With `jump` each canvas is also made at
-    the time so much earlier on its path, or at 0.
+    the time so much earlier on its path, or at 0. With `on_policy` each canvas has a seed.
 
     Raises:
         DataError: an answer that goes on is shorter than a canvas.
@@ -212,6 +216,7 @@ def make_batch(
         canvases_per_example=canvases_per_example,
         images=tuple(images) if any(images) else (),
         ahead_BC=None if jump is None else path_RBC[1],
+        seeds_B=torch.randint(2**31, (len(canvases),), generator=generator) if on_policy else None,
     )
     probability, rounds = self_generated
     if not probability:

@@ -28,11 +28,11 @@ from gesso.models.saving import save_folder, write_safetensors
 from gesso.models.staging import staged
 from gesso.models.vision_loading import load_vision
 from gesso.models.vision_tower import VisionModel
-from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, full_tensor, local_shard, shard_like
 from gesso.train.expert_parallel import experts_held
 from gesso.train.identity import WEIGHTS
 from gesso.train.optimizer import load_state_tensors, state_tensors
+from gesso.train.recipe import Recipe
 from gesso.train.vision import resume_vision
 
 STATE = "trainer.json"

@@ -26,9 +26,9 @@ from gesso.models.adapters import without_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.train.batch import IGNORED, Batch
-from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
+from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule
 from gesso.train.two_pass import first_passes, mixed_embeddings, rows_at_a_time
 

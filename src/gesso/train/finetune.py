@@ -14,9 +14,11 @@ from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CopiedText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.data_encoder import FileDataConfig
 from gesso.train.file_data import FileData
+from gesso.train.recipe import Recipe
+from gesso.train.text_files import CopiedText
 from gesso.train.vision import vision_input_of
 
 Method = Literal["full", "lora", "qlora"]
@@ -125,14 +127,17 @@ def finetune_recipe(
         raise OptionError(
             "source_share is for pairs with a source, and no line to train on has one", option="source_share"
         )
-    of_canvases = train.own_draft_probability or train.time_exponent != 1 or plan.source_share or plan.distill
+    of_canvases = (
+        train.own_draft_probability or train.on_policy or train.time_exponent != 1 or plan.source_share or plan.distill
+    )
     causal_only = (generation.mode == "ar" and not of_canvases) if plan.causal_only is None else plan.causal_only
     if causal_only and of_canvases:
         raise OptionError(
-            "causal_only leaves the canvases out: leave out own_drafts, time_exponent, source_share and distill",
+            "causal_only leaves the canvases out: leave out own_drafts, on_policy, time_exponent, source_share and "
+            "distill",
             option="causal_only",
         )
-    usual = SOURCE_SHARE if examples.report.changes else 0.0
+    usual = SOURCE_SHARE if examples.report.changes and not train.on_policy else 0.0
     settings = dataclasses.replace(
         train,
         denoiser_loss_weight=0.0 if causal_only else train.denoiser_loss_weight,

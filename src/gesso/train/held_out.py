@@ -4,8 +4,8 @@ import torch
 
 from gesso.errors import OptionError
 from gesso.train.batch import make_batch
-from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup, reshard
+from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule, micro_batches
 
 
@@ -38,6 +38,7 @@ def held_out_losses(recipe: Recipe, losses: LossModule, group: ProcessGroup) -> 
             prompt_loss=config.prompt_loss,
             encoder_loss=config.encoder_loss_weight > 0,
             jump=recipe.distill,
+            on_policy=config.on_policy,
         )
         for part, canvas_share, target_share in micro_batches(batch, group, config.micro_batch_size):
             denoiser, encoder = losses(part.to(group.device))

@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 from gesso.models.loading import weight_files
-from gesso.train.config import Recipe
+from gesso.train.recipe import Recipe
 
 WEIGHTS = "weights"
 """Name of the digest of the weights that a run starts from."""
@@ -18,6 +18,7 @@ _SETTINGS = (
     "self_conditioning_probability",
     "own_draft_probability",
     "own_draft_rounds",
+    "on_policy",
     "batch_size",
     "canvases_per_example",
     "prompt_loss",

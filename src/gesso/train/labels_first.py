@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.train.config import Recipe
 from gesso.train.objective import Objective
 from gesso.train.optimizer import trainable
 from gesso.train.picture_labels import LabelBatch, label_loss
+from gesso.train.recipe import Recipe
 from gesso.train.records import Evaluation, LabelRecord, Record
 from gesso.train.vision import BatchImages
 

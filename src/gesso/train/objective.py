@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.train.batch import Batch
-from gesso.train.config import Recipe
 from gesso.train.distill import ConsistencyLoss
 from gesso.train.distributed import ProcessGroup
 from gesso.train.held_out import held_out_losses
+from gesso.train.on_policy import OnPolicyLoss
 from gesso.train.prefetch import prefetched_batches
+from gesso.train.recipe import Recipe
 from gesso.train.records import Evaluation, EvaluationRecord, Record, StepRecord
 from gesso.train.step import LossModule, micro_batches
 from gesso.train.vision import BatchImages
@@ -47,17 +48,20 @@ class Objective(Protocol):
 
 
 class DenoisingObjective(Objective):
-    """Minimises the released two-pass loss, or a student's divergence from its teacher."""
+    """Minimises the released two-pass loss, the loss of the model's own steps, or a student's divergence from its
+    teacher."""
 
     def __init__(
         self, recipe: Recipe, model: DiffusionGemma, group: ProcessGroup, images: BatchImages | None = None
     ) -> None:
         self._recipe, self._group = recipe, group
         self._denoises = recipe.train.denoiser_loss_weight > 0
-        if recipe.distill is None:
-            self._losses = LossModule(model, recipe.train, group, images)
+        if recipe.distill is not None:
+            self._losses: LossModule = ConsistencyLoss(recipe, model, group)
+        elif recipe.train.on_policy:
+            self._losses = OnPolicyLoss(recipe, model, group, images)
         else:
-            self._losses = ConsistencyLoss(recipe, model, group)
+            self._losses = LossModule(model, recipe.train, group, images)
 
     @property
     def root(self) -> nn.Module:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from gesso.nn.cpu_threads import allowed_cpus
 from gesso.train.batch import Batch
-from gesso.train.config import Recipe
+from gesso.train.recipe import Recipe
 from gesso.train.step import step_batch
 
 _PREFETCH_FACTOR = 4

@@ -15,10 +15,11 @@ from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
 from gesso.train.batch import Batch, make_batch
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.deepen import deepen, deepens
 from gesso.train.distributed import ProcessGroup
 from gesso.train.expert_parallel import hold_experts, own_experts
+from gesso.train.recipe import Recipe
 from gesso.train.two_pass import losses
 from gesso.train.vision import BatchImages
 
@@ -160,6 +161,7 @@ def step_batch(recipe: Recipe, step: int) -> Batch:
         prefix_probability=config.prefix_probability,
         self_generated=(config.own_draft_probability, config.own_draft_rounds),
         jump=recipe.distill,
+        on_policy=config.on_policy,
     )
     return dataclasses.replace(batch, causal=causal)
 

@@ -30,7 +30,6 @@ from gesso.train.checkpoint import (
     save_checkpoint,
     step_of,
 )
-from gesso.train.config import Recipe
 from gesso.train.distributed import (
     ProcessGroup,
     average_gradients,
@@ -46,6 +45,7 @@ from gesso.train.identity import identity_of
 from gesso.train.labels_first import LabelsFirst
 from gesso.train.objective import DenoisingObjective, Objective
 from gesso.train.optimizer import make_optimizer, set_rate, trainable
+from gesso.train.recipe import Recipe
 from gesso.train.records import (
     METRICS,
     SAMPLES,

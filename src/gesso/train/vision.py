@@ -15,8 +15,8 @@ from gesso.runner.image_embeddings import ImageEmbeddings, vision_input
 from gesso.runner.prompt_input import EmbeddingSpan
 from gesso.runner.protocol import VisionInput
 from gesso.train.batch import Batch
-from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup
+from gesso.train.recipe import Recipe
 from gesso.vision.preprocess import PreparedImage
 
 POSITION_STD = 0.1

@@ -20,12 +20,14 @@ from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.saving import save_folder
 from gesso.train import trainer
 from gesso.train.checkpoint import OPTIMIZER
-from gesso.train.config import NewText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
 from gesso.train.plot import plot_losses
+from gesso.train.recipe import Recipe
 from gesso.train.records import PolicyEvaluation, TrainingCallback
 from gesso.train.reinforce.config import Case, PolicyConfig
 from gesso.train.reinforce.objective import advantages, answer_seeds
 from gesso.train.reinforce.recipe import reinforce_recipe
+from gesso.train.text_files import NewText
 from train.runs import metrics, same_files
 
 WORDS = ("<pad>", "<eos>", "<bos>", *"abcdefghijklm")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gesso.errors import OptionError
-from gesso.train.config import Recipe
+from gesso.train.recipe import Recipe
 from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7, mini_distill
 from gesso.train.recipes.sight import sight, sight_2
 from gesso.train.recipes.skills import (
@@ -16,10 +16,11 @@ from gesso.train.recipes.skills import (
     skills_7,
     skills_8,
     skills_9,
+    skills_10,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_distill
+from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_4, sudoku_5, sudoku_distill
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
@@ -33,6 +34,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
     "sudoku-3": sudoku_3,
+    "sudoku-4": sudoku_4,
+    "sudoku-5": sudoku_5,
     "sudoku-distill": sudoku_distill,
     "sql": sql,
     "sight": sight,
@@ -46,6 +49,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-7": skills_7,
     "skills-8": skills_8,
     "skills-9": skills_9,
+    "skills-10": skills_10,
     "skills-gpu": skills_gpu,
 }
 

@@ -13,8 +13,9 @@ from gesso.models.hub import resolve
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import NewText, Recipe
+from gesso.train.recipe import Recipe
 from gesso.train.task_data import Stage, TaskData
+from gesso.train.text_files import NewText
 
 TOKENS = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
 

@@ -6,7 +6,8 @@ only what it does otherwise.
 
 from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, TrainConfig
+from gesso.train.recipe import Recipe
 from gesso.train.recipes import mini_stages as tasks
 from gesso.train.recipes.common import continued, small_generation, small_model, task_data, text_files
 

@@ -18,8 +18,9 @@ from gesso.tasks.sight.scenes import draw_scene
 from gesso.tasks.sight.words import build_sight_tokenizer, word_tokens
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.picture_labels import PictureLabels
+from gesso.train.recipe import Recipe
 from gesso.train.recipes.common import FULL, SLIDING, TOKENS, chat_template, small_generation, small_model, text_files
 from gesso.train.task_data import WHOLE, Eyes, Stage, TaskData
 from gesso.train.vision import vision_input_of

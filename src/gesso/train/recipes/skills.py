@@ -10,7 +10,8 @@ from gesso.models.hub import resolve
 from gesso.tasks.spelled import Spelling, build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import CanvasWidth, Recipe, TrainConfig
+from gesso.train.config import CanvasWidth, TrainConfig
+from gesso.train.recipe import Recipe
 from gesso.train.recipes.common import TOKENS, chat_template, small_generation, small_model, text_files
 from gesso.train.skill_data import Mixture, SkillData
 
@@ -128,6 +129,15 @@ NINTH = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the eighth run."""
+TENTH = Mixture(
+    0,
+    {
+        **NINTH.weights,
+        "sorting": 0.24, "duplicates": 0.13, "reversing": 0.17, "replacing": 0.30, "extraction": 0.22,
+        "changes": 0.085, "dialogues": 0.15, "topics": 0.13, "sums": 0.32,
+    },
+)  # fmt: skip
+"""The same with more of what was worst after the ninth run."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -214,6 +224,11 @@ def skills_8() -> Recipe:
 def skills_9() -> Recipe:
     """Goes on from the bundled `skills` for a short while; see `gesso.train.mean_weights`."""
     return _causal_run(9, NINTH, steps=2900, learning_rate=1.6e-3)
+
+
+def skills_10() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst."""
+    return _causal_run(10, TENTH, steps=4000, learning_rate=2e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:

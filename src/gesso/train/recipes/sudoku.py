@@ -17,6 +17,7 @@ SPARSE = Stage(0, {CANVAS: {"sudoku-sparse": 1.0}})
 ONE_CANVAS = {"verify": 0, "max_denoising_steps": 50, "restart_steps": 10, "confidence_threshold": 0.001}
 """An answer is one canvas. One that gets a puzzle right does so within ten steps or hardly ever; and what has settled
 with a mean entropy of 0.005 nats, as published, is wrong more often than at a fifth of it."""
+LONGER_ATTEMPTS = {**ONE_CANVAS, "max_denoising_steps": 160, "restart_steps": 24, "confidence_threshold": 0.005}
 
 sudoku = continued(
     mini, "sudoku",
@@ -38,6 +39,20 @@ sudoku_3 = continued(
     "The bundled `sudoku` taught further: fewer clues, noisier canvases, self-generated corruption.",
     SPARSE, seed=2,
     steps=3000, time_exponent=0.5, self_conditioning_probability=0.75, own_draft_probability=0.67, own_draft_rounds=3,
+)  # fmt: skip
+sudoku_4 = continued(
+    sudoku_3, "sudoku-4",
+    "The bundled `sudoku` taught further, on every step of canvases that it denoises itself.",
+    SPARSE, start="sudoku", seed=4,
+    steps=600, batch_size=16, canvases_per_example=1, learning_rate=8e-4,
+    on_policy=True, time_exponent=1.0, own_draft_probability=0.0,
+)  # fmt: skip
+sudoku_5 = continued(
+    sudoku_4, "sudoku-5",
+    "The bundled `sudoku` taught further, as by `sudoku-4`, on longer attempts.",
+    SPARSE, start="sudoku", seed=5,
+    generation=LONGER_ATTEMPTS,
+    steps=560, warmup_steps=20, learning_rate=6e-4, evaluate_every=0,
 )  # fmt: skip
 sudoku_distill = continued(
     sudoku, "sudoku-distill",

@@ -26,9 +26,9 @@ from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.output import OutputParser
 from gesso.text.tokenizer import Tokenizer
-from gesso.train.config import Recipe
 from gesso.train.distributed import ProcessGroup
 from gesso.train.optimizer import trainable
+from gesso.train.recipe import Recipe
 from gesso.train.records import PolicyEvaluation, PolicyRecord
 from gesso.train.reinforce.config import Case
 from gesso.train.reinforce.replay import replay

@@ -9,10 +9,12 @@ from gesso.config import LoraConfig
 from gesso.control.grading import Grader, find_grader
 from gesso.errors import OptionError
 from gesso.models.loading import read_generation_defaults, read_model_config
-from gesso.train.config import CopiedText, Recipe, TrainConfig
+from gesso.train.config import TrainConfig
+from gesso.train.recipe import Recipe
 from gesso.train.reinforce.cases import FileCases, TaskCases
 from gesso.train.reinforce.config import Cases, PolicyConfig
 from gesso.train.reinforce.rollout import policy_rules
+from gesso.train.text_files import CopiedText
 
 Method = Literal["full", "lora"]
 LEARNING_RATES: dict[str, float] = {"full": 2e-6, "lora": 2e-5}

@@ -1,0 +1,89 @@
+"""Trains along the steps of canvases that the model denoises itself, from noise, by its own sampler and stopping rule.
+
+A corrupted canvas is clean but for its noise, and self-generated corruption (`gesso.train.self_generated`) goes on from
+one for a few rounds: neither looks like a canvas on which the model is stuck. Here every canvas begins as noise and
+goes on as at generation, one attempt of at most `restart_steps`, and each step's prediction is trained on the clean
+canvas as it is made, so that no pass is there for another's sake. A canvas that settles leaves the batch: its further
+steps are not taken, and count as nothing, so that most of the work goes to those that are hard. No gradient flows from
+one step into the next (deep supervision; arXiv 2510.04871 trains a small recursive model on puzzles so).
+
+    B canvases   C canvas length
+"""
+
+import torch
+from torch import Tensor
+
+from gesso.diffusion.canvas_state import CanvasState
+from gesso.diffusion.denoise import finish_step, step_inputs
+from gesso.engine.canvases import denoising_rules
+from gesso.errors import OptionError
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.nn.compiled_training import also_without_gradient
+from gesso.train.batch import IGNORED, Batch
+from gesso.train.distributed import ProcessGroup
+from gesso.train.forward import Encoded, denoise, encode
+from gesso.train.recipe import Recipe
+from gesso.train.step import LossModule
+from gesso.train.vision import BatchImages
+
+
+class OnPolicyLoss(LossModule):
+    """Computes the denoiser's cross-entropy over all steps of the model's own canvases."""
+
+    def __init__(
+        self, recipe: Recipe, model: DiffusionGemma, group: ProcessGroup, images: BatchImages | None = None
+    ) -> None:
+        """
+        Raises:
+            OptionError: processes that would have to take the same number of passes.
+        """
+        if group.size > 1 and recipe.train.optimizer != "muon":
+            raise OptionError(
+                "with on_policy each process takes as many passes as its canvases need, and processes that share "
+                "weights must take the same: use muon, or one process",
+                option="on_policy",
+            )
+        super().__init__(model, recipe.train, group, images)
+        self.rules = denoising_rules(recipe.generation.override(mode="canvas")).one_attempt()
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns the mean loss over all steps of an attempt, those not taken being 0, and the encoder's; nats a
+        token."""
+        if batch.causal:
+            return super().forward(batch)
+        config, model, device = self.config, self.model, batch.tokens_N.device.type
+        with torch.autocast(device, torch.bfloat16, enabled=config.is_half(device)):
+            images = () if self.images is None or not batch.images else self.images.embeddings(batch)
+            encoded = encode(model, batch, images, checkpointing=config.gradient_checkpointing)
+            loss = self._canvas_loss(batch, encoded.repeat(batch.canvases_per_example))
+            inside_N = batch.targets_N != IGNORED
+            if config.encoder_loss_weight > 0 and inside_N.any():
+                return loss, model.vocabulary.cross_entropy(encoded.hidden_ND[inside_N], batch.targets_N[inside_N])
+        return loss, torch.zeros((), device=loss.device)
+
+    def _canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
+        assert batch.seeds_B is not None
+        vocabulary, width = self.model.vocabulary, batch.canvas_BC.shape[1]
+        states = [
+            CanvasState(self.rules, self.model.config.vocab_size, width, torch.Generator().manual_seed(seed))
+            for seed in batch.seeds_B.tolist()
+        ]
+        sums = []
+        while running := [number for number, state in enumerate(states) if not state.finished]:
+            going = [states[number] for number in running]
+            given = step_inputs(going)
+            hidden_ND = denoise(
+                self.model,
+                given.canvas_N.view(len(going), width).to(batch.canvas_BC.device),
+                batch.starts_B[running],
+                encoded.select(running),
+                given.self_conditioning_ND,
+                checkpointing=self.config.gradient_checkpointing,
+            )
+            loss = vocabulary.cross_entropy(hidden_ND, batch.canvas_BC[running].flatten())
+            sums.append(loss * len(running))
+            with torch.no_grad(), also_without_gradient():
+                finish_step(vocabulary, going, hidden_ND.detach())
+            # Copies of weights that autocast made without a gradient must not serve the next pass, which has one.
+            torch.clear_autocast_cache()
+        return torch.stack(sums).sum() / (len(states) * self.rules.attempt_steps)
