@@ -277,6 +277,18 @@ def test_sequences_that_cannot_be_split_are_refused(gesso: Gesso, bundled: Path,
     assert gesso("train", "mini", "--context-parallel", 0).code == 2
 
 
+def test_the_estimate_counts_every_step_of_a_canvas_that_is_trained_along(gesso: Gesso) -> None:
+    options = ("--estimate", "--model", "mini", "--max-length", 16, "--batch-size", 16)
+    plain, along = (gesso("finetune", *options, *more) for more in ((), ("--on-policy",)))
+    assert plain.code == along.code == 0
+
+    def activations(text: str) -> float:
+        line = next(line for line in text.splitlines() if line.strip().startswith("activations"))
+        return float(line.split()[1]) * {"MB": 1, "GB": 1000}[line.split()[2]]
+
+    assert activations(along.out) > 1.2 * activations(plain.out)
+
+
 def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed"
     assert gesso("quantize", bundled / "mini", "--to", "int8", "--out", packed).code == 0
@@ -286,4 +298,4 @@ def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: P
     assert "lora over packed weights, 2 x 64 tokens at a time" in outcome.out
     outcome = gesso("finetune", "--estimate", "--model", packed, "--method", "qlora")
     assert outcome.code == 2
-    assert "--method qlora needs whole weights" in outcome.err
+    assert f"--method qlora needs whole weights, and those of {packed} are" in " ".join(outcome.err.split())

@@ -8,9 +8,6 @@ import typer
 from gesso.cli import options as opt
 
 if TYPE_CHECKING:
-    from gesso.config import LoraConfig, ModelConfig
-    from gesso.train.config import TrainConfig
-    from gesso.train.estimate_vision import ImageLoad
     from gesso.train.file_data import FileData
 
 DATA = "JSON lines: chats (messages), pairs (prompt, completion) or plain text (text)."
@@ -199,7 +196,10 @@ def finetune(
     shares = {"source_share": source_share, "distill": distill}
     plan = Plan(method, epochs, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
     if estimate:
-        return _print_estimate(
+        from gesso.cli.finetune_estimate import print_finetune_estimate
+
+        return print_finetune_estimate(
+            model,
             resolve_config(model, offline=offline),
             method,
             settings,
@@ -253,51 +253,6 @@ def finetune(
     return 130 if outcome.reason == "interrupted" else 0
 
 
-def _print_estimate(
-    folder: Path,
-    method: str,
-    train: "TrainConfig",
-    lora: "LoraConfig",
-    *,
-    tokens: int,
-    images: tuple[list[Path], int | None, bool],
-    device: str,
-) -> int:
-    """Prints the memory of a step.
-
-    Args:
-        images: the data, the budget of an image, and whether the tower learns.
-
-    Raises:
-        OptionError: all weights of a quantized checkpoint are to be trained.
-    """
-    from gesso.cli.memory import print_estimate
-    from gesso.engine.canvases import denoising_rules
-    from gesso.errors import OptionError
-    from gesso.models.loading import pick_device, read_generation_defaults, read_model_config, stored_quantization
-    from gesso.models.quantization.plan import QLORA
-
-    stored = stored_quantization(folder)
-    if stored is not None and method != "lora":
-        raise OptionError(
-            f"--method {method} needs whole weights, and those of {folder.name} are quantized already", option="method"
-        )
-    config = read_model_config(folder)
-    own = denoising_rules(read_generation_defaults(folder, config).override(mode="canvas"))
-    files, budget, train_vision = images
-    return print_estimate(
-        config,
-        train,
-        pick_device(device).type,
-        tokens=tokens,
-        answer=tokens,
-        adapter=None if method == "full" else lora,
-        quantize=QLORA if method == "qlora" else stored,
-        images=_image_load(files, config, budget, train_vision),
-        passes=own.attempt_steps if train.on_policy else 1,
-    )
-
-
 def _print_data(examples: "FileData", vary_copies: float) -> None:
     """Prints what the data holds, and names the option for answers that take words from their prompts."""
     from rich.console import Console
@@ -310,33 +265,6 @@ def _print_data(examples: "FileData", vary_copies: float) -> None:
             " --vary-copies 0.9 teaches to copy any",
             style="dim",
         )
-
-
-def _image_load(data: list[Path], config: "ModelConfig", budget: int | None, trained: bool) -> "ImageLoad | None":
-    """The images of the line that has most of them; None where no line of the data has any.
-
-    Raises:
-        DataError: there are some, and the model has no eyes.
-        OptionError: the tower is to learn, and there are none.
-    """
-    from gesso.engine.media import NO_EYES
-    from gesso.errors import ConfigError, DataError, OptionError
-    from gesso.models.vision_config import read_vision_config
-    from gesso.train.data_images import most_images
-    from gesso.train.estimate_vision import ImageLoad
-    from gesso.vision.size import check_budget
-
-    budget = config.image_budget if budget is None else budget
-    check_budget(budget)
-    most = most_images(data)
-    if not most:
-        if trained:
-            raise OptionError("--train-vision is for data with images: name the DATA", option="train_vision")
-        return None
-    try:
-        return ImageLoad(read_vision_config(config.vision_config or {}), most, budget, trained)
-    except ConfigError:
-        raise DataError(f"the data holds images, and {NO_EYES}") from None
 
 
 def _given(**options: object) -> list[tuple[str, bool]]:

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gesso.config import LoraConfig, ModelConfig
+from gesso.generation import GenerationConfig
 from gesso.models.describe import parameters
 from gesso.models.dtype import DTYPES, pick_dtype
 from gesso.models.quantization.plan import QLORA, Quantization
@@ -12,6 +13,7 @@ from gesso.train.context_parallel import check_context_parallel
 from gesso.train.estimate import Estimate, Workload, estimate
 from gesso.train.estimate_vision import ImageLoad
 from gesso.train.expert_parallel import check_expert_parallel
+from gesso.train.on_policy import attempt_rules
 
 LABELS = {
     "weights": "weights",
@@ -34,14 +36,14 @@ def print_estimate(
     answer: int,
     adapter: LoraConfig | None,
     quantize: Quantization | None,
+    generation: GenerationConfig,
     images: ImageLoad | None = None,
-    passes: int = 1,
 ) -> int:
     """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each, those of `images`
     among them.
 
     Args:
-        passes: most passes that are trained for one canvas.
+        generation: of the model, which says how many steps of a canvas are trained with `on_policy`.
 
     Raises:
         OptionError: experts or sequences that cannot lie over so many processes.
@@ -60,6 +62,7 @@ def print_estimate(
     check_context_parallel(train.context_parallel, processes)
     share = -(-train.batch_size * train.context_parallel // processes)
     examples = min(share, train.micro_batch_size or share)
+    passes = attempt_rules(generation).attempt_steps if train.on_policy else 1
     found = estimate(
         config,
         Workload(

@@ -57,6 +57,7 @@ def train(
             answer=longest - plan.model.canvas_length,
             adapter=plan.adapter,
             quantize=None if plan.quantize is None else QLORA,
+            generation=plan.generation,
             images=images,
         )
     from gesso.cli.training import is_main_process, run_training

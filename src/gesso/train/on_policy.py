@@ -13,10 +13,11 @@ one step into the next (deep supervision; arXiv 2510.04871 trains a small recurs
 import torch
 from torch import Tensor
 
-from gesso.diffusion.canvas_state import CanvasState
+from gesso.diffusion.canvas_state import CanvasState, DenoisingRules
 from gesso.diffusion.denoise import finish_step, step_inputs
 from gesso.engine.canvases import denoising_rules
 from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.compiled_training import also_without_gradient
 from gesso.train.batch import IGNORED, Batch
@@ -25,6 +26,11 @@ from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule
 from gesso.train.vision import BatchImages
+
+
+def attempt_rules(generation: GenerationConfig) -> DenoisingRules:
+    """Returns the rules of a canvas that is trained along: one attempt by the checkpoint's own, whatever its mode."""
+    return denoising_rules(generation.override(mode="canvas")).one_attempt()
 
 
 class OnPolicyLoss(LossModule):
@@ -44,7 +50,7 @@ class OnPolicyLoss(LossModule):
                 option="on_policy",
             )
         super().__init__(model, recipe.train, group, images)
-        self.rules = denoising_rules(recipe.generation.override(mode="canvas")).one_attempt()
+        self.rules = attempt_rules(recipe.generation)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns the mean loss over all steps of an attempt, those not taken being 0, and the encoder's; nats a

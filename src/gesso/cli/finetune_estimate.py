@@ -1,0 +1,76 @@
+"""Prints what a step of `gesso finetune` takes. Imported when it is asked for."""
+
+from pathlib import Path
+
+from gesso.cli.memory import print_estimate
+from gesso.config import LoraConfig, ModelConfig
+from gesso.engine.media import NO_EYES
+from gesso.errors import ConfigError, DataError, OptionError
+from gesso.models.loading import pick_device, read_generation_defaults, read_model_config, stored_quantization
+from gesso.models.quantization.plan import QLORA
+from gesso.models.vision_config import read_vision_config
+from gesso.train.config import TrainConfig
+from gesso.train.data_images import most_images
+from gesso.train.estimate_vision import ImageLoad
+from gesso.vision.size import check_budget
+
+
+def print_finetune_estimate(
+    name: str,
+    folder: Path,
+    method: str,
+    train: TrainConfig,
+    lora: LoraConfig,
+    *,
+    tokens: int,
+    images: tuple[list[Path], int | None, bool],
+    device: str,
+) -> int:
+    """Prints the memory of a step.
+
+    Args:
+        name: of the model, as it was asked for.
+        folder: holds its config at least.
+        images: the data, the budget of an image, and whether the tower learns.
+
+    Raises:
+        OptionError: all weights of a quantized checkpoint are to be trained.
+    """
+    stored = stored_quantization(folder)
+    if stored is not None and method != "lora":
+        raise OptionError(
+            f"--method {method} needs whole weights, and those of {name} are quantized already", option="method"
+        )
+    config = read_model_config(folder)
+    files, budget, train_vision = images
+    return print_estimate(
+        config,
+        train,
+        pick_device(device).type,
+        tokens=tokens,
+        answer=tokens,
+        adapter=None if method == "full" else lora,
+        quantize=QLORA if method == "qlora" else stored,
+        generation=read_generation_defaults(folder, config),
+        images=_image_load(files, config, budget, train_vision),
+    )
+
+
+def _image_load(data: list[Path], config: ModelConfig, budget: int | None, trained: bool) -> ImageLoad | None:
+    """The images of the line that has most of them; None where no line of the data has any.
+
+    Raises:
+        DataError: there are some, and the model has no eyes.
+        OptionError: the tower is to learn, and there are none.
+    """
+    budget = config.image_budget if budget is None else budget
+    check_budget(budget)
+    most = most_images(data)
+    if not most:
+        if trained:
+            raise OptionError("--train-vision is for data with images: name the DATA", option="train_vision")
+        return None
+    try:
+        return ImageLoad(read_vision_config(config.vision_config or {}), most, budget, trained)
+    except ConfigError:
+        raise DataError(f"the data holds images, and {NO_EYES}") from None
