@@ -17,7 +17,11 @@ class LoadOptions:
     """
 
     model: str = option(
-        DEFAULT_MODEL, "Bundled name, checkpoint folder or Hugging Face id.", field=None, flag="--* -m", group=MODEL
+        DEFAULT_MODEL,
+        "Bundled name, checkpoint folder, GGUF file or Hugging Face id.",
+        field=None,
+        flag="--* -m",
+        group=MODEL,
     )
     adapter: str | None = option(
         None, "Folder of a LoRA adapter, in PEFT's format, to merge in.", field=None, group=MODEL

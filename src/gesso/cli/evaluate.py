@@ -47,7 +47,7 @@ def evaluate(
     options: dict[str, Any],
     load: LoadOptions,
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder or Hugging Face id.")
+        str, typer.Argument(metavar="MODEL", help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")
     ] = DEFAULT_MODEL,
     task: Annotated[
         list[str] | None,

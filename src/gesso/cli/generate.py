@@ -29,8 +29,8 @@ Plain = Annotated[
 
 
 _MODEL = (
-    "Bundled name, checkpoint folder or Hugging Face id. Without it skills answers a prompt with words, or in a "
-    "wording, that mini was not trained on."
+    "Bundled name, checkpoint folder, GGUF file or Hugging Face id. Without it skills answers a prompt with words, or "
+    "in a wording, that mini was not trained on."
 )
 
 

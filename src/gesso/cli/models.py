@@ -63,7 +63,7 @@ def _list(context: typer.Context, as_json: AsJson = False) -> None:
 
 @models.command(cls=Command)
 def show(
-    model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")],
+    model: Annotated[str, typer.Argument(help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")],
     as_json: AsJson = False,
     offline: opt.Offline = False,
     device_memory: Annotated[

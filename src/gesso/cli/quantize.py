@@ -8,7 +8,7 @@ import typer
 from gesso.cli import options as opt
 from gesso.cli import quantize_options as formats
 
-Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder or Hugging Face id.")]
+Name = Annotated[str, typer.Argument(help="Bundled name, checkpoint folder, GGUF file or Hugging Face id.")]
 To = Annotated[
     str | None,
     typer.Option(

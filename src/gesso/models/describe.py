@@ -10,8 +10,9 @@ from gesso.generation import STRATEGIES, GenerationConfig
 from gesso.json_files import read_json
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.family import Family, family_of, read_defaults, read_shape
+from gesso.models.gguf.file import read_as
 from gesso.models.hf_config import calibration_of
-from gesso.models.loading import read_generation_defaults, read_model_config, stored_quantization
+from gesso.models.loading import GGUF, read_generation_defaults, read_model_config, stored_quantization
 from gesso.models.quantization.plan import name_formats
 from gesso.models.vision_config import read_vision_config
 from gesso.models.vision_loading import has_vision
@@ -43,7 +44,7 @@ def vision_parameters(folder: Path, config: ModelShape) -> int:
 
 def folder_bytes(folder: Path) -> int:
     """Counts the bytes of the weights in a folder."""
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    return sum(path.stat().st_size for path in (*folder.glob("*.safetensors"), *folder.glob(GGUF)))
 
 
 def _vision(folder: Path, config: ModelConfig) -> str:
@@ -57,7 +58,7 @@ def _quantization(folder: Path) -> str:
     """Names the formats of weights, and says whether scales were found from activations."""
     stored = stored_quantization(folder)
     if stored is None:
-        return "no"
+        return read_as(folder / GGUF) if (folder / GGUF).exists() else "no"
     calibrated = calibration_of(read_json(folder / "config.json"))
     told = "" if calibrated is None else f"; calibrated on {calibrated['prompts']} prompts"
     return name_formats(stored) + told

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gesso.errors import GessoError, HubError
 from gesso.models import hf_config
+from gesso.models.gguf.names import is_gguf
 from gesso.models.sdar import config as sdar_config
 
 HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
@@ -47,7 +48,8 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     """Returns the folder that holds the model `name`.
 
     Args:
-        name: a local folder, a name of `bundled()`, or a Hugging Face id `org/name[@revision]`, tried in this order.
+        name: a local folder or GGUF file, a name of `bundled()`, or a Hugging Face id `org/name[@revision]`, tried in
+            this order.
         offline: never use the network; `HF_HUB_OFFLINE=1` does the same.
         progress: show the download's progress bars.
 
@@ -57,11 +59,17 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     folder = _local(name)
     if folder is not None and (folder / "config.json").is_file():
         return folder
+    if folder is not None and folder.is_file() and is_gguf(folder):
+        from gesso.models.gguf.folder import gguf_folder
+
+        return gguf_folder(folder)
     if name in bundled():
         return _bundled_folder() / name
     if folder is not None:
         lack = "holds no config.json" if folder.is_dir() else "is a file"
-        raise HubError(f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights")
+        raise HubError(
+            f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file"
+        )
     folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"
@@ -77,7 +85,7 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
         HubError: as `resolve`.
     """
     folder = _local(name)
-    if name in bundled() or (folder is not None and (folder / "config.json").is_file()):
+    if name in bundled() or (folder is not None and ((folder / "config.json").is_file() or is_gguf(folder))):
         return resolve(name, offline=offline)
     return fetch(*repository(name), ["config.json"], offline, progress=False)
 

@@ -33,7 +33,7 @@ from gesso.nn.quant.base import Format
 from gesso.nn.quant.layers import quantized_tensors
 
 OWN_DEFAULTS = "gesso.json"
-SINGLE = "model.safetensors"
+SINGLE, GGUF = "model.safetensors", "model.gguf"
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -256,9 +256,9 @@ def weight_files(folder: Path) -> dict[str, Path]:
             if not path.exists():
                 raise CheckpointError(f"{path.name}, named by {INDEX}, is missing in {folder}")
         return files
-    single = folder / SINGLE
-    if not single.exists():
-        raise CheckpointError(f"no {SINGLE} and no {INDEX} in {folder}: gesso reads safetensors only")
+    single = next((folder / name for name in (SINGLE, GGUF) if (folder / name).exists()), None)
+    if single is None:
+        raise CheckpointError(f"no {SINGLE} and no {INDEX} in {folder}: gesso reads safetensors and GGUF only")
     return dict.fromkeys(open_file(single).keys(), single)
 
 

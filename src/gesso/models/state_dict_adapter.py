@@ -37,6 +37,8 @@ _LAYER = {
     "post_norm.weight": "post_feedforward_layernorm.weight",
     "decoder_scalar": "layer_scalar",
 }
+HEAD = "lm_head.weight"
+"""The vocabulary once more, where a writer stored it as the head."""
 ENCODER_STACK = "model.encoder.language_model."
 _ENCODER_SCALAR = ENCODER_STACK + "layers.{}.layer_scalar"
 _OWN_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
@@ -76,7 +78,7 @@ def tied_to(hf_name: str) -> str | None:
 
     Some writers store the head and the encoder's shared weights once more; they are one tensor to us.
     """
-    if hf_name == "lm_head.weight":
+    if hf_name == HEAD:
         return _TOP["vocabulary.weight"]
     if (match := _ENCODER_COPY.fullmatch(hf_name)) and not hf_name.endswith(".layer_scalar"):
         return f"model.decoder.{match[1]}"

@@ -1,4 +1,4 @@
-"""Reads tensors from safetensors files, and checks that they are there, of the right shape and finite."""
+"""Reads tensors from safetensors and GGUF files, and checks that they are there, of the right shape and finite."""
 
 from collections.abc import Container, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -10,6 +10,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from gesso.errors import CheckpointError
+from gesso.models.gguf.file import GgufFile
+from gesso.models.gguf.names import is_gguf
 from gesso.models.state_dict_adapter import VISION_PREFIXES, tied_to, to_hf
 
 INDEX = "model.safetensors.index.json"
@@ -22,11 +24,13 @@ _KINDS = {torch.int8: "I8", torch.uint8: "U8", torch.float32: "F32", torch.bfloa
 
 
 def open_file(path: Path, device: str = "cpu") -> Any:
-    """Opens a safetensors file, memory-mapped.
+    """Opens a safetensors file, memory-mapped, or a GGUF file by the same methods.
 
     Raises:
         CheckpointError: the file cannot be read.
     """
+    if is_gguf(path):
+        return GgufFile(path, device)
     try:
         return safe_open(path, framework="pt", device=device)
     except (SafetensorError, OSError) as error:
@@ -41,7 +45,7 @@ def find_tensor(file: Any, name: str, path: Path) -> Any:
     """
     try:
         return file.get_slice(name)
-    except SafetensorError:
+    except (SafetensorError, KeyError):
         raise CheckpointError(f"{path.name} lacks {name}, which {INDEX} says it holds") from None
 
 

@@ -1,0 +1,1 @@
+"""Reads DiffusionGemma from GGUF files, as they are published for it."""

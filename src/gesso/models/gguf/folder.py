@@ -1,0 +1,57 @@
+"""Gives a GGUF file the folder that a checkpoint is: config, tokenizer and template beside a link to the file.
+
+It lies in the cache of `huggingface_hub`, is made once, and is small: the weights stay where they are.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+from gesso.generation import GenerationConfig
+from gesso.models import hf_config, hf_generation_config
+from gesso.models.gguf.config import read_gguf_config
+from gesso.models.gguf.file import metadata
+from gesso.models.gguf.tokenizer import read_gguf_tokenizer
+from gesso.models.loading import GGUF
+from gesso.models.saving import write_json
+
+STOPS = ("<turn|>", "<|tool_response>")
+"""Tokens that end an answer beside the end of a text, as the released checkpoint says."""
+
+
+def gguf_folder(path: Path) -> Path:
+    """Returns a folder from which the model in a GGUF file is loaded; makes it where there is none yet.
+
+    Raises:
+        CheckpointError: the file cannot be used.
+        ConfigError: it describes an impossible model.
+        OSError: the cache cannot be written.
+    """
+    from huggingface_hub import cached_assets_path
+
+    path = path.expanduser().resolve()
+    stat = path.stat()
+    key = hashlib.sha256(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
+    folder = Path(cached_assets_path("gesso", "gguf", f"{path.stem}-{key}"))
+    if not (folder / GGUF).exists():  # the last to be made
+        _fill(folder, path)
+    return folder
+
+
+def _fill(folder: Path, path: Path) -> None:
+    config = read_gguf_config(path)
+    tokenizer, special = read_gguf_tokenizer(path)
+    ends = (config.eos_token_id, *(found for stop in STOPS if (found := tokenizer.token_to_id(stop)) is not None))
+    defaults = GenerationConfig(pad_token_id=config.pad_token_id, eos_token_ids=ends)
+    write_json(folder / "config.json", hf_config.write_config(config, "bfloat16"))
+    settings = hf_generation_config.write_generation_config(defaults, config)
+    write_json(folder / "generation_config.json", settings)
+    write_json(folder / "tokenizer_config.json", special)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    template = metadata(path, "tokenizer.chat_template")
+    if isinstance(template, str):
+        (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    link = folder / f"{GGUF}.{os.getpid()}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    os.replace(link, folder / GGUF)

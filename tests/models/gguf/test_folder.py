@@ -1,0 +1,102 @@
+"""A GGUF file where a model is named: loaded, quantized, generated with, and refused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Kind
+
+import gesso
+from gesso.errors import CheckpointError, HubError
+from gesso.models.gguf.folder import gguf_folder
+from gesso.models.hub import resolve, resolve_config
+from gesso.models.loading import load_folder
+from gesso.models.quantization.convert import quantize_folder
+from gesso.models.quantization.plan import Quantization
+from gesso.models.saving import save_folder
+from gesso.nn.quant.integer import Int8
+from models.gguf.published import TEMPLATE, TOKENS, as_turned_back, write_published
+
+pytestmark = pytest.mark.usefixtures("assets")
+
+
+def test_the_model_is_that_of_the_released_checkpoint(released: Path, whole: Path) -> None:
+    ours, theirs = (load_folder(folder, "cpu", "float32").state_dict() for folder in (resolve(str(whole)), released))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_the_folder_is_made_once_and_holds_no_weights(whole: Path, assets: Path) -> None:
+    folder = gguf_folder(whole)
+    assert folder.is_relative_to(assets)
+    stamp = (folder / "config.json").stat().st_mtime_ns
+    assert gguf_folder(whole) == folder == resolve(str(whole)) == resolve_config(str(whole))
+    assert (folder / "config.json").stat().st_mtime_ns == stamp
+    assert (folder / "model.gguf").is_symlink()
+    assert (folder / "model.gguf").resolve() == whole.resolve()
+    assert (folder / "chat_template.jinja").read_text() == TEMPLATE
+
+
+def test_a_file_that_changed_has_a_folder_of_its_own(released: Path, tmp_path: Path) -> None:
+    path = write_published(tmp_path / "a.gguf", released)
+    first = gguf_folder(path)
+    write_published(path, released, changes={"diffusion.canvas_length": 8, "general.name": "other"})
+    assert gguf_folder(path) != first
+    assert gesso.load(str(path), device="cpu").config.canvas_length == 8
+
+
+def test_a_file_of_which_a_folder_was_begun_is_done_anew(whole: Path) -> None:
+    folder = gguf_folder(whole)
+    (folder / "model.gguf").unlink()
+    (folder / "config.json").write_text("{")
+    assert gesso.load(str(whole), device="cpu").config.vocab_size == len(TOKENS)
+
+
+def test_it_answers_and_ends_where_the_released_checkpoint_does(whole: Path) -> None:
+    engine = gesso.load(str(whole), device="cpu")
+    assert engine.defaults.eos_token_ids == tuple(TOKENS.index(t) for t in ("<eos>", "<turn|>", "<|tool_response>"))
+    prompt = engine.tokenizer.encode(
+        "<bos><|turn>user\nthe kettle<turn|>\n<|turn>model"
+    )  # Jinja drops the last line end
+    assert engine.generate("the kettle", max_new_tokens=4, seed=1).prompt_tokens == len(prompt)
+
+
+def test_it_is_quantized_as_a_folder_of_the_same_weights(released: Path, tmp_path: Path) -> None:
+    path = write_published(tmp_path / "packed.gguf", released, kind=Kind.Q8_0)
+    model = load_folder(released, "cpu", "float32")
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            if tensor.dim() > 1:
+                tensor.copy_(as_turned_back(tensor, Kind.Q8_0))
+    save_folder(model, tmp_path / "same")
+    chosen = Quantization(dense=Int8(), experts=Int8(), embedding=Int8())
+    quantize_folder(resolve(str(path)), tmp_path / "ours", chosen)
+    quantize_folder(tmp_path / "same", tmp_path / "theirs", chosen)
+    ours, theirs = (load_folder(tmp_path / name, "cpu", "float32").state_dict() for name in ("ours", "theirs"))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"blk.1.attn_sinks.weight": torch.ones(4)}, r"unknown tensors .*blk\.1\.attn_sinks\.weight"),
+        ({"blk.1.attn_q.weight": None}, r"tensors missing .*layers\.1\.self_attn\.q_proj"),
+        ({"blk.1.attn_q.weight": torch.ones(4, 64)}, r"q_proj.weight has shape \[4, 64\]"),
+        ({"output.weight": torch.ones(len(TOKENS), 64)}, "lm_head.weight differs"),
+        ({"output_norm.weight": torch.full((64,), torch.nan)}, "not finite"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    released: Path, tmp_path: Path, tensors: dict[str, torch.Tensor | None], message: str
+) -> None:
+    path = write_published(tmp_path / "a.gguf", released, changes={"tensors": tensors})
+    with pytest.raises(CheckpointError, match=message):
+        load_folder(resolve(str(path)), "cpu", "float32")
+
+
+def test_a_file_of_another_kind_is_told_what_a_model_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("no model")
+    with pytest.raises(HubError, match="or a GGUF file"):
+        resolve(str(path))
