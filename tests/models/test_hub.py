@@ -111,8 +111,8 @@ def test_a_folder_without_config_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "weights.gguf").write_text("x")
-    assert "is a file" in refused(str(tmp_path / "weights.gguf"))
+    (tmp_path / "weights.bin").write_text("x")
+    assert "is a file" in refused(str(tmp_path / "weights.bin"))
 
 
 # Bundled names
@@ -230,6 +230,53 @@ def test_a_partial_copy_after_a_lost_network(tmp_path: Path, cache: Path, monkey
     message = refused("acme/poet")
     assert "lacks model-00002-of-00003.safetensors and 1 more" in message
     assert "with network access" in message
+
+
+# One GGUF file of a repository
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files of which a folder is wanted."""
+    files: list[Path] = []
+    monkeypatch.setattr("gesso.models.gguf.folder.gguf_folder", lambda path: files.append(path) or path.parent)
+    return files
+
+
+@pytest.mark.parametrize(("name", "revision"), [("acme/poet-GGUF/q4.gguf", None), ("acme/poet-GGUF/q4.gguf@v9", "v9")])
+def test_a_file_of_a_repository_is_fetched(
+    name: str, revision: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepared: list[Path]
+) -> None:
+    seen: list[Any] = []
+
+    def download(repo: str, file: str, **options: Any) -> str:
+        seen.append((repo, file, options["revision"], options["local_files_only"]))
+        return str(tmp_path / "q4.gguf")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    assert hub.resolve(name) == tmp_path == hub.resolve_config(name)
+    assert prepared == [tmp_path / "q4.gguf"] * 2
+    assert seen == [("acme/poet-GGUF", "q4.gguf", revision, False)] * 2
+
+
+def test_a_file_that_a_repository_does_not_have(monkeypatch: pytest.MonkeyPatch, prepared: list[Path]) -> None:
+    def download(*_: Any, **options: Any) -> str:
+        raise hub_error(errors.RemoteEntryNotFoundError, 404)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    assert refused("acme/poet-GGUF/q9.gguf") == "acme/poet-GGUF has no file q9.gguf"
+    assert not prepared
+
+
+def test_a_file_that_is_not_cached_offline(cache: Path, prepared: list[Path]) -> None:
+    assert "offline mode is on" in refused("acme/poet-GGUF/q4.gguf", offline=True)
+    assert not prepared
+
+
+def test_a_repository_of_gguf_files_says_how_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "snap").mkdir()
+    fake_download(monkeypatch, tmp_path / "snap")
+    assert "name the file, acme/poet-GGUF/FILE.gguf" in refused("acme/poet-GGUF")
 
 
 # The real `snapshot_download`, offline, over a cache made by hand

@@ -262,7 +262,7 @@ def test_an_index_that_is_no_index_is_refused(folder: Path, content: str) -> Non
 
 def test_pickled_weights_are_not_touched(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(CheckpointError, match="safetensors only"):
+    with pytest.raises(CheckpointError, match="safetensors and GGUF only"):
         load_folder(folder, "cpu")
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from gesso.errors import GessoError, HubError
 from gesso.models import hf_config
@@ -19,6 +20,11 @@ from gesso.models.gguf.names import is_gguf
 from gesso.models.sdar import config as sdar_config
 
 HUB_ID = re.compile(r"(?P<repo>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[\w.][\w./-]*))?", re.ASCII)
+HUB_GGUF = re.compile(
+    r"(?P<repo>\w[\w.-]*/\w[\w.-]*)/(?P<file>\w[\w./-]*\.gguf)(?:@(?P<revision>[\w.][\w./-]*))?",
+    re.ASCII | re.IGNORECASE,
+)
+"""A GGUF file in a repository, which has one for each number of bits."""
 WANTED = ["*.json", "*.jinja", "*.safetensors", "tokenizer*"]
 NESTED = ["*/*"]
 """Folders inside a repository hold the same weights in other formats."""
@@ -48,8 +54,8 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     """Returns the folder that holds the model `name`.
 
     Args:
-        name: a local folder or GGUF file, a name of `bundled()`, or a Hugging Face id `org/name[@revision]`, tried in
-            this order.
+        name: a local folder or GGUF file, a name of `bundled()`, or a Hugging Face id `org/name[@revision]` or
+            `org/name/FILE.gguf[@revision]`, tried in this order.
         offline: never use the network; `HF_HUB_OFFLINE=1` does the same.
         progress: show the download's progress bars.
 
@@ -70,6 +76,10 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
         raise HubError(
             f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file"
         )
+    if file := HUB_GGUF.fullmatch(name):
+        from gesso.models.gguf.folder import gguf_folder
+
+        return gguf_folder(_fetch_file(file["repo"], file["file"], file["revision"], offline, progress))
     folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"
@@ -85,7 +95,8 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
         HubError: as `resolve`.
     """
     folder = _local(name)
-    if name in bundled() or (folder is not None and ((folder / "config.json").is_file() or is_gguf(folder))):
+    here = folder is not None and (folder / "config.json").is_file()
+    if name in bundled() or here or is_gguf(Path(name)) or HUB_GGUF.fullmatch(name):
         return resolve(name, offline=offline)
     return fetch(*repository(name), ["config.json"], offline, progress=False)
 
@@ -157,11 +168,6 @@ def fetch(
         HubError: they cannot be fetched.
     """
     from huggingface_hub import constants, snapshot_download
-    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
-
-    class Silent(tqdm):
-        def __init__(self, *args: object, **options: object) -> None:
-            super().__init__(*args, **(options | {"disable": True}))  # type: ignore[no-untyped-call]
 
     offline = offline or bool(constants.HF_HUB_OFFLINE)
     with hub_errors(repo, revision, offline):
@@ -173,9 +179,37 @@ def fetch(
                 ignore_patterns=NESTED,
                 local_dir=out,
                 local_files_only=offline,
-                tqdm_class=None if progress else Silent,
+                tqdm_class=None if progress else _silent(),
             )
         )
+
+
+def _fetch_file(repo: str, file: str, revision: str | None, offline: bool, progress: bool) -> Path:
+    """Returns one file of a repository, in the Hub's cache; fetches it where it is not there.
+
+    Raises:
+        HubError: it cannot be fetched, or there is none.
+    """
+    from huggingface_hub import constants, errors, hf_hub_download
+
+    offline = offline or bool(constants.HF_HUB_OFFLINE)
+    with hub_errors(repo, revision, offline):
+        try:
+            bars = None if progress else _silent()
+            return Path(hf_hub_download(repo, file, revision=revision, local_files_only=offline, tqdm_class=bars))
+        except errors.RemoteEntryNotFoundError:
+            raise HubError(f"{_name(repo, revision)} has no file {file}") from None
+
+
+def _silent() -> Any:
+    """Returns a class of progress bars that are not drawn."""
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    class Silent(tqdm):
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **(options | {"disable": True}))  # type: ignore[no-untyped-call]
+
+    return Silent
 
 
 @contextmanager
@@ -224,7 +258,8 @@ def _not_here(name: str, offline: bool, error: Exception) -> str:
 def _incomplete(name: str, folder: Path) -> str:
     first, *others = _missing(folder) or ["a file"]
     more = f" and {len(others)} more" if others else ""
-    return f"{name} lacks {first}{more}: an incomplete download, or no safetensors checkpoint"
+    gguf = f"; of GGUF name the file, {name}/FILE.gguf" if name.lower().endswith("gguf") else ""
+    return f"{name} lacks {first}{more}: an incomplete download, or no safetensors checkpoint{gguf}"
 
 
 def _what_to_do(offline: bool) -> str:

@@ -25,12 +25,12 @@ from gesso.errors import OptionError
 from gesso.models.adapters import without_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
-from gesso.train.batch import IGNORED, Batch
+from gesso.train.batch import Batch
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule
-from gesso.train.two_pass import first_passes, mixed_embeddings, rows_at_a_time
+from gesso.train.two_pass import first_passes, mixed_embeddings, next_token_loss, rows_at_a_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,9 @@ class ConsistencyLoss(LossModule):
             torch.clear_autocast_cache()
             whole = encode(model, batch, checkpointing=config.gradient_checkpointing)
             loss = self._divergence(batch, whole.repeat(batch.canvases_per_example), taught_ND)
-            inside_N = batch.targets_N != IGNORED
-            if config.encoder_loss_weight > 0 and inside_N.any():
-                targets_N = batch.targets_N[inside_N]
-                return loss, model.vocabulary.cross_entropy(whole.hidden_ND[inside_N], targets_N)
-        return loss, torch.zeros((), device=loss.device)
+            wanted = config.encoder_loss_weight > 0
+            of_encoder = next_token_loss(model, whole.hidden_ND, batch.targets_N) if wanted else None
+        return loss, torch.zeros((), device=loss.device) if of_encoder is None else of_encoder
 
     def _divergence(self, batch: Batch, encoded: Encoded, taught_ND: Tensor) -> Tensor:
         model = self.model

@@ -20,11 +20,12 @@ from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.compiled_training import also_without_gradient
-from gesso.train.batch import IGNORED, Batch
+from gesso.train.batch import Batch
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
 from gesso.train.step import LossModule
+from gesso.train.two_pass import next_token_loss
 from gesso.train.vision import BatchImages
 
 
@@ -62,10 +63,9 @@ class OnPolicyLoss(LossModule):
             images = () if self.images is None or not batch.images else self.images.embeddings(batch)
             encoded = encode(model, batch, images, checkpointing=config.gradient_checkpointing)
             loss = self._canvas_loss(batch, encoded.repeat(batch.canvases_per_example))
-            inside_N = batch.targets_N != IGNORED
-            if config.encoder_loss_weight > 0 and inside_N.any():
-                return loss, model.vocabulary.cross_entropy(encoded.hidden_ND[inside_N], batch.targets_N[inside_N])
-        return loss, torch.zeros((), device=loss.device)
+            wanted = config.encoder_loss_weight > 0
+            of_encoder = next_token_loss(model, encoded.hidden_ND, batch.targets_N) if wanted else None
+        return loss, torch.zeros((), device=loss.device) if of_encoder is None else of_encoder
 
     def _canvas_loss(self, batch: Batch, encoded: Encoded) -> Tensor:
         assert batch.seeds_B is not None

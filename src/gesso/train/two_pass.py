@@ -64,14 +64,21 @@ def losses(
     if context is not None:
         own = context.own_tokens(batch.lengths, targets_N.device)
         targets_N = targets_N[own.places_M].masked_fill(~own.real_M, IGNORED)
-    inside = targets_N != IGNORED
-    if encoder and inside.any():
-        loss = model.vocabulary.cross_entropy(hidden_ND[inside], targets_N[inside])
-        return Losses(of_canvases, loss if context is None else loss * (inside.sum() / batch.target_tokens))
+    loss = next_token_loss(model, hidden_ND, targets_N) if encoder else None
+    if loss is not None:
+        share = 1.0 if context is None else (targets_N != IGNORED).sum() / batch.target_tokens
+        return Losses(of_canvases, loss * share)
     if uniform or not denoiser:
         # A pass that leads nowhere would be skipped on the way back, where the processes meet as well.
         of_canvases = of_canvases + 0.0 * hidden_ND.sum()
     return Losses(of_canvases, torch.zeros((), device=model.device))
+
+
+def next_token_loss(model: DiffusionGemma, hidden_ND: Tensor, targets_N: Tensor) -> Tensor | None:
+    """Returns the encoder's mean cross-entropy, nats a token, over the positions that have a target; None where none
+    has."""
+    inside_N = targets_N != IGNORED
+    return model.vocabulary.cross_entropy(hidden_ND[inside_N], targets_N[inside_N]) if inside_N.any() else None
 
 
 def _canvas_loss(

@@ -1,6 +1,8 @@
 """Tensors of GGUF files: numbers, pieces, types, and what is refused."""
 
+import json
 import shutil
+import sys
 from pathlib import Path
 
 import gguf
@@ -10,7 +12,7 @@ from gguf import GGMLQuantizationType as Kind
 
 from gesso.errors import CheckpointError
 from gesso.models.gguf import file
-from gesso.models.gguf.file import GgufFile, metadata
+from gesso.models.gguf.file import GgufFile, metadata, table_beside, written_table
 from gesso.models.tensors import open_file, read_tensor
 from models.gguf.published import as_turned_back, write_published
 
@@ -81,15 +83,28 @@ def test_one_of_several_parts_is_refused(released: Path, tmp_path: Path) -> None
         GgufFile(path)
 
 
-def test_a_type_that_the_package_cannot_turn_back_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shape", "message"), [((8,), r"output_norm.* is a vector of I32"), ((2, 4), r"output_norm.* is I32, which")]
+)
+def test_a_type_that_cannot_be_turned_back_is_refused_by_name(
+    tmp_path: Path, shape: tuple[int, ...], message: str
+) -> None:
     writer = gguf.GGUFWriter(tmp_path / "whole.gguf", "diffusion-gemma")
-    writer.add_tensor("output_norm.weight", torch.arange(8, dtype=torch.int32).numpy())
+    writer.add_tensor("output_norm.weight", torch.arange(8, dtype=torch.int32).view(shape).numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with open_file(tmp_path / "whole.gguf") as opened, pytest.raises(CheckpointError, match=r"output_norm.* is I32"):
+    with open_file(tmp_path / "whole.gguf") as opened, pytest.raises(CheckpointError, match=message):
         opened.get_tensor(NORM)
+
+
+def test_what_was_cut_off_since_it_was_looked_at_is_refused(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    table_beside(path).write_text(json.dumps(written_table(whole)))
+    path.write_bytes(whole.read_bytes()[:50_000])
+    with open_file(path) as opened, pytest.raises(CheckpointError, match=r"cut\.gguf is truncated: blk\.2"):
+        opened.get_tensor("model.decoder.layers.2.mlp.up_proj.weight")
 
 
 def test_a_tensor_that_is_not_there_is_named(whole: Path) -> None:
@@ -99,7 +114,7 @@ def test_a_tensor_that_is_not_there_is_named(whole: Path) -> None:
 
 def test_without_the_package_one_line_says_what_to_install(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file._read_header.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, "gguf", None)
+    monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(CheckpointError, match=r"pip install 'gesso\[gguf\]'"):
         GgufFile(whole)
     monkeypatch.undo()

@@ -2,12 +2,15 @@
 
 The `gguf` package reads the header and turns packed numbers back. Nothing of a tensor is read before it is asked for,
 and a large one a piece at a time. What was packed comes as bfloat16, all else in its own type.
+
+The package takes half a minute for a header with a vocabulary of 262,144 tokens. Where tensors lie is therefore written
+down beside the link that `gesso.models.gguf.folder` makes, and read from there.
 """
 
 import functools
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +18,32 @@ import torch
 from torch import Tensor
 
 from gesso.errors import CheckpointError
+from gesso.json_files import read_json
 from gesso.models.gguf.names import ROPE_FACTORS, hf_name
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader, ReaderTensor
+    import numpy as np
+    from gguf import GGUFReader
 
 PIECE = 1 << 24
 """Numbers that are turned back at a time: 64 MiB of fp32, and as much again on the way."""
-_PLAIN = {"F32": ("F32", torch.float32), "F16": ("F16", torch.float16)}
-"""Types that need no turning back: safetensors' name, and PyTorch's type."""
-_TURNED = ("BF16", torch.bfloat16)
+_PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+"""Types that need no turning back; safetensors calls them the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Tells where a tensor lies in its file."""
+
+    name: str
+    """The file's."""
+    kind: str
+    """Its type, by GGML's name."""
+    shape: Sequence[int]
+    """In PyTorch's order."""
+    begin: int
+    """Its first byte, counted from the file's."""
+    bytes: int
 
 
 def read_header(path: Path) -> "GGUFReader":
@@ -37,7 +56,7 @@ def read_header(path: Path) -> "GGUFReader":
     return _read_header(path, stat.st_size, stat.st_mtime_ns)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def _read_header(path: Path, _size: int, _changed: int) -> "GGUFReader":
     try:
         from gguf import GGUFReader
@@ -45,11 +64,13 @@ def _read_header(path: Path, _size: int, _changed: int) -> "GGUFReader":
         raise CheckpointError(f"{path.name}: reading GGUF needs another package: pip install 'gesso[gguf]'") from None
     try:
         reader = GGUFReader(path)
-    except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError, UnicodeDecodeError) as error:
+    except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError) as error:
         raise CheckpointError(f"{path} is truncated or no GGUF file: {error}") from None
-    parts = reader.get_field("split.count")
-    if parts is not None and parts.contents() > 1:
-        raise CheckpointError(f"{path.name} is one of {parts.contents()} parts: join them (llama-gguf-split --merge)")
+    if reader.byte_order != "I":
+        raise CheckpointError(f"{path.name} was written for machines of the other byte order")
+    parts = metadata_of(reader, path, "split.count")
+    if isinstance(parts, int) and parts > 1:
+        raise CheckpointError(f"{path.name} is one of {parts} parts: join them (llama-gguf-split --merge)")
     return reader
 
 
@@ -59,46 +80,79 @@ def metadata(path: Path, key: str) -> Any:
     Raises:
         CheckpointError: the file or the value cannot be read.
     """
-    field = read_header(path).get_field(key)
+    return metadata_of(read_header(path), path, key)
+
+
+def metadata_of(reader: "GGUFReader", path: Path, key: str) -> Any:
+    """Returns what `metadata` does, of an open file."""
+    field = reader.get_field(key)
     try:
         return None if field is None else field.contents()
-    except (ValueError, IndexError, UnicodeDecodeError) as error:
+    except (ValueError, IndexError) as error:
         raise CheckpointError(f"{path.name}: {key} cannot be read: {error}") from None
+
+
+def table_beside(path: Path) -> Path:
+    """Returns where it may be written down what the tensors of a file are."""
+    return path.with_name(f"{path.name}.json")
+
+
+def read_table(path: Path) -> list[Stored]:
+    """Returns what the tensors of a file are.
+
+    Raises:
+        CheckpointError: see `read_header`.
+    """
+    written = table_beside(path)
+    if written.exists():
+        return [Stored(**entry) for entry in read_json(written)["tensors"]]
+    return [
+        Stored(
+            tensor.name,
+            tensor.tensor_type.name,
+            [int(size) for size in reversed(tensor.shape)],
+            int(tensor.data_offset),
+            int(tensor.n_bytes),
+        )
+        for tensor in read_header(path).tensors
+    ]
+
+
+def written_table(path: Path) -> dict[str, Any]:
+    """Returns what stands in the file `table_beside` names."""
+    return {"tensors": [asdict(stored) for stored in read_table(path)]}
 
 
 def read_as(path: Path) -> str:
     """Says in which types most numbers of a file are stored, and as what they are read."""
-    counts: Counter[str] = Counter()
-    for tensor in read_header(path).tensors:
-        counts[tensor.tensor_type.name] += int(tensor.n_elements)
-    kinds = " and ".join(kind for kind, _ in counts.most_common(2))
+    sizes: Counter[str] = Counter()
+    for stored in read_table(path):
+        sizes[stored.kind] += stored.bytes
+    kinds = " and ".join(kind for kind, _ in sizes.most_common(2))
     return f"GGUF, most of it {kinds}; read as bfloat16 where it is packed"
 
 
 def rope_factors(path: Path) -> Tensor | None:
     """Returns what divides the angles of full layers, one for each pair of a head's dimensions; None where the file
     does not say."""
-    stored = next((tensor for tensor in read_header(path).tensors if tensor.name == ROPE_FACTORS), None)
-    return None if stored is None else GgufSlice(stored)[:]
+    found = next((stored for stored in read_table(path) if stored.name == ROPE_FACTORS), None)
+    return None if found is None else GgufSlice(path, found)[:]
 
 
 @dataclass(frozen=True, slots=True)
 class GgufSlice:
     """Is a tensor in a GGUF file, read where it is indexed along its first dimension."""
 
-    stored: "ReaderTensor"
+    path: Path
+    stored: Stored
 
     def get_shape(self) -> list[int]:
         """Returns its shape, in PyTorch's order."""
-        return [int(size) for size in reversed(self.stored.shape)]
+        return list(self.stored.shape)
 
     def get_dtype(self) -> str:
         """Returns safetensors' name of the type in which it is read."""
-        return self._kind[0]
-
-    @property
-    def _kind(self) -> tuple[str, torch.dtype]:
-        return _PLAIN.get(self.stored.tensor_type.name, _TURNED)
+        return self.stored.kind if self.stored.kind in _PLAIN else "BF16"
 
     def __getitem__(self, place: int | slice) -> Tensor:
         if isinstance(place, int):
@@ -107,26 +161,40 @@ class GgufSlice:
         begin, end, step = place.indices(shape[0])
         if step != 1:
             raise ValueError(f"a tensor of a GGUF file is read without gaps, not in steps of {step}")
-        made = torch.empty(max(0, end - begin), *shape[1:], dtype=self._kind[1])
+        made = torch.empty(max(0, end - begin), *shape[1:], dtype=_PLAIN.get(self.stored.kind, torch.bfloat16))
+        raw = self._raw()
         for first, last in _pieces(begin, end, made[:1].numel()):
-            made[first - begin : last - begin] = self._turned_back(first, last)
+            made[first - begin : last - begin] = self._turned_back(raw[first:last])
         return made
 
-    def _turned_back(self, first: int, last: int) -> Tensor:
+    def _raw(self) -> "np.ndarray[Any, Any]":
+        """Returns its bytes, mapped; a row for each place along the first dimension."""
         import numpy as np
 
-        raw, kind = self.stored.data[first:last], self.stored.tensor_type
-        if kind.name in _PLAIN:
-            return torch.from_numpy(np.array(raw))
+        stored = self.stored
+        if len(stored.shape) < 2 and stored.kind not in _PLAIN:
+            raise CheckpointError(f"{stored.name} is a vector of {stored.kind}, which is not supported")
+        try:
+            mapped = np.memmap(self.path, np.uint8, "r", stored.begin, (stored.bytes,))
+        except (ValueError, OSError) as error:
+            raise CheckpointError(f"{self.path} is truncated: {stored.name} ends behind it ({error})") from None
+        return mapped.reshape(stored.shape[0], -1)
+
+    def _turned_back(self, raw: "np.ndarray[Any, Any]") -> Tensor:
+        import numpy as np
+        from gguf import GGMLQuantizationType
         from gguf.quants import dequantize
 
-        with np.errstate(all="ignore"):  # what is not finite is refused where it is used, by name
-            try:
-                return torch.from_numpy(dequantize(np.array(raw), kind))
-            except NotImplementedError:
-                raise CheckpointError(
-                    f"{self.stored.name} is {kind.name}, which the gguf package cannot read"
-                ) from None
+        kind, shape = self.stored.kind, (len(raw), *self.stored.shape[1:])
+        held = np.array(raw)
+        if kind in _PLAIN:
+            return torch.from_numpy(held).view(_PLAIN[kind]).view(shape)
+        try:
+            with np.errstate(all="ignore"):  # what is not finite is refused where it is used, by name
+                return torch.from_numpy(dequantize(held.reshape(*shape[:-1], -1), GGMLQuantizationType[kind]))
+        except NotImplementedError:
+            message = f"{self.stored.name} is {kind}, which the gguf package cannot turn back"
+            raise CheckpointError(message) from None
 
 
 def _pieces(begin: int, end: int, row: int) -> Iterator[tuple[int, int]]:
@@ -144,8 +212,8 @@ class GgufFile:
         Raises:
             CheckpointError: see `read_header`.
         """
-        self._device = device
-        self._tensors = {hf_name(t.name): t for t in read_header(path).tensors if t.name != ROPE_FACTORS}
+        self._path, self._device = path, device
+        self._tensors = {hf_name(stored.name): stored for stored in read_table(path) if stored.name != ROPE_FACTORS}
 
     def __enter__(self) -> "GgufFile":
         return self
@@ -162,7 +230,7 @@ class GgufFile:
         Raises:
             KeyError: there is none of this name.
         """
-        return GgufSlice(self._tensors[name])
+        return GgufSlice(self._path, self._tensors[name])
 
     def get_tensor(self, name: str) -> Tensor:
         """Reads a tensor.

@@ -10,7 +10,7 @@ from pathlib import Path
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.gguf.config import read_gguf_config
-from gesso.models.gguf.file import metadata
+from gesso.models.gguf.file import metadata, table_beside, written_table
 from gesso.models.gguf.tokenizer import read_gguf_tokenizer
 from gesso.models.loading import GGUF
 from gesso.models.saving import write_json
@@ -29,10 +29,10 @@ def gguf_folder(path: Path) -> Path:
     """
     from huggingface_hub import cached_assets_path
 
-    path = path.expanduser().resolve()
+    name, path = path.stem, path.expanduser().resolve()
     stat = path.stat()
     key = hashlib.sha256(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
-    folder = Path(cached_assets_path("gesso", "gguf", f"{path.stem}-{key}"))
+    folder = Path(cached_assets_path("gesso", "gguf", f"{name}-{key}"))
     if not (folder / GGUF).exists():  # the last to be made
         _fill(folder, path)
     return folder
@@ -51,6 +51,7 @@ def _fill(folder: Path, path: Path) -> None:
     template = metadata(path, "tokenizer.chat_template")
     if isinstance(template, str):
         (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    write_json(table_beside(folder / GGUF), written_table(path))
     link = folder / f"{GGUF}.{os.getpid()}"
     link.unlink(missing_ok=True)
     link.symlink_to(path)

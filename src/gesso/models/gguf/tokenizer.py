@@ -51,9 +51,8 @@ def read_gguf_tokenizer(path: Path) -> tuple[tokenizers.Tokenizer, dict[str, str
     made.normalizer = normalizers.Replace(" ", SPACE)
     made.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
     made.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
-    for token, kind in zip(tokens, kinds, strict=True):
-        if kind in (CONTROL, USER_DEFINED):
-            made.add_tokens([tokenizers.AddedToken(token, special=_is_marker(token, kind), normalized=False)])
+    found = [(token, kind) for token, kind in zip(tokens, kinds, strict=True) if kind in (CONTROL, USER_DEFINED)]
+    made.add_tokens([tokenizers.AddedToken(t, special=_is_marker(t, kind), normalized=False) for t, kind in found])
     return made, special
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gesso.errors import OptionError
 from gesso.train.recipe import Recipe
-from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7, mini_distill
+from gesso.train.recipes.mini import mini, mini_2, mini_3, mini_4, mini_5, mini_6, mini_7, mini_8, mini_distill
 from gesso.train.recipes.sight import sight, sight_2
 from gesso.train.recipes.skills import (
     skills,
@@ -30,6 +30,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini-5": mini_5,
     "mini-6": mini_6,
     "mini-7": mini_7,
+    "mini-8": mini_8,
     "mini-distill": mini_distill,
     "sudoku": sudoku,
     "sudoku-2": sudoku_2,
