@@ -59,6 +59,7 @@ def test_a_part_is_the_same_as_of_the_whole(released: Path, tmp_path: Path, monk
         assert torch.equal(table[380:], whole[1][380:])
         assert torch.equal(opened.get_tensor(TABLE), whole[1])
         assert table[7:7].shape == (0, 64)
+        assert torch.equal(experts[:, 3:9, :5], whole[0][:, 3:9, :5])
         with pytest.raises(ValueError, match="steps of 2"):
             table[::2]
 

@@ -145,6 +145,7 @@ class GgufSlice:
 
     path: Path
     stored: Stored
+    device: str = "cpu"
 
     def get_shape(self) -> list[int]:
         """Returns its shape, in PyTorch's order."""
@@ -154,7 +155,9 @@ class GgufSlice:
         """Returns safetensors' name of the type in which it is read."""
         return self.stored.kind if self.stored.kind in _PLAIN else "BF16"
 
-    def __getitem__(self, place: int | slice) -> Tensor:
+    def __getitem__(self, place: int | slice | tuple[slice, ...]) -> Tensor:
+        if isinstance(place, tuple):
+            return self[place[0]][(slice(None), *place[1:])]
         if isinstance(place, int):
             return self[place : place + 1][0]
         shape = self.get_shape()
@@ -165,7 +168,7 @@ class GgufSlice:
         raw = self._raw()
         for first, last in _pieces(begin, end, made[:1].numel()):
             made[first - begin : last - begin] = self._turned_back(raw[first:last])
-        return made
+        return made.to(self.device)
 
     def _raw(self) -> "np.ndarray[Any, Any]":
         """Returns its bytes, mapped; a row for each place along the first dimension."""
@@ -230,7 +233,7 @@ class GgufFile:
         Raises:
             KeyError: there is none of this name.
         """
-        return GgufSlice(self._path, self._tensors[name])
+        return GgufSlice(self._path, self._tensors[name], self._device)
 
     def get_tensor(self, name: str) -> Tensor:
         """Reads a tensor.
@@ -238,4 +241,4 @@ class GgufFile:
         Raises:
             KeyError: there is none of this name.
         """
-        return self.get_slice(name)[:].to(self._device)
+        return self.get_slice(name)[:]
