@@ -239,7 +239,9 @@ def test_a_partial_copy_after_a_lost_network(tmp_path: Path, cache: Path, monkey
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files of which a folder is wanted."""
     files: list[Path] = []
-    monkeypatch.setattr("gesso.models.gguf.folder.gguf_folder", lambda path: files.append(path) or path.parent)
+    monkeypatch.setattr(
+        "gesso.models.gguf.folder.gguf_folder", lambda path, progress: files.append(path) or path.parent
+    )
     return files
 
 

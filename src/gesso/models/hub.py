@@ -68,7 +68,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if folder is not None and folder.is_file() and is_gguf(folder):
         from gesso.models.gguf.folder import gguf_folder
 
-        return gguf_folder(folder)
+        return gguf_folder(folder, progress=progress)
     if name in bundled():
         return _bundled_folder() / name
     if folder is not None:
@@ -79,7 +79,9 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if file := HUB_GGUF.fullmatch(name):
         from gesso.models.gguf.folder import gguf_folder
 
-        return gguf_folder(_fetch_file(file["repo"], file["file"], file["revision"], offline, progress))
+        return gguf_folder(
+            _fetch_file(file["repo"], file["file"], file["revision"], offline, progress), progress=progress
+        )
     folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"

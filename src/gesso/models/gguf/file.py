@@ -64,8 +64,8 @@ def _read_header(path: Path, _size: int, _changed: int) -> "GGUFReader":
         raise CheckpointError(f"{path.name}: reading GGUF needs another package: pip install 'gesso[gguf]'") from None
     try:
         reader = GGUFReader(path)
-    except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError) as error:
-        raise CheckpointError(f"{path} is truncated or no GGUF file: {error}") from None
+    except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError):
+        raise CheckpointError(f"{path} is truncated or no GGUF file") from None
     if reader.byte_order != "I":
         raise CheckpointError(f"{path.name} was written for machines of the other byte order")
     parts = metadata_of(reader, path, "split.count")

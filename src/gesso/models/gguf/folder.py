@@ -5,6 +5,7 @@ It lies in the cache of `huggingface_hub`, is made once, and is small: the weigh
 
 import hashlib
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 from gesso.generation import GenerationConfig
@@ -19,8 +20,11 @@ STOPS = ("<turn|>", "<|tool_response>")
 """Tokens that end an answer beside the end of a text, as the released checkpoint says."""
 
 
-def gguf_folder(path: Path) -> Path:
+def gguf_folder(path: Path, *, progress: bool = False) -> Path:
     """Returns a folder from which the model in a GGUF file is loaded; makes it where there is none yet.
+
+    Args:
+        progress: say so on a terminal, for the published vocabulary takes half a minute.
 
     Raises:
         CheckpointError: the file cannot be used.
@@ -34,7 +38,11 @@ def gguf_folder(path: Path) -> Path:
     key = hashlib.sha256(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
     folder = Path(cached_assets_path("gesso", "gguf", f"{name}-{key}"))
     if not (folder / GGUF).exists():  # the last to be made
-        _fill(folder, path)
+        from rich.console import Console
+
+        told = f"reading config and tokenizer of {name}, once"
+        with Console(stderr=True).status(told) if progress else nullcontext():
+            _fill(folder, path)
     return folder
 
 
