@@ -3,7 +3,8 @@
     python benchmarks/card.py FOLDER            all skills of FOLDER/card.json
     python benchmarks/card.py FOLDER --skill sorting --skill sums --keep
 
-A skill's command is run with FOLDER in place of the model's name. Prints what was and what is, with the ceiling of
+A skill's command is run with FOLDER in place of the model's name, once where several have the same: theirs are its
+tasks, in this order. Prints what was and what is, with the ceiling of
 100%, and a Markdown table; `--keep` leaves the card as it was. The last line is JSON.
 """
 
@@ -12,6 +13,7 @@ import json
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,14 @@ from rich.table import Table
 from gesso.models.card import CARD, read_card
 
 
-def measured(folder: Path, command: str) -> dict[str, Any]:
-    """Returns what `gesso eval` prints of the one task that a card's command names."""
+@cache
+def measured(folder: Path, command: str) -> list[dict[str, Any]]:
+    """Returns what `gesso eval` prints of the tasks of a card's command: one, or where it names none, all of the
+    model's."""
     gesso, evaluate, _, *options = shlex.split(command)
     assert (gesso, evaluate) == ("gesso", "eval"), f"a card's commands are `gesso eval MODEL ...`, not {command!r}"
     run = [sys.executable, "-m", "gesso", evaluate, str(folder), *options, "--json"]
-    (task,) = json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE).stdout)["tasks"]
-    return dict(task)
+    return list(json.loads(subprocess.run(run, check=True, stdout=subprocess.PIPE).stdout)["tasks"])
 
 
 def main() -> None:
@@ -49,7 +52,8 @@ def main() -> None:
     rows = []
     console = Console(stderr=True)
     for skill in track(wanted, "skills", console=console):
-        task = measured(arguments.folder, skill["command"])
+        alike = [other["name"] for other in card["skills"] if other["command"] == skill["command"]]
+        task = measured(arguments.folder, skill["command"])[alike.index(skill["name"])]
         low, high = task["interval"]
         found = {
             "right": round(task["right"] / task["examples"], 3),
