@@ -11,13 +11,18 @@ from gesso.train.recipe import Recipe
 from gesso.train.recipes import mini_stages as tasks
 from gesso.train.recipes.common import continued, small_generation, small_model, task_data, text_files
 
-__all__ = ["mini", "mini_2", "mini_3", "mini_4", "mini_5", "mini_6", "mini_7", "mini_8", "mini_distill"]
+__all__ = ["RELEASED", "mini", "mini_2", "mini_3", "mini_4", "mini_5", "mini_6", "mini_7", "mini_8", "mini_distill"]
 
 NARROW = (
     CanvasWidth(canvas_length=8, batch_size=128, share=0.35),
     CanvasWidth(canvas_length=16, batch_size=96, share=0.25),
 )
 
+SURE = {"max_denoising_steps": 12, "stability_threshold": 0, "confidence_threshold": 0.01}
+"""A canvas is done once its first guess is sure: a second one like it, which the released rule waits for, mends nothing
+here, and what is not sure after a few steps wanders. docs/lab.md has the figures."""
+RELEASED = {"max_denoising_steps": 48, "stability_threshold": 1, "confidence_threshold": 0.005}
+"""The same settings as DiffusionGemma has them, for what is taught to `mini` anew."""
 FIRST_STEPS = {"max_denoising_steps": 8, "t_min": 0.75, "stability_threshold": 0}
 """Attempts that `mini-8` trains along: nearly as warm as the first steps of 48, and over as soon as they are sure."""
 
@@ -36,7 +41,7 @@ def mini() -> Recipe:
     return Recipe(
         name="mini",
         model=model,
-        generation=small_generation(tokenizer, verify="auto"),
+        generation=small_generation(tokenizer, verify="auto", **SURE),
         train=TrainConfig(steps=3250, encoder_loss_weight=0.2, narrow=NARROW),
         text=text_files(),
         data=task_data((tasks.FIRST, tasks.SECOND), seed=0),

@@ -228,7 +228,7 @@ def skills_9() -> Recipe:
 
 def skills_10() -> Recipe:
     """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst."""
-    return _causal_run(10, TENTH, steps=2500, learning_rate=2e-3)
+    return _causal_run(10, TENTH, steps=2200, learning_rate=2e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:

@@ -6,7 +6,7 @@ wider than `mini`'s, so that every layer sees the whole puzzle from every cell.
 """
 
 from gesso.train.recipes.common import continued
-from gesso.train.recipes.mini import mini
+from gesso.train.recipes.mini import RELEASED, mini
 from gesso.train.task_data import Stage
 
 CANVAS, WINDOW = 96, 256
@@ -14,7 +14,7 @@ PUZZLES = Stage(0, {CANVAS: {"sudoku": 1.0}})
 SPARSE = Stage(0, {CANVAS: {"sudoku-sparse": 1.0}})
 """Puzzles of fewer clues."""
 
-ONE_CANVAS = {"verify": 0, "max_denoising_steps": 96, "restart_steps": 24, "confidence_threshold": 0.005}
+ONE_CANVAS = {**RELEASED, "verify": 0, "max_denoising_steps": 96, "restart_steps": 24}
 """An answer is one canvas; docs/lab.md has what other settings do."""
 TRAINED_ATTEMPTS = {"max_denoising_steps": 50, "restart_steps": 10, "confidence_threshold": 0.001}
 """Attempts that `sudoku-4` trains along: where it began, a canvas that was right in the end was so within ten steps or
