@@ -12,7 +12,7 @@ from rich.text import Text
 import gesso
 from gesso.cli.render import draw_canvas, figures, flow, legend
 
-PROMPT = "The blue kettle costs 36 euros and is made in Oslo. Give item, price and city as JSON."
+PROMPT = "Remove duplicates: cat dog cat bird dog fish cat"
 SEED = 7
 PANELS = 3
 
