@@ -227,7 +227,7 @@ def skills_9() -> Recipe:
 
 
 def skills_10() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst."""
+    """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst. Run once; not bundled."""
     return _causal_run(10, TENTH, steps=2200, learning_rate=2e-3)
 
 
