@@ -66,9 +66,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     if folder is not None and (folder / "config.json").is_file():
         return folder
     if folder is not None and folder.is_file() and is_gguf(folder):
-        from gesso.models.gguf.folder import gguf_folder
-
-        return gguf_folder(folder, progress=progress)
+        return _gguf_folder(folder, progress)
     if name in bundled():
         return _bundled_folder() / name
     if folder is not None:
@@ -77,11 +75,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
             f"{name} {lack}: a checkpoint is a folder with config.json and safetensors weights, or a GGUF file"
         )
     if file := HUB_GGUF.fullmatch(name):
-        from gesso.models.gguf.folder import gguf_folder
-
-        return gguf_folder(
-            _fetch_file(file["repo"], file["file"], file["revision"], offline, progress), progress=progress
-        )
+        return _gguf_folder(_fetch_file(file["repo"], file["file"], file["revision"], offline, progress), progress)
     folder = fetch(*repository(name), WANTED, offline, progress)
     if _missing(folder):
         what = _what_to_do(offline) if offline else "run the same command again with network access"
@@ -201,6 +195,12 @@ def _fetch_file(repo: str, file: str, revision: str | None, offline: bool, progr
             return Path(hf_hub_download(repo, file, revision=revision, local_files_only=offline, tqdm_class=bars))
         except errors.RemoteEntryNotFoundError:
             raise HubError(f"{_name(repo, revision)} has no file {file}") from None
+
+
+def _gguf_folder(file: Path, progress: bool) -> Path:
+    from gesso.models.gguf.folder import gguf_folder
+
+    return gguf_folder(file, progress=progress)
 
 
 def _silent() -> Any:

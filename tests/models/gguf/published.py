@@ -156,8 +156,7 @@ def _released(folder: Path) -> dict[str, torch.Tensor]:
     found = {}
     for path in sorted(folder.glob("*.safetensors")):
         found |= load_file(path)
-    keep = lambda name: "decoder" in name or name.endswith("layer_scalar")  # noqa: E731
-    return {name: tensor for name, tensor in found.items() if keep(name) and "vision" not in name}
+    return {name: tensor for name, tensor in found.items() if "decoder" in name or name.endswith("layer_scalar")}
 
 
 def make_folder(folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """A GGUF file where a model is named: loaded, quantized, generated with, and refused."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def test_a_file_of_which_a_folder_was_begun_is_done_anew(whole: Path) -> None:
     (folder / "model.gguf").unlink()
     (folder / "config.json").write_text("{")
     assert gesso.load(str(whole), device="cpu").config.vocab_size == len(TOKENS)
+
+
+def test_several_at_once_make_it_once(whole: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        folders = set(pool.map(gguf_folder, [whole] * 4))
+    (folder,) = folders
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert load_folder(folder, "cpu", "float32").config.vocab_size == len(TOKENS)
 
 
 def test_it_answers_and_ends_where_the_released_checkpoint_does(whole: Path) -> None:

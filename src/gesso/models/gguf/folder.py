@@ -4,9 +4,10 @@ It lies in the cache of `huggingface_hub`, is made once, and is small: the weigh
 """
 
 import hashlib
-import os
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
@@ -37,13 +38,28 @@ def gguf_folder(path: Path, *, progress: bool = False) -> Path:
     stat = path.stat()
     key = hashlib.sha256(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
     folder = Path(cached_assets_path("gesso", "gguf", f"{name}-{key}"))
-    if not (folder / GGUF).exists():  # the last to be made
+    if not (folder / GGUF).exists():
         from rich.console import Console
 
         told = f"reading config and tokenizer of {name}, once"
         with Console(stderr=True).status(told) if progress else nullcontext():
-            _fill(folder, path)
+            _make(folder, path)
     return folder
+
+
+def _make(folder: Path, path: Path) -> None:
+    """Makes the folder beside its place and moves it there, whole: the ranks of one model may all do so at once."""
+    with TemporaryDirectory(dir=folder.parent) as work:
+        made = Path(work) / "made"
+        made.mkdir()
+        _fill(made, path)
+        if not (folder / GGUF).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not (folder / GGUF).exists():
+                raise
 
 
 def _fill(folder: Path, path: Path) -> None:
@@ -60,7 +76,4 @@ def _fill(folder: Path, path: Path) -> None:
     if isinstance(template, str):
         (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     write_json(table_beside(folder / GGUF), written_table(path))
-    link = folder / f"{GGUF}.{os.getpid()}"
-    link.unlink(missing_ok=True)
-    link.symlink_to(path)
-    os.replace(link, folder / GGUF)
+    (folder / GGUF).symlink_to(path)
