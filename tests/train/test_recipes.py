@@ -75,7 +75,7 @@ def test_later_runs_go_on_from_the_first() -> None:
 
 def test_the_runs_take_the_bundled_weights_whatever_their_layers() -> None:
     bundled = read_model_config(resolve("skills"))
-    for name in ("skills", "skills-6", "skills-7", "skills-8", "skills-9", "skills-10"):
+    for name in ("skills", "skills-6", "skills-7", "skills-8", "skills-9", "skills-10", "skills-11"):
         assert load_recipe(name).model == bundled or deepens(bundled, load_recipe(name).model)
 
 

@@ -8,6 +8,8 @@ from gesso.tasks.skills.slots import Slots, read_phrasings
 
 _ASK = read_phrasings("duplicates", "ask")
 _SEPARATORS = (", ", ", ", " ", " ", "\n")
+_WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.75, 0.6
+"""Numbers are learned later than words."""
 
 
 class Duplicates(Skill):
@@ -20,7 +22,7 @@ class Duplicates(Skill):
         """Draws two to five distinct items and one to four repetitions in between."""
         rng = slots.rng
         count = rng.randint(2, 5)
-        words = rng.random() < 0.75
+        words = rng.random() < (_WORDS_SHARE if slots.unseen else _TRAINED_WORDS_SHARE)
         distinct = slots.items(count) if words else [str(number) for number in slots.numbers(count, 4)]
         given = distinct + rng.choices(distinct, k=rng.randint(1, 4))
         rng.shuffle(given)

@@ -1,5 +1,6 @@
 """Asks whether a plain sentence praises, blames or neither."""
 
+import re
 from typing import ClassVar
 
 from gesso.tasks.base import Example
@@ -34,6 +35,8 @@ _DISLIKED = (
     "complain about",
 )  # fmt: skip
 _PLAIN = read_phrasings("sentiment", "plain")
+_UNTURNED = re.compile(r"\b(?:an?|more|most|as|so|such|how|very) not |What an?\b|n't |hardly |\b[Nn]o ", re.IGNORECASE)
+"""Sentences in which "not" before the adjective would be wrong, or leave in doubt what is meant."""
 
 
 class Sentiment(Skill):
@@ -57,7 +60,7 @@ class Sentiment(Skill):
         else:
             adjective, turned = rng.choice(_GOOD if answer == "positive" else _BAD), rng.random() < 0.15
             text = slots.choice(_SENTENCES, adjective=f"not {adjective}" if turned else adjective, **values)
-            if turned and f" a not {adjective}" not in text and "What a" not in text:
+            if turned and not _UNTURNED.search(text):
                 answer = "negative" if answer == "positive" else "positive"
             else:
                 text = text.replace(f"not {adjective}", adjective)

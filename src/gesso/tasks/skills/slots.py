@@ -74,7 +74,7 @@ def variants(pattern: str) -> int:
 
 
 _POLITE = read_phrasings("slots", "polite")
-_PLAIN = ("{Ask}",) * 88
+_PLAIN = ("{Ask}",) * (len(_POLITE.seen) // 2)
 """A third of the requests are put without politeness."""
 _PLAIN_SENTENCES = read_phrasings("sentences", "plain")
 _QUESTIONS = ("How ", "Which ", "What ")

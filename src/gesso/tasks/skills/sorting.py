@@ -14,6 +14,8 @@ _NUMBERS_DOWN = read_phrasings("sorting", "numbers_down")
 _SEPARATORS = (", ", ", ", ", ", " ", "\n", "; ")
 _COUNTS = (2, 3, 4, 5, 6, 7)
 _COUNT_WEIGHTS = (0.1, 0.25, 0.25, 0.2, 0.12, 0.08)
+_WORDS_SHARE, _TRAINED_WORDS_SHARE = 0.65, 0.5
+"""Numbers are learned later than words."""
 
 
 class Sorting(Skill):
@@ -28,13 +30,13 @@ class Sorting(Skill):
     }
 
     def draw(self, slots: Slots) -> Example:
-        """Draws two to seven words, or numbers of up to six digits; one in four is sorted downwards. Of words, case
-        does not count."""
+        """Draws two to seven words, or numbers of up to six digits (more often in training); one in four is sorted
+        downwards. Of words, case does not count."""
         rng = slots.rng
         count = rng.choices(_COUNTS, _COUNT_WEIGHTS)[0]
         down = rng.random() < 0.25
         separator = rng.choice(_SEPARATORS)
-        if rng.random() < 0.65:
+        if rng.random() < (_WORDS_SHARE if slots.unseen else _TRAINED_WORDS_SHARE):
             given = slots.words(count)
             if rng.random() < 0.15:  # a common beginning, so that later letters decide
                 given = _alike(given, unseen=slots.unseen) or given

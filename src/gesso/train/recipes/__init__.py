@@ -17,6 +17,7 @@ from gesso.train.recipes.skills import (
     skills_8,
     skills_9,
     skills_10,
+    skills_11,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -50,6 +51,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-8": skills_8,
     "skills-9": skills_9,
     "skills-10": skills_10,
+    "skills-11": skills_11,
     "skills-gpu": skills_gpu,
 }
 

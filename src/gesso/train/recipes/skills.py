@@ -138,6 +138,16 @@ TENTH = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was worst after the ninth run."""
+ELEVENTH = Mixture(
+    0,
+    {
+        **TENTH.weights,
+        "extraction": 0.42, "replacing": 0.32, "reversing": 0.18, "changes": 0.13, "dialogues": 0.19, "sums": 0.34,
+        "conversion": 0.03, "functions": 0.02, "sentiment": 0.11, "topics": 0.14, "abstention": 0.07, "editing": 0.04,
+        "arithmetic": 0.04,
+    },
+)  # fmt: skip
+"""The same with still more of what was worst, in some 4,000 more patterns."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -229,6 +239,11 @@ def skills_9() -> Recipe:
 def skills_10() -> Recipe:
     """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst. Run once; not bundled."""
     return _causal_run(10, TENTH, steps=2200, learning_rate=2e-3)
+
+
+def skills_11() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_9` does, in more wordings; see `gesso.train.mean_weights`."""
+    return _causal_run(11, ELEVENTH, steps=3300, learning_rate=2e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
