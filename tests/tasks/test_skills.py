@@ -13,10 +13,11 @@ from gesso.tasks.skills.abstention import Abstention
 from gesso.tasks.skills.calls import read_call
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.changes import Changes
-from gesso.tasks.skills.extraction import Extraction
+from gesso.tasks.skills.extraction import _DRAWN, Extraction
 from gesso.tasks.skills.filling import LATER, PROMPT
 from gesso.tasks.skills.lexicon import dictionary, draw_pseudo_word, draw_word, is_unseen
 from gesso.tasks.skills.replacing import _sentence
+from gesso.tasks.skills.sentiment import Sentiment
 from gesso.tasks.skills.skill import REFUSAL, Skill, abstains
 from gesso.tasks.skills.slots import RESERVED, Phrasings, Slots, expand, variants
 from gesso.tasks.skills.sums import spell
@@ -307,3 +308,18 @@ def test_facts_of_things_stand_in_the_sentence() -> None:
         for example in things:
             for value in json.loads(example.answer).values():
                 assert str(value) in example.prompt
+
+
+def test_a_turned_adjective_stands_where_english_has_it() -> None:
+    turned = [example for example in drawn(Sentiment(), 3000) if " not " in example.prompt]
+    assert len(turned) > 60
+    assert not any(re.search(r"\b(?:an?|more|such|hardly \w+) not ", example.prompt) for example in turned)
+
+
+def test_every_named_fact_can_be_drawn() -> None:
+    """Patterns of sentences name facts, and known ones alone."""
+    for kind, group in Extraction.phrasings.items():
+        for pattern in (*group.seen, *group.unseen) if kind not in ("ask", "listed") else ():
+            names = re.findall(r"\{(\w+)\}", pattern)
+            assert names, pattern
+            assert set(names) <= set(_DRAWN), pattern
