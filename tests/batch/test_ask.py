@@ -68,6 +68,11 @@ def test_a_server_that_does_not_come_back_is_given_up() -> None:
         asked(lambda request: httpx.Response(503, json={"error": {"message": "the engine has failed"}}), patience=0.0)
 
 
+def test_a_key_that_no_header_can_have_is_refused() -> None:
+    with pytest.raises(OptionError, match="printable ASCII"):
+        over_http("http://a", "k\u00e4")
+
+
 @pytest.mark.parametrize("url", ["ftp://a", "nowhere", "http://", "http://a:b"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="is no address"):

@@ -61,6 +61,25 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
+@pytest.mark.parametrize("notes", [b"my notes", b"hello\n", b"[1]\n", b"\xff\n", b'{"output": "abc"'])
+def test_foreign_facts_are_left_alone(tmp_path: Path, notes: bytes) -> None:
+    beside = tmp_path / "out.jsonl.batch"
+    beside.write_bytes(notes)
+    with pytest.raises(OptionError, match=r"out\.jsonl\.batch is there already"):
+        Journal(tmp_path / "out.jsonl", FACTS)
+    assert beside.read_bytes() == notes
+
+
+def test_facts_that_were_torn_are_written_anew(tmp_path: Path) -> None:
+    whole = json.dumps(FACTS).encode() + b"\n"
+    for length in range(len(whole) + 1):
+        path = tmp_path / f"{length}.jsonl"
+        beside = path.with_name(f"{path.name}.batch")
+        beside.write_bytes(whole[:length])
+        Journal(path, FACTS).close()
+        assert beside.read_bytes() == whole
+
+
 def test_another_input_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     Journal(path, FACTS).close()

@@ -111,6 +111,26 @@ def test_keys_hosts_and_rates_are_the_routers_own() -> None:
     assert made.metric("rate_limited_total") == 2
 
 
+def test_a_rate_is_of_the_key_that_counts() -> None:
+    """Whatever stands in the other header: what a stranger writes there makes no bucket of its own, nor shares one."""
+    made = Fleet(Dying(server(FakeService())), api_keys=("k1", "k2"), rate_limit=2)
+
+    def codes(*headers: tuple[str, str]) -> list[int]:
+        return [
+            made(PATH, CHAT, headers={"X-API-Key": key, "Authorization": other}).status_code for key, other in headers
+        ]
+
+    assert codes(("k1", "Bearer a"), ("k1", "Bearer b"), ("k1", "Bearer c")) == [200, 200, 429]
+    assert codes(("k2", "Basic proxy"), ("k1", "Basic proxy"), ("k2", "Basic proxy")) == [200, 429, 200]
+
+
+def test_a_body_that_is_no_json_is_passed_on_as_it_is() -> None:
+    made = Fleet(Dying(server(FakeService())))
+    refused = made("/api/chat", content=b"{bad", headers={"Content-Type": "application/json"})
+    assert refused.status_code == 400
+    assert "model is missing" not in refused.text
+
+
 def test_without_keys_of_its_own_the_clients_key_is_passed_on() -> None:
     made = Fleet(Dying(server(FakeService(), api_keys=("k",))))
     assert made(PATH, CHAT).status_code == 401
@@ -202,6 +222,8 @@ def test_metrics_are_prometheus_text() -> None:
         {"replicas": ("10.0.0.5:8000",)},
         {"replicas": ("http://a/v1",)},
         {"replicas": ("http://a", "http://a")},
+        {"replicas": ("http://a:99999",)},
+        {"allowed_hosts": ("a.example:80",)},
         {"wait_seconds": 0.0},
         {"health_seconds": float("nan")},
         {"stall_seconds": -1.0},

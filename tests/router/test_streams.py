@@ -155,6 +155,31 @@ def test_a_replica_that_is_told_to_stop_hands_its_stream_over() -> None:
         assert text.count("[DONE]") == 1
 
 
+@pytest.mark.parametrize("path", REQUESTS)
+def test_streams_of_all_interfaces_are_handed_over(path: str) -> None:
+    stopping = service([block("Hello"), Finished(result(finish_reason="cancelled"))])
+    whole = service([block("Hello"), block(" there"), Finished(result())])
+    fleet = Fleet(Dying(server(stopping)), Dying(server(whole)))
+    fleet.router.pool.replicas["http://1"].load = 1
+    text = fleet(path, request(path)).text
+    assert "shutting_down" not in text
+    assert "error" not in text.replace('"error": null', "").replace('"error":null', "")
+    assert " there" in text
+    assert fleet.metric("broken_streams_total") == 0
+
+
+@pytest.mark.parametrize("path", [path for path in REQUESTS if path != "/api/chat"])
+def test_a_timeout_is_told_once_and_asked_once(path: str) -> None:
+    """It is the request's own, so no other replica would do better. Errors of Ollama's interface have no code to tell
+    it by."""
+    slow = [service([block("Hello"), Failed("timeout", "not finished within 1 seconds")]) for _ in range(2)]
+    fleet = Fleet(*(Dying(server(one)) for one in slow))
+    text = fleet(path, request(path)).text
+    assert text.count("not finished within 1 seconds") == 1
+    assert sum(len(replica.bodies) for replica in fleet.replicas.values()) == 1
+    assert fleet.metric("retries_total") == fleet.metric("broken_streams_total") == 0
+
+
 def test_another_rounding_goes_on_by_begin() -> None:
     """The second replica writes something else from its first canvas on: it is asked to begin with what was sent."""
     first = service([block("Hello"), block(" there"), Finished(result())])

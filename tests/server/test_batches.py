@@ -1,7 +1,9 @@
 """`/v1/files` and `/v1/batches`: through a whole life, cancelled, expired, and after a process was killed."""
 
 import asyncio
+import errno
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -190,13 +192,11 @@ def test_a_server_that_stops_loses_no_line(tmp_path: Path) -> None:
         assert over(client, batch, "completed")["request_counts"]["completed"] == 1
 
 
-def test_the_end_of_a_server_in_the_moment_of_a_refusal_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the lines raise takes the place of the cancellation, which is asked for once."""
-    with served(tmp_path, batch_workers=1) as client:
+def _waiting(folder: Path) -> BatchStore:
+    """A store with one batch, `batch_1` of one line, that nobody has begun."""
+    with served(folder) as client:
         upload(client, line("a"))
-    store = BatchStore(tmp_path)
+    store = BatchStore(folder)
     (file,), _ = store.files(None, 9, None, "desc")
     store.add_batch(
         Batch(
@@ -210,6 +210,95 @@ def test_the_end_of_a_server_in_the_moment_of_a_refusal_is_not_missed(
             request_counts=RequestCounts(total=1),
         )
     )
+    return store
+
+
+async def _until_over(store: BatchStore, worker: batch_worker.BatchWorker) -> Batch:
+    task = asyncio.create_task(worker.run())
+    try:
+        async with asyncio.timeout(30):
+            while not (batch := store.batch("batch_1")).over:
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    return batch
+
+
+async def _answered(*given: Any) -> None:
+    """Stands in for `run_batch`: every line is answered at once."""
+    left, identity, _, append, _ = given
+    response = {"status_code": 200, "request_id": "r", "body": 1}
+    for request in left:
+        answer = {"id": identity(request.number), "custom_id": request.custom_id, "response": response, "error": None}
+        append([json.dumps(answer)])
+
+
+def _worker(store: BatchStore, monkeypatch: pytest.MonkeyPatch, ask: Any = _answered) -> batch_worker.BatchWorker:
+    monkeypatch.setattr(batch_worker, "run_batch", ask)
+    monkeypatch.setattr(batch_worker, "REST_SECONDS", 0.05)
+    return batch_worker.BatchWorker(store, over_http("http://127.0.0.1:9"), frozenset(), 1)
+
+
+def test_a_cancellation_in_the_moment_of_the_beginning_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker has read the batch as it was, and has not yet begun."""
+    store = _waiting(tmp_path)
+    worker = _worker(store, monkeypatch)
+
+    async def go() -> Batch:
+        taken = store.next_batch()
+        assert taken is not None
+        told = await worker.cancel("batch_1")
+        assert told.status == "cancelling"
+        monkeypatch.setattr(store, "next_batch", iter([taken, *[None] * 1000]).__next__)
+        return await _until_over(store, worker)
+
+    assert asyncio.run(go()).status == "cancelled"
+    store.close()
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), sqlite3.OperationalError("disk I/O error")])
+def test_a_passing_error_of_the_disk_costs_a_batch_time_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    store = _waiting(tmp_path)
+    tries = []
+
+    async def once_broken(*given: Any) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise error
+        await _answered(*given)
+
+    batch = asyncio.run(_until_over(store, _worker(store, monkeypatch, once_broken)))
+    assert (batch.status, len(tries)) == ("completed", 2)
+    assert batch.request_counts.completed == 1
+    store.close()
+
+
+def test_a_failing_store_does_not_end_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = _waiting(tmp_path)
+    sweep, tries = store.sweep, []
+
+    def once_broken() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            raise sqlite3.OperationalError("database is locked")
+        sweep()
+
+    monkeypatch.setattr(store, "sweep", once_broken)
+    assert asyncio.run(_until_over(store, _worker(store, monkeypatch))).status == "completed"
+    assert "the worker of the batches failed" in caplog.text
+    store.close()
+
+
+def test_the_end_of_a_server_in_the_moment_of_a_refusal_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the lines raise takes the place of the cancellation, which is asked for once."""
+    store = _waiting(tmp_path)
 
     async def go() -> None:
         async def refuse(*_: object) -> None:

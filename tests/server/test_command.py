@@ -22,6 +22,7 @@ from gesso.cli.app import run
 from gesso.cli.serve import adapter_folders
 from gesso.errors import OptionError
 from gesso.options.sizes import size_in_bytes
+from gesso.server.batch_store import open_store
 
 LONG = {
     "model": "mini",
@@ -81,6 +82,20 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytes
     assert message in captured.err
     assert len(captured.err.splitlines()) == 1
     assert captured.out == ""
+
+
+def test_a_batch_folder_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is told before a model is loaded and an address is announced."""
+    with open_store(tmp_path / "taken"):
+        assert run(["serve", "--port", "0", "--batch-folder", str(tmp_path / "taken")]) == 2
+    told = capsys.readouterr()
+    assert "is another server's" in told.err
+    (tmp_path / "file").write_text("x")
+    assert run(["serve", "--port", "0", "--batch-folder", str(tmp_path / "file" / "below")]) == 2
+    also = capsys.readouterr()
+    assert "cannot be used" in also.err
+    assert len(told.err.splitlines()) == len(also.err.splitlines()) == 1
+    assert told.out == also.out == ""
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

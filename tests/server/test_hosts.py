@@ -37,5 +37,7 @@ def test_names_that_are_allowed() -> None:
     assert host_names(["a.example, b.example"], "0.0.0.0") == ("a.example", "b.example")
     assert "a.example" in host_names(["a.example"], "127.0.0.1")
     assert host_names(["*"], "127.0.0.1") == ()
-    with pytest.raises(OptionError, match="allowed host"):
-        Settings(served_model_name="mini", allowed_hosts=("http://a.example/",))
+    Settings(served_model_name="mini", allowed_hosts=("::1", "[::1]", "a.example"))
+    for host in ("http://a.example/", "a.example:8000", "", "a b"):
+        with pytest.raises(OptionError, match="allowed host"):
+            Settings(served_model_name="mini", allowed_hosts=(host,))

@@ -157,6 +157,19 @@ def test_too_many_pictures_are_refused(seeing_client: TestClient) -> None:
         assert refusal(seeing_client, messages=[says(part)])["param"].startswith("messages[0].content[0]")
 
 
+def test_choosing_has_the_same_rules(seeing_client: TestClient) -> None:
+    def choose(*parts: Any) -> Any:
+        body = {"model": "mini", "messages": [says(*parts)], "options": ["one", "two"]}
+        return seeing_client.post("/v1/choose", json=body)
+
+    assert choose(image(url(png(1))), "which?").status_code == 200
+    error = choose(*[image(url(png()))] * 4).json()["error"]
+    assert (error["param"], "may have 3 images" in error["message"]) == ("messages[0].content[3].image_url", True)
+    error = choose(image("https://elsewhere.test/a.png")).json()["error"]
+    assert error["param"] == "messages[0].content[0].image_url"
+    assert "a file goes as" not in error["message"]
+
+
 def test_pictures_alone_may_not_be_past_the_context(seeing_folder: Path) -> None:
     service = AsyncEngine(load(seeing_folder, "cpu"), Limits(max_model_len=100))
     client = TestClient(create_app(service, Settings("mini")))

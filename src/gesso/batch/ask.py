@@ -76,8 +76,10 @@ def over_http(url: str, key: str | None = None, patience: float = 300.0) -> Aske
     """Makes an asker of a server, or of a router before several.
 
     Raises:
-        OptionError: it is no address.
+        OptionError: it is no address, or the key none that a header can have.
     """
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise OptionError("an API key must be printable ASCII", option="api_key")
     headers = JSON if key is None else {**JSON, "Authorization": f"Bearer {key}"}
     try:
         if httpx.URL(url).scheme not in ("http", "https") or not httpx.URL(url).host:

@@ -53,15 +53,20 @@ class Journal:
             raise
 
     def _check(self, beside: Path, facts: dict[str, object], option: str) -> None:
-        text = beside.read_text(encoding="utf-8")
-        if not text.endswith("\n"):
+        text, own = beside.read_bytes(), json.dumps(facts).encode() + b"\n"
+        if own.startswith(text) and text != own:
             # New, or torn before anything was answered.
             self._lock.truncate(0)
-            self._lock.write(json.dumps(facts).encode() + b"\n")
+            self._lock.write(own)
             _to_disk(self._lock)
             _folder_to_disk(beside.parent)
             return
-        known = json.loads(text)
+        try:
+            known = json.loads(text)
+        except ValueError:
+            known = None
+        if not isinstance(known, dict):
+            raise OptionError(f"{beside} is there already, and tells of no batch", option=option)
         differing = [name for name in {**known, **facts} if known.get(name) != facts.get(name)]
         if differing:
             raise OptionError(

@@ -7,6 +7,7 @@ answer is made from the input's digest and the line's number, so that a run that
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from gesso.errors import DataError
 
 MAX_LINE_BYTES = 64 * 2**20
 MAX_CUSTOM_ID = 512
+MAX_PATH = 2048
+_PATH = re.compile("[!-~]+")
 _KEYS = ("custom_id", "method", "url", "body")
 _OWN = ("/v1/batches", "/v1/files")
 """What a line cannot ask for."""
@@ -167,7 +170,7 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     if line.get("method") != "POST":
         return bad("invalid_method", "method must be POST", "method", given)
     url, body = line.get("url"), line.get("body")
-    if not isinstance(url, str) or not url.startswith("/") or url.startswith(_OWN):
+    if not isinstance(url, str) or not _is_path(url):
         return bad("invalid_url", "url must be the path of an endpoint, such as /v1/chat/completions", "url", given)
     if endpoint is not None and url != endpoint:
         return bad("mismatched_url", f"url must be the batch's endpoint {endpoint}, got {url}", "url", given)
@@ -176,6 +179,10 @@ def read_line(number: int, raw: bytes, endpoint: str | None = None) -> BatchRequ
     if body.get("stream"):
         return bad("stream_not_supported", "stream must be false: an answer is one line", "body.stream", given)
     return BatchRequest(number, given, url, body)
+
+
+def _is_path(url: str) -> bool:
+    return url.startswith("/") and not url.startswith(_OWN) and len(url) <= MAX_PATH and bool(_PATH.fullmatch(url))
 
 
 def _refuse(name: str) -> None:

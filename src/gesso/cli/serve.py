@@ -1,5 +1,6 @@
 """Implements `gesso serve`."""
 
+import contextlib
 import dataclasses
 import re
 from pathlib import Path
@@ -103,6 +104,7 @@ def serve(
     folders = adapter_folders(adapter or [])
     defaults = {**_sampler_overrides(hf_overrides), **_canvas_override(diffusion_config)}
     try:
+        from gesso.server.batch_store import open_store
         from gesso.server.run import listen
         from gesso.server.run import serve as run
         from gesso.server.settings import MEDIA_BODY_BYTES, Settings
@@ -138,7 +140,9 @@ def serve(
         request_timeout=request_timeout,
         hang_seconds=hang_seconds,
     )
-    with tracing("gesso") as traces, listen(host, port) as listener:
+    with contextlib.ExitStack() as stack:
+        traces, listener = stack.enter_context(tracing("gesso")), stack.enter_context(listen(host, port))
+        batches = None if batch_folder is None else stack.enter_context(open_store(batch_folder))
         engine = opt.load_engine(load)
         engine.defaults = engine.defaults.override(**defaults)
         if (engine.defaults.canvas_length or 0) > engine.model.config.canvas_length:
@@ -165,6 +169,7 @@ def serve(
             listener,
             started=lambda url: _announce(url, settings.served_model_name, open_browser=open_browser),
             traces=traces,
+            batches=batches,
         )
 
 

@@ -50,7 +50,7 @@ class Asked:
         self.pinned: str | None = None
         """The only replica that can answer, where there is one."""
         self._aim(pins)
-        if self.streams:
+        if self.streams and self.parsed:
             self._seed()
 
     def _pass_on(self, scope: Scope, replica_key: str | None) -> list[tuple[bytes, bytes]]:

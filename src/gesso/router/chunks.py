@@ -14,7 +14,7 @@ _OWN = {
     "sequence_number",
 }  # fmt: skip
 """Fields that differ from server to server and say nothing of the text."""
-_LAST = {"message_stop", "response.completed", "response.incomplete", "response.failed"}
+_LAST = {"message_stop", "response.completed", "response.incomplete", "response.failed", "error"}
 _FAULTS = {"shutting_down", "not_ready", "engine_failed", "engine_hangs", "internal_error", "queue_full"}
 """Codes of errors that are the server's, not the request's."""
 _FAULT_TYPES = {"overloaded_error", "api_error", "server_error"}
@@ -43,6 +43,8 @@ def fault_code(data: Any) -> str | None:
 
 
 def _error(data: dict[str, Any]) -> Any:
+    if data.get("type") == "error" and "error" not in data:  # an event of responses is the error itself
+        return data
     response = data.get("response")
     return data.get("error") or (response.get("error") if isinstance(response, dict) else None)
 

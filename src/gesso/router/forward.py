@@ -87,6 +87,8 @@ class Forward:
             spans = TrySpans(scope["state"]["record"].span, asked)
             await self._until_gone(self._answer(asked, writer, spans), receive, scope)
         except ApiError as error:
+            if writer.started:  # the status of the answer, which the log goes by, is a good one
+                scope["state"]["record"].outcome = "error"
             await writer.fail(error)
         except Exception:
             # Left to itself, this would close the connection in the middle of a stream, without a word.

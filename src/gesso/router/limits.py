@@ -6,10 +6,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gesso.server.auth import OPEN_PATHS
+from gesso.server.auth import KEY, OPEN_PATHS
 from gesso.server.errors import ApiError
 
 MOST_KEYS = 10_000
@@ -60,9 +59,7 @@ class RateLimits:
         await error.response(scope["path"])(scope, receive, send)
 
     def _key(self, scope: Scope) -> bytes:
-        headers = Headers(scope=scope)
-        given = headers.get("authorization", "").partition(" ")[2].strip() or headers.get("x-api-key", "")
-        if not self._by_key or not given:
-            given = str((scope.get("client") or ("",))[0])
+        given: bytes = scope.get(KEY, b"") if self._by_key else b""
+        given = given or str((scope.get("client") or ("",))[0]).encode("utf-8", "surrogateescape")
         # Keys themselves are not kept.
-        return hashlib.blake2b(given.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+        return hashlib.blake2b(given, digest_size=16).digest()

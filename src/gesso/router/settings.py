@@ -6,6 +6,7 @@ import httpx
 
 from gesso.errors import OptionError
 from gesso.server.connection import ConnectionLimits
+from gesso.server.hosts import check_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class RouterSettings:
         return True
 
     def __post_init__(self) -> None:
+        check_names(self.allowed_hosts)
         for url in self.replicas:
             check_address(url)
         if len(set(self.replicas)) < len(self.replicas):
@@ -75,6 +77,7 @@ def check_address(url: str) -> None:
     try:
         parsed = httpx.URL(url)
         good = parsed.scheme in ("http", "https") and bool(parsed.host) and parsed.path in ("", "/")
+        good = good and 0 < (parsed.port or 80) < 2**16
     except httpx.InvalidURL:
         good = False
     if not good:

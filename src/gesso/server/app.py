@@ -13,6 +13,7 @@ from gesso.server.access_log import AccessLog
 from gesso.server.anthropic import anthropic_routes
 from gesso.server.auth import ApiKeys
 from gesso.server.batch_life import with_batches
+from gesso.server.batch_store import BatchStore
 from gesso.server.body import JsonRoute
 from gesso.server.chat import chat_routes
 from gesso.server.choose import choose_routes
@@ -44,8 +45,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(service: AsyncEngine, settings: Settings, traces: Traces | None = None) -> FastAPI:
-    """Builds the ASGI application over an engine that is started, which it does not close; no more does it `traces`."""
+def create_app(
+    service: AsyncEngine, settings: Settings, traces: Traces | None = None, batches: BatchStore | None = None
+) -> FastAPI:
+    """Builds the ASGI application over an engine that is started, which it does not close; no more does it `traces` or
+    `batches`, the store of `settings.batch_folder` where somebody has it open already."""
     metrics = Metrics(service)
     context = Context(service, settings, metrics)
     layers = [Middleware(AccessLog, metrics=metrics, traces=traces)]
@@ -70,7 +74,7 @@ def create_app(service: AsyncEngine, settings: Settings, traces: Traces | None =
         redirect_slashes=False,
         middleware=layers,
         responses=ERRORS,
-        lifespan=None if settings.batch_folder is None else partial(with_batches, settings),
+        lifespan=None if settings.batch_folder is None else partial(with_batches, settings, batches),
     )
     app.state.context = context
     add_error_handlers(app)

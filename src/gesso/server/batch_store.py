@@ -4,15 +4,17 @@ A file is there once its row is: its bytes are brought to the disk first. Bytes 
 killed leaves behind, are removed when the store is opened. Everything is bounded: a file, all files, and the batches.
 """
 
+import contextlib
 import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gesso.batch.journal import hold
+from gesso.errors import OptionError
 from gesso.server.batch_models import Batch, FileObject
 from gesso.server.errors import ApiError
 
@@ -42,6 +44,21 @@ class StoreLimits:
     """Of one batch."""
     keep_seconds: int = 30 * 24 * 3600
     """How long the files of answers are kept."""
+
+
+@contextlib.contextmanager
+def open_store(folder: Path) -> Iterator["BatchStore"]:
+    """Opens a store for as long as the context lasts.
+
+    Raises:
+        OptionError: the folder cannot be written, or another process has it open.
+    """
+    try:
+        store = BatchStore(folder)
+    except (OSError, sqlite3.Error) as error:
+        raise OptionError(f"--batch-folder: {folder} cannot be used: {error}", option="batch_folder") from None
+    with contextlib.closing(store):
+        yield store
 
 
 class BatchStore:

@@ -8,9 +8,11 @@ in the store, and the next one goes on: no line is asked again that has an answe
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -28,6 +30,8 @@ log = logging.getLogger("gesso.server")
 REST_SECONDS = 60.0
 """After which the worker looks again: for files whose time is over, and after a server that refused."""
 _End = Literal["completed", "cancelled", "expired"]
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS}
+"""Errors of the system that are no fault of the batch, and may be over later."""
 
 
 class BatchWorker:
@@ -45,6 +49,8 @@ class BatchWorker:
         self._ask, self._workers = ask, workers
         self._wake = asyncio.Event()
         self._running: Batch | None = None
+        self._unwanted: set[str] = set()
+        """Ids of batches that were cancelled, perhaps while the worker was taking them up."""
         self._task: asyncio.Task[None] | None = None
         """Of the lines of the batch that is running."""
         self._journals: tuple[Journal, Journal] | None = None
@@ -65,20 +71,37 @@ class BatchWorker:
         Raises:
             ApiError: there is none of this id.
         """
-        running = self._running
-        if running is not None and running.id == identity:
-            if running.status not in ("finalizing", "cancelling"):
-                running.status, running.cancelling_at = "cancelling", self.store.now()
-                await to_thread.run_sync(self.store.put_batch, running)
-                if self._task is not None:
-                    self._task.cancel()
-            return self.shown(running.model_copy())
-        batch = await to_thread.run_sync(self.store.batch, identity)
-        if not batch.over and batch.status != "cancelling":
+        if (running := self._taken(identity)) is not None:
+            return await self._cancel_running(running)
+        # Before anything is awaited: in the meantime the worker may take it up.
+        self._unwanted.add(identity)
+        try:
+            batch = await to_thread.run_sync(self.store.batch, identity)
+        except BaseException:
+            self._unwanted.discard(identity)
+            raise
+        if batch.over:
+            self._unwanted.discard(identity)
+            return batch
+        if (running := self._taken(identity)) is not None:
+            return await self._cancel_running(running)
+        if batch.status != "cancelling":
             batch.status, batch.cancelling_at = "cancelling", self.store.now()
             await to_thread.run_sync(self.store.put_batch, batch)
-            self.wake()
+        self.wake()
         return batch
+
+    def _taken(self, identity: str) -> Batch | None:
+        """The batch that the worker is at, if it is this one."""
+        return self._running if self._running is not None and self._running.id == identity else None
+
+    async def _cancel_running(self, batch: Batch) -> Batch:
+        if batch.status not in ("finalizing", "cancelling"):
+            batch.status, batch.cancelling_at = "cancelling", self.store.now()
+            await to_thread.run_sync(self.store.put_batch, batch)
+            if self._task is not None:
+                self._task.cancel()
+        return self.shown(batch.model_copy())
 
     async def run(self) -> None:
         """Works until it is cancelled.
@@ -89,25 +112,36 @@ class BatchWorker:
         assert task is not None
         while not task.cancelling():
             self._wake.clear()
-            await to_thread.run_sync(self.store.sweep)
-            batch = await to_thread.run_sync(self.store.next_batch)
-            goes_on = batch is not None and await self._try(batch)
+            try:
+                await to_thread.run_sync(self.store.sweep)
+                batch = await to_thread.run_sync(self.store.next_batch)
+                goes_on = batch is not None and await self._try(batch)
+            except Exception:
+                # The store's own, most likely; whatever it is, batches to come are not to wait for ever.
+                log.exception("the worker of the batches failed, and looks again in %.0f seconds", REST_SECONDS)
+                goes_on = False
             if not goes_on and not task.cancelling():
                 await self._rest()
 
     async def _try(self, batch: Batch) -> bool:
-        """Works a batch off; False where the server refuses everything, and the batch waits."""
+        """Works a batch off; False where the server refuses everything or the disk is full, and the batch waits."""
         try:
             self._running = batch
+            if batch.id in self._unwanted and batch.status not in ("finalizing", "cancelling"):
+                batch.status, batch.cancelling_at = "cancelling", self.store.now()
             await self._work(batch)
         except ServerGoneError as error:
             log.warning("batch %s waits: %s", batch.id, error)
             return False
         except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) or (isinstance(error, OSError) and error.errno in _PASSING):
+                log.warning("batch %s waits: %s", batch.id, error)
+                return False
             log.exception("batch %s crashed", batch.id)
             await self._fail(batch, [BatchError(code="internal_error", message=f"{type(error).__name__}: {error}")])
         finally:
             self._running = None
+            self._unwanted.discard(batch.id)
         return True
 
     async def _rest(self) -> None:

@@ -2,12 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from gesso.control.choose import MOST_OPTIONS, choose
+from gesso.engine.media import MediaOptions
 from gesso.engine.prompt import Prompt
 from gesso.server.body import JsonRoute
 from gesso.server.context import Context
@@ -78,7 +80,8 @@ def choose_routes(context: Context) -> APIRouter:
         if body.messages is None:
             prompt, settings["raw"] = body.prompt or "", True
         else:
-            prompt = template_messages(body.messages)
+            messages = await to_thread.run_sync(template_messages, body.messages)
+            prompt = await context.media.read(messages, MediaOptions(), context.max_model_len)
         result = await context.run(
             choose(context.service.engine, prompt, body.options, adapter=adapter, **settings), http
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gesso.errors import OptionError
 from gesso.server.errors import ApiError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -31,6 +32,21 @@ class AllowedHosts:
         shown = ", ".join(given)[:80] or "none"
         error = ApiError(403, f"this server is not called {shown!r}; see --allowed-hosts", code="host_not_allowed")
         await error.response(scope["path"])(scope, receive, send)
+
+
+def check_names(hosts: Sequence[str]) -> None:
+    """Checks the names that a server may be called by.
+
+    Raises:
+        OptionError: one has a port or a path, or is none.
+    """
+    for host in hosts:
+        # One colon has a port behind it; an IPv6 address has more.
+        if not host or not host.isprintable() or set(host) & set(" /") or host.count(":") == 1:
+            raise OptionError(
+                f"an allowed host must be a name or an address, without a port or a path, got {host!r}",
+                option="allowed_hosts",
+            )
 
 
 def host_name(header: str) -> str:

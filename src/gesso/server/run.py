@@ -23,6 +23,7 @@ from gesso.server.settings import Settings
 
 if TYPE_CHECKING:
     from gesso.engine.async_engine import AsyncEngine
+    from gesso.server.batch_store import BatchStore
     from gesso.telemetry.traces import Traces
 
 FORCED = 130
@@ -130,13 +131,14 @@ def serve(
     listener: socket.socket,
     started: Callable[[str], None] = lambda url: None,
     traces: "Traces | None" = None,
+    batches: "BatchStore | None" = None,
 ) -> int:
     """Answers requests until a signal comes and returns the exit code; calls `started` with the address."""
     from gesso.server.app import create_app
 
     log_to_stderr()
     share_interpreter()
-    server = Server(create_app(service, settings, traces), service, settings)
+    server = Server(create_app(service, settings, traces, batches), service, settings)
     service.start()
     started(address(listener))
     server.run(sockets=[listener])

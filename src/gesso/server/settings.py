@@ -7,6 +7,7 @@ from pathlib import Path
 from gesso.errors import OptionError
 from gesso.models.card import ModelCard
 from gesso.server.connection import ConnectionLimits
+from gesso.server.hosts import check_names
 
 MEDIA_BODY_BYTES = 48 * 2**20
 """Of a request that may hold images: one of the largest that is read, in base64."""
@@ -56,10 +57,7 @@ class Settings:
             raise OptionError("the served model name must not be empty", option="served_model_name")
         if not all(key and key.isascii() and key.isprintable() and " " not in key for key in self.api_keys):
             raise OptionError("an API key must be printable ASCII without spaces, and not empty", option="api_key")
-        if not all(host and host.isprintable() and not set(host) & set(" /") for host in self.allowed_hosts):
-            raise OptionError(
-                "an allowed host must be a name or an address, without a port or a path", option="allowed_hosts"
-            )
+        check_names(self.allowed_hosts)
         if not 0 <= self.drain_seconds < float("inf"):
             raise OptionError(
                 f"drain seconds must be a number of at least 0, got {self.drain_seconds}", option="drain_seconds"
