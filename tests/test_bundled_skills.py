@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import gesso
-from gesso.control.search import graded_text
 from gesso.engine.engine import Engine
 from gesso.models.card import read_card
 from gesso.models.hub import resolve
 from gesso.tasks.base import evaluation_set
 from gesso.tasks.registry import TASKS, default_tasks
+from gesso.text.graded import graded_text
 from gesso.train.evaluate import example_request
 from gesso.train.recipes import load_recipe
 

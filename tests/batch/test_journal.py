@@ -61,7 +61,9 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
 
 
-@pytest.mark.parametrize("notes", [b"my notes", b"hello\n", b"[1]\n", b"\xff\n", b'{"output": "abc"'])
+@pytest.mark.parametrize(
+    "notes", [b"my notes", b"hello\n", b"[1]\n", b"\xff\n", b'{"output": "abc"', b'{"output": "abc"}']
+)
 def test_foreign_facts_are_left_alone(tmp_path: Path, notes: bytes) -> None:
     beside = tmp_path / "out.jsonl.batch"
     beside.write_bytes(notes)
@@ -82,10 +84,34 @@ def test_facts_that_were_torn_are_written_anew(tmp_path: Path) -> None:
 
 def test_another_input_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
-    Journal(path, FACTS).close()
+    with Journal(path, FACTS) as journal:
+        journal.append([line(1)])
     with pytest.raises(OptionError, match="with another input") as refused:
         Journal(path, {**FACTS, "input": "xyz"})
     assert "out.jsonl.batch" in (refused.value.hint or "")
+    with Journal(path, FACTS) as journal:
+        assert journal.done == {"i1"}
+
+
+def test_a_file_without_answers_becomes_another_batchs(tmp_path: Path) -> None:
+    path, other = tmp_path / "out.jsonl", {**FACTS, "input": "xyz"}
+    Journal(path, FACTS).close()
+    Journal(path, other).close()
+    path.unlink()
+    Journal(path, FACTS).close()
+    with Journal(path, other) as journal:
+        journal.append([line(1)])
+    with pytest.raises(OptionError, match="with another input"):
+        Journal(path, FACTS)
+
+
+@pytest.mark.parametrize("name", [".", "folder"])
+def test_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OptionError, match=f"{name} is a folder"):
+        Journal(Path(name), FACTS)
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

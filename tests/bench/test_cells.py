@@ -18,7 +18,8 @@ def test_every_combination_once() -> None:
         (([8], [8], [1], []), "--mode is empty"),
         (([8], [0], [1], ["ar"]), "--output must be at least 1, got 0"),
         (([8], [8], [-1], ["ar"]), "--batch must be at least 1, got -1"),
-        (([8], [8], [1], ["fast"]), "--mode 'fast' does not exist; known: canvas, ar"),
+        (([8], [8], [1], ["fast"]), "--mode 'fast' is not measured; known: canvas, ar"),
+        (([8], [8], [1], ["canvas", "auto"]), "--mode 'auto' is not measured; known: canvas, ar"),
         (([8], [1], [1], ["canvas", "ar"]), "--output must be at least 2 with --mode ar"),
     ],
 )

@@ -1,12 +1,14 @@
 """`gesso batch` over the bundled model."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import Gesso
+from gesso.batch import lines
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -90,6 +92,9 @@ def test_an_id_that_stands_twice_is_named(gesso: Gesso, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--workers", "0"], "workers must be at least 1"),
+        (["--max-num-seqs", "0"], "max_num_seqs must be at least 1, got 0"),
+        (["--server", "http://127.0.0.1:1", "--max-num-seqs", "-3"], "max_num_seqs must be at least 1, got -3"),
+        (["--out", "."], ". is a folder"),
         (["--server", "http://127.0.0.1:1", "--adapter", "a=b"], "--server has its own model"),
         (["--server", "nowhere"], "is no address"),
         (["--kv-memory", "lots"], "--kv-memory takes a size"),
@@ -113,3 +118,32 @@ def test_the_input_is_not_written_over(gesso: Gesso, tmp_path: Path) -> None:
     source = written(tmp_path / "in.jsonl", chat(1))
     assert "must not be the input" in gesso("batch", source, "--out", source).err
     assert gesso("batch", tmp_path / "none", "--out", tmp_path / "out").code == 2
+
+
+def test_a_mistyped_model_leaves_the_output_to_the_right_one(gesso: Gesso, tmp_path: Path) -> None:
+    source, out = written(tmp_path / "in.jsonl", "{nonsense"), tmp_path / "out.jsonl"
+    refused = gesso("batch", source, "--out", out, "--model", "min")
+    assert (refused.code, refused.err.count("no model 'min'")) == (2, 1)
+    assert "goes on" not in refused.err
+    outcome = gesso("batch", source, "--out", out, "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    assert len(lines_of(out)) == 1
+
+
+def test_a_pipe_is_refused_unread(gesso: Gesso, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    outcome = gesso("batch", pipe, "--out", tmp_path / "out.jsonl")
+    assert (outcome.code, outcome.err) == (2, f"gesso: {pipe} is read twice: it must be a file\n")
+    assert gesso("batch", tmp_path, "--out", tmp_path / "out.jsonl").err == f"gesso: {tmp_path}: Is a directory\n"
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_lines_without_an_answer_are_no_success(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An input that is shorter when it is read again."""
+    source, out = written(tmp_path / "in.jsonl", "{nonsense", "{more"), tmp_path / "out.jsonl"
+    whole = lines.requests_of
+    monkeypatch.setattr(lines, "requests_of", lambda file: list(whole(file))[:1])
+    outcome = gesso("batch", source, "--out", out, "--device", "cpu")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"{source} was changed meanwhile: 1 of 2 lines are answered" in outcome.err

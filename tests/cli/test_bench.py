@@ -214,10 +214,19 @@ def test_the_peer_itself(bench: Gesso) -> None:
         (("--prompt", "a"), "--prompt takes whole numbers separated by commas, got 'a'"),
         (("--output", "8,0"), "--output must be at least 1, got 0"),
         (("--batch", ","), "--batch is empty"),
-        (("--mode", "fast"), "--mode 'fast' does not exist"),
+        (("--mode", "fast"), "--mode 'fast' is not measured"),
+        (("--mode", "auto"), "--mode 'auto' is not measured; known: canvas, ar"),
         (("--mode", ""), "--mode is empty"),
         (("--prompt", "4090"), "--prompt 4090 and --output 64 (in canvases of 8) are past the model's 4096"),
         (("--steps", "few"), "--steps takes real or a whole number, got 'few'"),
+        (("--steps=--5",), "--steps takes real or a whole number, got '--5'"),
+        (("--image-budget", "70"), "--image-budget needs --image"),
+        (("--random-weights", "x.json", "--image-budget", "70"), "--image-budget needs --image"),
+        *(
+            (("--random-weights", "x.json", "--device", device, *option), f"{option[0]} needs a checkpoint")
+            for device in ("cpu", "meta")
+            for option in (("--tensor-parallel", "4"), ("--pipeline-parallel", "3"), ("--cuda-graphs",))
+        ),
         (("--steps", "0"), "--steps must be `real` or at least 1, got 0"),
         (("--steps", "3", "--mode", "ar"), "--steps counts the steps of a canvas"),
         (("--repeats", "0"), "--repeats must be at least 1"),

@@ -1,6 +1,7 @@
 """`gesso chat`, behind a pipe and in a terminal."""
 
 import io
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from engine.tiny import reciter
 
 from cli.conftest import Gesso
 from gesso import api
+from gesso.cli import app, chat, interrupt, session
+from gesso.cli.signals import Signals
 from gesso.engine.engine import Engine, Request
 
 
@@ -74,6 +77,14 @@ def test_a_model_without_eyes_says_so_when_an_image_is_attached(gesso: Gesso, pa
     assert first.startswith("gesso: this model has no eyes")
     assert second == "gesso: /image needs the name of a file: /image FILE"
     assert heard(partner) == ["<bos>" + turn("user", "one") + ASK]
+
+
+@pytest.mark.parametrize("command", ["image", "video"])
+def test_a_home_folder_of_nobody_is_one_line(gesso: Gesso, partner: Engine, command: str) -> None:
+    outcome = gesso("chat", stdin=f"/{command} ~nosuch/x.png\none\n")
+    assert (outcome.code, outcome.out) == (0, "fig\n")
+    assert outcome.err.startswith("gesso: '~nosuch/x.png' cannot be found: ")
+    assert outcome.err.count("\n") == 1
 
 
 def test_images_go_with_the_next_message(
@@ -148,6 +159,43 @@ def test_a_cancelled_turn_ends_a_conversation_from_a_pipe(
     interrupt_at(3)
     outcome = gesso("chat", stdin="one\ntwo\n")
     assert (outcome.code, outcome.out) == (130, "pear fig\n")
+
+
+@pytest.mark.parametrize("place", ["prompt", "answer", "end"])
+def test_sigterm_ends_a_conversation_in_a_terminal(
+    gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """At the prompt, in the midst of an answer, and when all of it has come."""
+    signals, show, lines = Signals(), session.present, iter(["one", "/exit"])
+    signals.running = True
+    for module in (app, chat, interrupt):
+        monkeypatch.setattr(module, "SIGNALS", signals)
+
+    def ask(_: str) -> str:
+        if place == "prompt":
+            signal.raise_signal(signal.SIGTERM)
+        return next(lines)
+
+    def present(events: Any, **options: Any) -> Any:
+        if place == "answer":
+            signal.raise_signal(signal.SIGTERM)
+        result = show(events, **options)
+        if place == "end":
+            signal.raise_signal(signal.SIGTERM)
+        return result
+
+    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr(session, "present", present)
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    before = signal.signal(signal.SIGTERM, signals.handle)
+    try:
+        outcome = gesso("chat", stdin=None)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (outcome.code, signals.exit_code()) == (130, 143)
+    assert list(lines) == (["one", "/exit"] if place == "prompt" else ["/exit"])
+    assert "forgotten" not in outcome.err
 
 
 def test_in_a_terminal_it_prompts_and_draws(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

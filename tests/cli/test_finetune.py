@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Gesso
+from gesso.api import load
 from gesso.cli import training
 from gesso.errors import OptionError
 from gesso.train.config import TrainConfig
@@ -56,6 +57,18 @@ def test_copies_may_be_varied_and_who_could_want_it_is_told(
     outcome = gesso("finetune", path, *run, *options)
     assert outcome.code == 0, outcome.err
     assert ("--vary-copies" in outcome.err) == hinted
+
+
+@pytest.mark.parametrize("name", ["e[bold].jsonl", "[/].jsonl"])
+def test_the_summary_names_a_file_as_it_is_called(gesso: Gesso, data: Path, tmp_path: Path, name: str) -> None:
+    lines = tmp_path / name
+    lines.parent.mkdir(exist_ok=True)
+    long = json.dumps({"prompt": "fig " * 200, "completion": "fig"})
+    lines.write_text(f"{long}\n{data.read_text('utf-8')}", "utf-8")
+    run = ("--out", tmp_path / "run", "--steps", 1, "--batch-size", 2, "--held-out", 0, "--max-length", 64)
+    outcome = gesso("finetune", lines, *run)
+    assert outcome.code == 0, outcome.err
+    assert f"{name}, line 1)" in "".join(outcome.err.split("\n"))
 
 
 def test_there_must_be_copies_to_vary(gesso: Gesso, data: Path, tmp_path: Path) -> None:
@@ -210,6 +223,9 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--learning-rate", "nan"), "learning_rate must be above 0 and finite"),
         (("{data}", "--out", "{out}", "--seed", 2**32), "seed must be at least 0 and below 2^31"),
         (("{data}", "--out", "{out}", "--epochs", "inf"), "epochs must be above 0 and finite"),
+        (("{data}", "--out", "{out}", "--epochs", "1e308"), "epochs 1e+308 make more steps than can be counted"),
+        (("--estimate", "--max-length", 0), "max_length must be at least 2"),
+        (("--estimate", "--causal-only", "--distill", 0.25), "causal_only leaves the canvases out"),
         (("{data}", "--out", "{out}", "--max-length", 10**6), "max_length 1000000 is past the model's"),
         (("{data}", "--out", "{out}", "--draft-rounds", 2), "--draft-rounds needs --own-drafts"),
         (("{data}", "--out", "{out}", "--own-drafts", 1.5), "--own-drafts must be at least 0 and at most 1, got 1.5"),
@@ -287,6 +303,26 @@ def test_the_estimate_counts_every_step_of_a_canvas_that_is_trained_along(gesso:
         return float(line.split()[1]) * {"MB": 1, "GB": 1000}[line.split()[2]]
 
     assert activations(along.out) > 1.2 * activations(plain.out)
+
+
+def test_the_estimate_counts_what_learns_and_from_whom(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:
+    def peak(*options: object) -> float:
+        outcome = gesso("finetune", "--estimate", "--max-length", 64, *options)
+        assert (outcome.code, outcome.err) == (0, "")
+        line = next(line for line in outcome.out.splitlines() if line.strip().startswith("at the peak"))
+        return float(line.split()[3]) * {"MB": 1, "GB": 1000}[line.split()[4]]
+
+    full = ("--model", "mini", "--method", "full")
+    total = sum(tensor.numel() for tensor in load("mini", "cpu").model.parameters())
+    assert peak(*full, "--distill", 0.25) == pytest.approx(peak(*full) + 4e-6 * total, abs=0.2)
+    assert peak("--model", "mini", "--distill", 0.25) == peak("--model", "mini")  # the model without its deltas
+    writer = shutil.copytree(bundled / "mini", tmp_path / "writer")
+    (writer / "gesso.json").write_text('{"mode": "ar"}', "utf-8")
+    assert peak("--model", writer) == peak("--model", "mini", "--causal-only")
+    assert peak("--model", writer) < peak("--model", writer, "--no-causal-only") == peak("--model", "mini")
+    assert (
+        "64 tokens at a time, no canvases" in gesso("finetune", "--estimate", "--max-length", 64, "--model", writer).out
+    )
 
 
 def test_the_estimate_counts_packed_weights_as_they_are(gesso: Gesso, bundled: Path, tmp_path: Path) -> None:

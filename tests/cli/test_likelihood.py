@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.seeing import make_seeing_folder, png
 
 from cli.conftest import Gesso
 from gesso.api import load
@@ -80,3 +81,27 @@ def test_a_bad_line_is_named(gesso: Gesso, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n", encoding="utf-8")
     assert "holds no example" in gesso("eval", "mini", "--likelihood", empty).err
+
+
+def test_a_byte_order_mark_is_none_of_the_first_line(gesso: Gesso, tmp_path: Path) -> None:
+    path = write(tmp_path, {"text": "pear"})
+    path.write_text("\ufeff" + path.read_text("utf-8"), "utf-8")
+    told = gesso("eval", "mini", "--likelihood", path, "--samples", 0, "--json")
+    assert (told.code, json.loads(told.out)["examples"]) == (0, 1)
+
+
+def test_a_text_that_is_none_is_named(gesso: Gesso, tmp_path: Path) -> None:
+    outcome = gesso("eval", "mini", "--likelihood", write(tmp_path, {"text": "a"}, {"text": "a \ud800"}))
+    assert outcome.code == 2
+    assert "line 2: the text is no valid Unicode" in outcome.err
+
+
+def test_images_are_refused_for_what_they_are(gesso: Gesso, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(png(0))
+    shown = [{"type": "image", "path": "a.png"}, {"type": "text", "text": "What is it?"}]
+    messages = [{"role": "user", "content": shown}, {"role": "assistant", "content": "red"}]
+    path = write(tmp_path, {"messages": messages})
+    outcome = gesso("eval", make_seeing_folder(tmp_path / "seeing"), "--likelihood", path, "--samples", 0)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "line 1: images cannot be scored: leave this line out" in outcome.err
+    assert "this model has no eyes" in gesso("eval", "mini", "--likelihood", path, "--samples", 0).err

@@ -72,6 +72,8 @@ def test_ctrl_c_says_that_it_goes_on(gesso: Gesso, hub: Hub, monkeypatch: pytest
         (("mini",), "mini comes with gesso"),
         ((".",), "is here already; gesso quantize makes a smaller copy"),
         (("nothing",), "no model 'nothing'"),
+        (("",), "no model ''"),
+        (("~nobody-here/model",), "no model '~nobody-here/model'"),
     ],
 )
 def test_mistakes_get_one_line(

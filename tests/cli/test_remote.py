@@ -1,9 +1,11 @@
 """`gesso chat --server`: the same conversation, with a model behind HTTP."""
 
+import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from engine.seeing import png
 from server.conftest import plain_server, running
@@ -15,7 +17,7 @@ from starlette.routing import Route
 
 from cli.conftest import Gesso
 from gesso.api import load
-from gesso.cli.remote import RemoteModel
+from gesso.cli.remote import RemoteModel, RemoteStream
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.errors import GessoError, HubError, OptionError
@@ -125,6 +127,72 @@ def test_an_error_in_the_stream_ends_it(other_url: str) -> None:
     stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}], seed=13)
     with pytest.raises(GessoError, match="out of luck"):
         list(stream)
+
+
+def spoken(monkeypatch: pytest.MonkeyPatch, url: str, *stream: str) -> RemoteStream:
+    """A request whose answer is these lines."""
+
+    @contextlib.contextmanager
+    def answer(*_: object, **__: object) -> Iterator[httpx.Response]:
+        yield httpx.Response(200, content=iter(f"{line}\n\n".encode() for line in stream))
+
+    monkeypatch.setattr(httpx, "stream", answer)
+    return RemoteModel(url, None, None).stream([{"role": "user", "content": "hi"}])
+
+
+HE = 'data: {"choices": [{"index": 0, "delta": {"content": "he"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"error": "model crashed"}', "model crashed"),
+        ('{"error": {"message": "out of luck"}}', "out of luck"),
+        ('{"error": {"code": 500}}', "the server failed"),
+        ("[1]", "no JSON object: "),
+        ("{", "no JSON: "),
+    ],
+)
+def test_errors_of_every_shape_are_told(
+    monkeypatch: pytest.MonkeyPatch, other_url: str, line: str, message: str
+) -> None:
+    with pytest.raises(GessoError, match=message):
+        list(spoken(monkeypatch, other_url, HE, f"data: {line}"))
+
+
+def test_fields_that_are_null_are_left_out(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
+    chunks = (
+        '{"error": null, "choices": [{"index": 0, "delta": {"content": "llo"}}]}',
+        '{"choices": null, "usage": {"prompt_tokens": null, "completion_tokens": null}}',
+    )
+    *_, last = spoken(monkeypatch, other_url, HE, *(f"data: {chunk}" for chunk in chunks), "data: [DONE]")
+    assert isinstance(last, Finished)
+    result = last.result
+    assert (result.text, result.finish_reason) == ("hello", "stop")
+    assert (result.prompt_tokens, result.completion_tokens) == (0, 0)
+
+
+def test_a_comment_is_a_line_that_cancelling_ends_at(monkeypatch: pytest.MonkeyPatch, other_url: str) -> None:
+    class Pinging(httpx.SyncByteStream):
+        """Goes on for as long as it is read, and is cancelled at the third line."""
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield f"{HE}\n\n".encode()
+            for number in range(5):
+                assert number < 4, "read on after cancelling"
+                if number == 3:
+                    stream.cancel()
+                yield b": ping\n\n"
+
+    @contextlib.contextmanager
+    def answer(*_: object, **__: object) -> Iterator[httpx.Response]:
+        yield httpx.Response(200, stream=Pinging())
+
+    monkeypatch.setattr(httpx, "stream", answer)
+    stream = RemoteModel(other_url, None, None).stream([{"role": "user", "content": "hi"}])
+    *_, last = stream
+    assert isinstance(last, Finished)
+    assert (last.result.finish_reason, last.result.text) == ("cancelled", "he")
 
 
 def test_cancelling_keeps_what_came(other_url: str) -> None:

@@ -209,3 +209,13 @@ def test_seeds_go_on_behind_the_largest(tiny: Engine) -> None:
 def test_what_is_no_seed_is_refused(tiny: Engine, seed: Any) -> None:
     with pytest.raises(OptionError, match="seed must be"):
         run_job(tiny, search(tiny, PROMPT, best_of=2, **{**SHORT, "seed": seed}))
+
+
+def test_a_check_is_asked_at_the_end_where_the_checkpoint_writes_token_by_token(tiny: Engine) -> None:
+    engine = Engine(tiny.runner, tiny.tokenizer, tiny.template, tiny.defaults.override(mode="ar"))
+    seen: list[str] = []
+    found = ask(engine, best_of=2, grader=lambda _, text: bool(seen.append(text)))  # type: ignore[func-returns-value]
+    assert [candidate.result.mode for candidate in found.candidates] == ["ar", "ar"]
+    assert seen == [candidate.result.text for candidate in found.candidates]
+    job = search(engine, PROMPT, best_of=1, grader=lambda _p, _t: False, mode="canvas")
+    assert "accept" in next(job)[0].options, "a request may choose canvases"

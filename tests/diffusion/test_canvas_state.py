@@ -16,6 +16,10 @@ from gesso.diffusion.stopping import StoppingRule
 from gesso.diffusion.stopping.last_step import LastStep
 
 VOCAB, WIDTH, END = 23, 6, 1
+KEPT = (
+    "canvas_C", "argmax_C", "accepted_C", "entropy_C", "self_conditioning_CD", "steps", "attempt_step", "guided_steps",
+    "last_temperature", "converged", "_sampler_state", "_stopping_state",
+)  # fmt: skip
 EVERY = [SAMPLERS.make(name, None, {}) for name in SAMPLERS.names]
 
 
@@ -56,3 +60,24 @@ def test_the_stopping_rule_sees_what_is_committed(sampler: Sampler) -> None:
         drawn_C = torch.randint(VOCAB, (WIDTH,), generator=torch.Generator().manual_seed(state.steps))
         state.advance(Prediction(drawn_C, said.argmax_C, said.entropy_C, said.confidence_C, said.log_probs), drawn_C)
         assert seen[-1].equal(state.argmax_C)
+
+
+@pytest.mark.parametrize("fails", ["step", "should_stop"])
+def test_a_step_that_fails_is_not_taken(fails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = DenoisingRules(5, stopping=LastStep())
+    state = CanvasState(rules, VOCAB, WIDTH, torch.Generator().manual_seed(3))
+    said = prediction(random_logits(1, WIDTH, VOCAB, 1.0))
+    state.advance(said, torch.zeros(WIDTH, 1))
+    uniform_C, kept = state.draw_uniform(), [getattr(state, name) for name in KEPT]
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(rules.sampler if fails == "step" else rules.stopping), fails, fail)
+        with pytest.raises(RuntimeError):
+            state.advance(prediction(random_logits(2, WIDTH, VOCAB, 1.0)), torch.ones(WIDTH, 1))
+    assert all(getattr(state, name) is before for name, before in zip(KEPT, kept, strict=True))
+    assert state.draw_uniform() is uniform_C
+    state.advance(said, torch.zeros(WIDTH, 1))
+    assert (state.steps, state.attempt_step) == (2, 2)

@@ -1,11 +1,15 @@
 """A function of the request that ends a canvas."""
 
+import json
 from typing import Any
 
 import pytest
 
-from gesso.engine.engine import Engine
+from engine.tiny import reciter
+from gesso.diffusion.guidance import BlackBox
+from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
+from gesso.text.graded import graded_text
 
 PROMPT = "Sort: pear, fig"
 BASE: dict[str, Any] = {"seed": 3, "max_denoising_steps": 7, "confidence_threshold": 0.0}
@@ -49,3 +53,22 @@ def test_it_is_asked_about_the_text_that_is_emitted(tiny: Engine, sampler: str) 
 
         options = {**BASE, "seed": seed, "temperature": 2.0, "sampler": sampler}
         assert tiny.generate(PROMPT, max_new_tokens=8, accept=third, **options).text == seen[-1]
+
+
+def test_a_call_of_a_function_is_seen_as_json() -> None:
+    engine = reciter('<|tool_call>call:f{a:<|"|>fig<|"|>}<tool_call|>', canvas=32)
+    seen: list[str] = []
+    result = engine.generate(PROMPT, seed=1, accept=seen.append)
+    assert set(seen) == {graded_text(result)} == {json.dumps({"name": "f", "arguments": {"a": "fig"}})}
+
+
+@pytest.mark.parametrize(
+    "options", [{"accept": lambda _: True}, {"classifier": BlackBox(lambda _: 0.0)}, {"prediction": "fig"}]
+)
+def test_a_checkpoints_mode_ar_gives_way_to_what_needs_a_canvas(tiny: Engine, options: dict[str, Any]) -> None:
+    defaults = tiny.defaults.override(mode="ar")
+    engine = Engine(tiny.runner, tiny.tokenizer, tiny.template, defaults)
+    assert engine.start(Request(PROMPT, {"max_new_tokens": 8})).config.mode == "ar"
+    assert engine.start(Request(PROMPT, {"max_new_tokens": 8, **options})).config.mode == "canvas"
+    with pytest.raises(OptionError, match="mode ar"):
+        engine.start(Request(PROMPT, {"max_new_tokens": 8, "mode": "ar", **options}))

@@ -24,6 +24,7 @@ from gesso.runner import model_runner as model_runner_module
 from gesso.tasks.registry import MINI_SKILLS, TASKS
 
 KEEP_ALIVE_SECONDS = 60
+PROMPT = "Sort: pear, fig"
 
 
 class Listener:
@@ -234,6 +235,29 @@ def test_a_request_that_crashes_hurts_no_other(
     assert [told(listener.result) for listener in listeners] == solo
     assert service.ready
     assert "failed" in caplog.text
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OptionError])
+def test_a_check_that_fails_within_a_step_ends_its_request_alone(
+    tiny: Engine, start: Start, error: type[Exception]
+) -> None:
+    """Beside others as alone: they go on as if it had not been there."""
+
+    def fail(_: str) -> bool:
+        raise error("no")
+
+    good = [Request(PROMPT, {"seed": i, "max_new_tokens": 8, "sampler": "discrete_ddim"}) for i in range(3)]
+    solo = [told(tiny.generate_batch([request])[0]) for request in good]
+    bad = Request(PROMPT, {"seed": 9, "max_new_tokens": 8, "accept": fail})
+    service = start(tiny)
+    for neighbours in (good, []):
+        listeners = [Listener() for _ in (bad, *neighbours)]
+        for request, listener in zip((*neighbours[:1], bad, *neighbours[1:]), listeners, strict=True):
+            service.submit(request, listener)
+        victim = listeners.pop(len(neighbours[:1]))
+        assert isinstance(victim.end, Failed)
+        assert victim.end.kind == ("refused" if error is OptionError else "crash")
+        assert [told(listener.result) for listener in listeners] == solo[: len(neighbours)]
 
 
 def test_a_request_that_contradicts_itself_is_refused_and_no_crash(tiny: Engine, start: Start) -> None:

@@ -1,6 +1,7 @@
 """Particles: what is copied, what is counted, and what stays as it would be alone."""
 
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from engine.tiny import Reciter, make_tiny_folder, tiny_recipe
+from engine.tiny import Reciter, make_tiny_folder, reciter, tiny_recipe
 from gesso.api import load
 from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
@@ -137,6 +138,8 @@ def test_systematic_draws_are_unbiased() -> None:
         ({"max_new_tokens": 9}, "max_new_tokens"),
         ({"mode": "ar"}, "mode"),
         ({"verify": 1}, "verify"),
+        ({"thinking_budget": 2}, "thinking_budget"),
+        ({"reward_scale": 10**400}, "reward_scale"),
     ],
 )
 def test_refusals(tiny: Engine, options: dict[str, Any], option: str) -> None:
@@ -240,3 +243,23 @@ def test_a_checkpoint_that_writes_token_by_token_has_particles_too(tmp_path: Pat
     engine = load(folder, "cpu")
     assert engine.defaults.mode == "ar"
     assert all(result.mode == "canvas" for result in run(engine).results)
+
+
+@pytest.mark.parametrize("options", [{"begin": "fig"}, {"stop": ["f"]}, {"max_new_tokens": 3}])
+def test_what_is_scored_on_the_way_is_the_answer_as_it_would_be(tiny: Engine, options: dict[str, Any]) -> None:
+    """As `accept` sees it after the same steps of each seed."""
+    seen: list[str] = []
+    found = run(tiny, number=2, score=lambda text: float(bool(seen.append(text))), resample_every=1, **options)  # type: ignore[func-returns-value]
+    steps: tuple[list[str], list[str]] = ([], [])
+    for seed, texts in zip((5, 6), steps, strict=True):
+        asked = {"max_new_tokens": 8, **EVERY_STEP, **options, "seed": seed, "accept": texts.append}
+        tiny.generate(PROMPT, **asked)
+    assert seen == [text for pair in zip(*steps, strict=True) for text in pair]
+    assert seen[-2:] == [result.text for result in found.results]
+
+
+def test_a_call_of_a_function_is_scored_as_json() -> None:
+    engine = reciter('<|tool_call>call:f{a:<|"|>fig<|"|>}<tool_call|>', canvas=32)
+    seen: list[str] = []
+    run(engine, score=lambda text: float(bool(seen.append(text))), resample_every=1, number=2)  # type: ignore[func-returns-value]
+    assert set(seen) == {json.dumps({"name": "f", "arguments": {"a": "fig"}})}

@@ -69,3 +69,10 @@ def test_a_prompt_of_one_token_has_none(tiny: Engine) -> None:
     assert tiny.generate([5], prompt_logprobs=1, max_new_tokens=4).prompt_logprobs == ()
     with pytest.raises(OptionError, match="prompt_logprobs"):
         tiny.generate("ab", prompt_logprobs=-1)
+
+
+def test_what_the_answer_begins_with_is_no_part_of_the_prompt(tiny: Engine) -> None:
+    plain, begun = (tiny.generate(LONG, prompt_logprobs=0, max_new_tokens=8, begin=begin) for begin in ("", "fig"))
+    assert begun.prompt_tokens == plain.prompt_tokens
+    assert [score.token for score in begun.prompt_logprobs] == [score.token for score in plain.prompt_logprobs]
+    assert tiny.generate([5], prompt_logprobs=1, max_new_tokens=8, begin="fig").prompt_logprobs == ()

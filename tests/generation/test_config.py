@@ -10,6 +10,7 @@ import pytest
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.errors import OptionError
 from gesso.generation import LARGEST_BIAS, GenerationConfig, RequestOptions, engine_options, split_options
+from gesso.generation.config import MOST_STEPS
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"enum": [1, "b", [2]]}}}
 
@@ -159,3 +160,35 @@ def test_what_a_checkpoint_sets_gives_no_error_where_a_request_chooses_otherwise
     assert degree.override(noise_schedule="cosine", noise_degree=3.0).noise_schedule == "cosine"
     with pytest.raises(OptionError, match="noise_degree means nothing with noise_schedule cosine"):
         degree.override(noise_schedule="cosine", noise_degree=4.0)
+
+
+@pytest.mark.parametrize("verify", [2, "exact"])
+@pytest.mark.parametrize("given", [{"mode": "ar"}, {"guidance_scale": 2.0}])
+def test_a_checkpoints_verify_gives_way_to_what_has_none(verify: int | str, given: dict[str, Any]) -> None:
+    defaults = GenerationConfig(verify=verify)
+    assert defaults.override(**given).verify == 0
+    assert defaults.override(seed=3).verify == verify
+    if verify != "exact" or "mode" not in given:
+        with pytest.raises(OptionError):
+            defaults.override(verify=verify, **given)
+
+
+def test_a_number_beside_a_bias_stays() -> None:
+    assert GenerationConfig(verify=2).override(logit_bias={5: 1.0}).verify == 2
+    assert GenerationConfig(verify="exact").override(logit_bias={5: 1.0}).verify == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"max_denoising_steps": MOST_STEPS + 1}, "max_denoising_steps"),
+        ({"max_denoising_steps": 10**400}, "max_denoising_steps"),
+        ({"entropy_bound": 10**400}, "entropy_bound"),
+        ({"t_max": 10**400}, "t_max"),
+        ({"stopping": "deadline", "canvas_seconds": 10**400}, "canvas_seconds"),
+    ],
+)
+def test_numbers_that_nothing_can_hold_are_refused(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(OptionError, match=name) as refusal:
+        GenerationConfig(**options)
+    assert refusal.value.option == name

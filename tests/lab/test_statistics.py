@@ -36,6 +36,11 @@ def test_mcnemar_is_the_share_of_splits_as_uneven(total: int) -> None:
         assert mcnemar(fixed, total - fixed) == pytest.approx(expected)
 
 
+def test_mcnemar_of_many_pairs() -> None:
+    assert mcnemar(512, 512) == 1.0
+    assert mcnemar(600, 424) == pytest.approx(4.2e-8, rel=0.05)
+
+
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([]) == []

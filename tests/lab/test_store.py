@@ -1,11 +1,14 @@
-"""Digests of checkpoints."""
+"""Digests of checkpoints, and what is said where the file is of no use."""
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from gesso.lab.store import Store
+from gesso.errors import DataError
+from gesso.lab.statistics import Answer
+from gesso.lab.store import Place, Store
 
 
 @pytest.fixture
@@ -42,3 +45,17 @@ def test_a_file_that_did_not_change_is_not_read_again(folder: Path, tmp_path: Pa
         assert store.weights_digest(folder) == before
     with Store(tmp_path / "another.sqlite") as store:
         assert store.weights_digest(folder) != before
+
+
+def test_a_file_that_fails_in_the_midst_of_a_run_is_one_line(folder: Path, tmp_path: Path) -> None:
+    path, place = tmp_path / "lab.sqlite", Place("w", "t", "s", 0)
+    with Store(path) as store:
+        with sqlite3.connect(path) as other:
+            other.executescript("DROP TABLE answers; DROP TABLE files")
+        other.close()
+        with pytest.raises(DataError, match=r"lab\.sqlite cannot be used"):
+            store.add(place, "m", [(Answer(0, True, 1, 1, 0.5), "p", "text")])
+        with pytest.raises(DataError, match=r"lab\.sqlite cannot be used"):
+            store.answers(place, ["p"])
+        with pytest.raises(DataError, match=r"lab\.sqlite cannot be used"):
+            store.weights_digest(folder)

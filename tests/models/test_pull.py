@@ -5,6 +5,7 @@ import json
 from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from gesso.errors import CheckpointError, HubError, OptionError
 from gesso.models import pull
 from gesso.models.hub import resolve
 from gesso.models.loading import INDEX, load_folder
-from gesso.models.pull import INCOMPLETE, pull_whole
+from gesso.models.pull import INCOMPLETE, LOCK, pull_whole
 from gesso.models.remote import look_up
 from gesso.models.saving import save_folder
 from models.breaking_hub import REPO, Hub, point_at, serving
@@ -93,6 +94,37 @@ def test_another_process_goes_on_where_one_broke_off(hub: Hub, tmp_path: Path) -
     pull_whole(look_up(REPO), tmp_path / "mine")
     assert hub.ranges(FIRST) == [f"bytes=1000-{size(hub, FIRST) - 1}"]
     assert (tmp_path / "mine" / FIRST).read_bytes() == (hub.folder / FIRST).read_bytes()
+
+
+@pytest.mark.parametrize("out", [None, "mine"])
+def test_one_process_at_a_time_fetches_a_file(hub: Hub, tmp_path: Path, out: str | None) -> None:
+    place, refused = tmp_path / out if out else None, []
+
+    def meanwhile(taken: int) -> None:
+        with pytest.raises(OptionError, match=r"is being fetched by another process") as info:
+            pull_whole(look_up(REPO), place)
+        refused.append(info.value)
+
+    hub.breaks[SECOND] = [1000]
+    folder = pull_whole(look_up(REPO), place, meanwhile)
+    assert len(refused) > 2
+    for file in FIRST, SECOND:
+        assert (folder / file).read_bytes() == (hub.folder / file).read_bytes()
+    assert not list(tmp_path.rglob(f"*{LOCK}"))
+    # One that was killed leaves the file of its lock, and no lock.
+    target = (folder / FIRST).resolve()
+    target.with_name(target.name + LOCK).touch()
+    pull_whole(look_up(REPO), place)
+    assert not list(tmp_path.rglob(f"*{LOCK}"))
+
+
+def test_a_lock_whose_file_was_removed_is_none(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(file: BinaryIO, refusal: str, option: str) -> None:
+        (tmp_path / "mine" / (FIRST + LOCK)).unlink()  # the process that had it has ended just now
+
+    monkeypatch.setattr(pull, "hold", late)
+    with pytest.raises(OptionError, match=r"is being fetched by another process"):
+        pull_whole(look_up(REPO), tmp_path / "mine")
 
 
 @pytest.mark.parametrize("out", [None, "mine"])

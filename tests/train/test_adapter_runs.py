@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from gesso.config import LoraConfig
 from gesso.engine.engine import Engine
-from gesso.errors import CheckpointError
+from gesso.errors import CheckpointError, OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import CONFIG as ADAPTER_CONFIG
 from gesso.models.adapter_files import WEIGHTS as ADAPTER_WEIGHTS
@@ -24,6 +24,7 @@ from gesso.text.tokenizer import TokenIds
 from gesso.train.batch import Conversation
 from gesso.train.checkpoint import OPTIMIZER, STATE
 from gesso.train.identity import WEIGHTS
+from gesso.train.recipe import Recipe
 from train.runs import SHAPE, Fixed, Told, adapter_recipe, losses_of, metrics, recipe, train
 
 
@@ -135,18 +136,23 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
         train(other, tmp_path / "run", device="cpu")
 
 
-def test_a_run_goes_on_from_deltas_of_encoder_and_decoder_each(tmp_path: Path) -> None:
-    tiny = adapter_recipe(tmp_path / "start", steps=4)
+def separate_recipe(folder: Path, **changes: Any) -> Recipe:
+    """A tiny run that goes on from an adapter with a delta each for encoder and decoder, written to `theirs`."""
+    tiny = adapter_recipe(folder / "start", steps=4, **changes)
     deltas = LoraConfig(rank=4, targets=("*",), separate=True)
-    model = load_folder(tmp_path / "start", "cpu", "float32")
+    model = load_folder(folder / "start", "cpu", "float32")
     attach(model, deltas)
     with torch.no_grad():
         for parameter in adapter_parameters(model).values():
             parameter.add_(0.01)
-    save_adapter(model, deltas, tmp_path / "theirs", "start")
-    found = adapter_config_of(model.config, tmp_path / "theirs")
+    save_adapter(model, deltas, folder / "theirs", "start")
+    found = adapter_config_of(model.config, folder / "theirs")
     assert found.separate
-    tiny = replace(tiny, adapter=found, adapter_start=tmp_path / "theirs", quantize=None)
+    return replace(tiny, adapter=found, adapter_start=folder / "theirs", quantize=None)
+
+
+def test_a_run_goes_on_from_deltas_of_encoder_and_decoder_each(tmp_path: Path) -> None:
+    tiny = separate_recipe(tmp_path)
     whole = train(tiny, tmp_path / "whole", device="cpu")
     train(tiny, tmp_path / "parts", device="cpu", stop_at=2)
     last = train(tiny, tmp_path / "parts", device="cpu")
@@ -161,3 +167,26 @@ def test_a_run_goes_on_from_deltas_of_encoder_and_decoder_each(tmp_path: Path) -
     first, second = losses_of(tmp_path / "checkpointed"), losses_of(tmp_path / "whole")
     for step, losses in second.items():
         assert first[step] == pytest.approx(losses, rel=1e-5)
+
+
+def test_the_causal_pass_alone_trains_the_encoders_deltas_and_resumes(tmp_path: Path) -> None:
+    tiny = separate_recipe(tmp_path, denoiser_loss_weight=0.0)
+    whole = train(tiny, tmp_path / "whole", device="cpu")
+    train(tiny, tmp_path / "parts", device="cpu", stop_at=2)
+    last = train(tiny, tmp_path / "parts", device="cpu")
+    for name in (ADAPTER_WEIGHTS, OPTIMIZER):
+        left, right = load_file(whole / name), load_file(last / name)
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[key], right[key]) for key in left), name
+    begun, ended = (load_file(folder / ADAPTER_WEIGHTS) for folder in (tmp_path / "theirs", whole))
+    moved = [key for key in ended if not torch.equal(begun[key], ended[key])]
+    assert moved
+    assert all(".encoder." in key for key in moved)
+
+
+def test_targets_that_the_causal_pass_does_not_go_through_are_refused(tmp_path: Path) -> None:
+    tiny = adapter_recipe(tmp_path / "start", denoiser_loss_weight=0.0)
+    alone = replace(tiny, adapter=LoraConfig(rank=4, targets=("self_conditioning.*",)))
+    with pytest.raises(OptionError, match=r"goes through none of the targets: self_conditioning\.\*") as refused:
+        train(alone, tmp_path / "run", device="cpu")
+    assert refused.value.option == "target"

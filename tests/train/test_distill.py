@@ -13,10 +13,12 @@ from torch import Tensor
 from gesso.config import LoraConfig
 from gesso.diffusion.corruption import corrupt, corrupt_path
 from gesso.errors import ConfigError, OptionError
+from gesso.models.adapter_files import adapter_config_of, save_adapter
+from gesso.models.adapters import adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.saving import save_folder
 from gesso.train.batch import Batch, make_batch
-from gesso.train.distill import ConsistencyLoss
+from gesso.train.distill import ConsistencyLoss, Teacher
 from gesso.train.distributed import ProcessGroup
 from gesso.train.finetune import Plan
 from gesso.train.recipe import Recipe
@@ -148,6 +150,28 @@ def test_the_loss_is_the_divergence_from_the_teacher_further_on(start: Path, ada
     loss.backward()
     assert all(parameter.grad is None for parameter in teacher.parameters())
     assert any(parameter.grad is not None and parameter.grad.any() for parameter in student.parameters())
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_the_teacher_of_a_run_from_an_adapter_has_that_adapter(start: Path, tmp_path: Path, both: bool) -> None:
+    deltas = LoraConfig(rank=4, dropout=0.5, separate=both)
+    teacher = random_model(SHAPE, seed=3)
+    attach(teacher, deltas)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in adapter_parameters(teacher).values():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    save_adapter(teacher, deltas, tmp_path / "adapter", "tiny")
+    found = adapter_config_of(SHAPE.config(), tmp_path / "adapter")
+    plan = dataclasses.replace(distilled(start, found), adapter_start=tmp_path / "adapter")
+    group = ProcessGroup(torch.device("cpu"))
+    loss = ConsistencyLoss(plan, start_model(plan, group.device), group)
+    assert not any(parameter.requires_grad for parameter in loss.teacher.model.parameters())
+    batch = batch_of()
+    expected = Teacher(teacher.eval(), shares_weights=False).targets(batch)
+    torch.testing.assert_close(loss.teacher.targets(batch), expected)
+    bare = Teacher(random_model(SHAPE, seed=3), shares_weights=False).targets(batch)
+    assert not torch.allclose(bare, expected, atol=1e-2)
 
 
 def test_a_student_comes_closer_and_a_resumed_run_is_the_same_run(start: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from gesso.train.batch import Conversation, make_batch
 from gesso.train.config import TrainConfig
 from gesso.train.estimate import Workload, estimate
 from gesso.train.optimizer import make_optimizer
+from gesso.train.step import freeze_denoiser
 from gesso.train.two_pass import losses
 
 SHAPE = Shape(layers="ssfssf", vocab=1024, hidden=96, mlp=192, heads=4, window=32, canvas=32, experts=8, expert_size=64)
@@ -71,7 +72,7 @@ def start(folder: Path, mode: str) -> DiffusionGemma:
     return model.train()
 
 
-def measured(folder: Path, mode: str, checkpointing: bool) -> int:
+def measured(folder: Path, mode: str, checkpointing: bool, canvases: bool = True) -> int:
     """Bytes at the peak of the second step, when the optimiser has its state."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(SHAPE.vocab, (EXAMPLES, PROMPT + 31), generator=generator).tolist()
@@ -84,13 +85,15 @@ def measured(folder: Path, mode: str, checkpointing: bool) -> int:
         generator=generator,
     )
     model, held = start(folder, mode), Held()
+    if not canvases:
+        freeze_denoiser(model)
     optimizer = make_optimizer(model, TrainConfig(steps=1))
     with held:
         for tensor in (*model.parameters(), *model.buffers()):
             held.count(tensor)
         for _ in range(2):
             optimizer.zero_grad(set_to_none=True)
-            found = losses(model, batch, checkpointing=checkpointing)
+            found = losses(model, batch, checkpointing=checkpointing, denoiser=canvases)
             (found.denoiser + found.encoder).backward()
             optimizer.step()
     return held.most
@@ -107,6 +110,18 @@ def test_the_estimate_is_near_what_is_held(tmp_path: Path, mode: str, checkpoint
         quantize={"qlora": QLORA, "packed": PACKED}.get(mode),
     )
     assert found.total == pytest.approx(measured(tmp_path, mode, checkpointing), rel=0.15)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_without_canvases_it_is_as_near(tmp_path: Path, mode: str, checkpointing: bool) -> None:
+    found = estimate(
+        SHAPE.config(),
+        Workload(EXAMPLES, PROMPT + 31, 31, 32, gradient_checkpointing=checkpointing, canvases=False),
+        dtype=torch.float32,
+        adapter=None if mode == "full" else LoraConfig(),
+    )
+    assert found.total == pytest.approx(measured(tmp_path, mode, checkpointing, canvases=False), rel=0.15)
 
 
 def test_four_bits_checkpointing_and_fewer_examples_take_less() -> None:

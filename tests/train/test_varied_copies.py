@@ -114,6 +114,35 @@ def test_words_of_tools_stay() -> None:
     assert varied(fields) == fields
 
 
+def calling(text: str, *arguments: object, result: object = "done") -> dict[str, Any]:
+    calls = [{"name": "order", "arguments": given} for given in arguments]
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "content": result},
+    ]
+    return {"messages": messages}
+
+
+@pytest.mark.parametrize(
+    ("fields", "copied"),
+    [
+        (calling("Order 12 pears", {"item": "pears", "count": 12}), {"pears", "12"}),
+        (calling("Order 12 pears at 12.50", {"item": "pears", "count": 12, "price": 12.5}), {"pears"}),
+        (calling("Order 50 pears at 12.50", '{"item": "pears", "count": 50, "price": 12.5}'), {"pears"}),
+        (calling("Order 50 pears for 1,750.00", {"item": ["pears"], "count": 50}, {"costs": [1750.0]}), {"pears"}),
+        (calling("Order 21 figs", {"item": "figs", "count": 21}, result={"degrees": 20.5}), {"figs"}),
+        (calling("Set red of the lamp to red", {"red": "red", "of": "lamp"}), {"lamp"}),
+        (calling("order an order of figs", {"item": "order of figs"}), {"of", "figs"}),
+        (calling("say true: is it true", {"say": "true", "loud": True}), set()),
+    ],
+)
+def test_what_calls_and_results_hold_and_what_stays_of_them_is_not_replaced(
+    fields: dict[str, Any], copied: set[str]
+) -> None:
+    assert copied_words(fields) == copied
+
+
 def test_a_source_is_changed_with_its_prompt() -> None:
     found = varied({"prompt": "replace fig by pear", "source": "a fig tree", "completion": "a pear tree"})
     old, new = found["prompt"].removeprefix("replace ").split(" by ")

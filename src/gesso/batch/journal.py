@@ -1,10 +1,12 @@
 """Keeps the answers of a batch in a file that only grows: what stands there in whole lines is done.
 
 Life cycle: beside the file, under its name with `.batch` behind it, stands what it is an answer to; that is written
-first and never changed. Then groups of whole lines are appended, each brought to the disk before the next. Whatever
-ends the process, the next one cuts off a torn last line and goes on behind it. One process at a time holds it.
+first and does not change once something is answered. Then groups of whole lines are appended, each brought to the disk
+before the next. Whatever ends the process, the next one cuts off a torn last line and goes on behind it. One process at
+a time holds it.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,17 +21,20 @@ try:
 except ModuleNotFoundError:  # Windows has other locks; there nothing keeps two processes apart
     fcntl = None  # type: ignore[assignment]
 
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
+"""What file systems without locks say."""
+
 
 class Journal:
     """Appends lines of JSON with an `id` each, and knows those that are there.
 
     Args:
         path: the file of the answers.
-        facts: what the answers depend on; a file of other facts is not gone on with.
+        facts: what the answers depend on; a file that holds answers of other facts is not gone on with.
         option: name of the option that named the file.
 
     Raises:
-        OptionError: the file is of another batch, of none, or written by another process.
+        OptionError: the file is of another batch, of none, a folder, or written by another process.
         OSError: it cannot be written.
     """
 
@@ -39,8 +44,10 @@ class Journal:
         """Ids of the answers that are there."""
         self.failed = 0
         """How many of them are errors."""
+        if path.is_dir():
+            raise OptionError(f"{path} is a folder: answers go to a file", option=option)
         beside = path.with_name(f"{path.name}.batch")
-        if not beside.exists() and path.exists() and path.stat().st_size:
+        if not beside.exists() and self._holds_any():
             raise OptionError(f"{path} is there already, and is no output of a batch", option=option)
         self._lock = beside.open("ab")
         try:
@@ -56,24 +63,33 @@ class Journal:
         text, own = beside.read_bytes(), json.dumps(facts).encode() + b"\n"
         if own.startswith(text) and text != own:
             # New, or torn before anything was answered.
-            self._lock.truncate(0)
-            self._lock.write(own)
-            _to_disk(self._lock)
-            _folder_to_disk(beside.parent)
+            self._replace(beside, own)
             return
         try:
             known = json.loads(text)
         except ValueError:
             known = None
-        if not isinstance(known, dict):
+        holds = self._holds_any()
+        if not isinstance(known, dict) or not (holds or known.keys() == facts.keys()):
             raise OptionError(f"{beside} is there already, and tells of no batch", option=option)
         differing = [name for name in {**known, **facts} if known.get(name) != facts.get(name)]
-        if differing:
+        if differing and not holds:
+            self._replace(beside, own)
+        elif differing:
             raise OptionError(
                 f"{self.path} holds answers with another {' and '.join(differing)}",
                 option=option,
                 hint=f"name another file, or remove it and {beside.name}",
             )
+
+    def _holds_any(self) -> bool:
+        return self.path.exists() and self.path.stat().st_size > 0
+
+    def _replace(self, beside: Path, facts: bytes) -> None:
+        self._lock.truncate(0)
+        self._lock.write(facts)
+        _to_disk(self._lock)
+        _folder_to_disk(beside.parent)
 
     def _read(self) -> int:
         """Reads the answers; returns the bytes up to the end of the last line that is whole."""
@@ -124,16 +140,20 @@ class Journal:
 
 
 def hold(file: BinaryIO, refusal: str, option: str) -> None:
-    """Locks a file for as long as it is open, where the system has such locks.
+    """Locks a file for as long as it is open, where the system and the file system have such locks.
 
     Raises:
         OptionError: with this refusal, where another process holds it.
     """
-    if fcntl is not None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise OptionError(refusal, option=option) from None
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OptionError(refusal, option=option) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def is_error(line: dict[str, object]) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 from gesso.config import ModelConfig
 from gesso.diffusion.stopping import StoppingRule
@@ -11,6 +11,8 @@ from gesso.errors import OptionError
 from gesso.generation import Mode
 from gesso.options import keyword
 
+MODES: tuple[Mode, ...] = ("canvas", "ar")
+"""Those that are measured: `auto` would be one of the two."""
 RANDOM_STEPS = 16
 """Steps of a canvas of random weights, which never settle, where nobody says how many."""
 
@@ -68,7 +70,7 @@ def make_cells(
     """Makes a cell of every combination, modes innermost.
 
     Raises:
-        OptionError: an empty list, a number below 1, or a mode that does not exist.
+        OptionError: an empty list, a number below 1, or a mode that is not measured.
     """
     for option, values in (("--prompt", prompts), ("--output", outputs), ("--batch", batches), ("--mode", modes)):
         if not values:
@@ -76,15 +78,14 @@ def make_cells(
         for value in values:
             if isinstance(value, int) and value < 1:
                 raise OptionError(f"{option} must be at least 1, got {value}", option=keyword(option))
-    known = get_args(Mode)
     for mode in modes:
-        if mode not in known:
-            raise OptionError(f"--mode {mode!r} does not exist; known: {', '.join(known)}", option="mode")
+        if mode not in MODES:
+            raise OptionError(f"--mode {mode!r} is not measured; known: {', '.join(MODES)}", option="mode")
     if "ar" in modes and min(outputs) < 2:
         raise OptionError(
             "--output must be at least 2 with --mode ar: the first token comes with the prompt", option="output"
         )
-    kinds: list[Mode] = [mode for mode in known if mode in modes]
+    kinds = [mode for mode in MODES if mode in modes]
     sizes = product(dict.fromkeys(prompts), dict.fromkeys(outputs), dict.fromkeys(batches))
     return [Cell(prompt, output, batch, mode) for prompt, output, batch in sizes for mode in kinds]
 

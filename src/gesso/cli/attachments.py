@@ -37,7 +37,8 @@ class Attachments:
 
         if not name:
             raise ImageError(f"/{kind} needs the name of a file: /{kind} FILE")
-        self._parts.append(self._url(kind, Path(name)) if self._engine is None else self._prepared(kind, name))
+        path = _path(name)
+        self._parts.append(self._url(kind, path) if self._engine is None else self._prepared(kind, path))
         return f"{kind} {name!r} goes with your next message"
 
     def take(self, text: str) -> str | list[dict[str, Any]]:
@@ -49,11 +50,11 @@ class Attachments:
         """Attaches nothing after all."""
         self._parts = []
 
-    def _prepared(self, kind: str, name: str) -> dict[str, Any]:
+    def _prepared(self, kind: str, path: Path) -> dict[str, Any]:
         from gesso.engine.media import Media, Source, media_options
 
         assert self._engine is not None
-        source = [Source(Path(name).expanduser())]
+        source = [Source(path)]
         media = Media(images=source) if kind == "image" else Media(videos=source)
         images, clips = media.prepare(self._engine.runner.vision, media_options(self._options))
         return {"type": kind, kind: (images or clips)[0]}
@@ -64,9 +65,19 @@ class Attachments:
         from gesso.vision.limits import LIMITS, VIDEO_LIMITS
         from gesso.vision.source import read_bytes
 
-        data, _ = read_bytes(path.expanduser(), LIMITS if kind == "image" else VIDEO_LIMITS.frame, kind)
+        data, _ = read_bytes(path, LIMITS if kind == "image" else VIDEO_LIMITS.frame, kind)
         media_type = mimetypes.guess_type(path.name)[0] or ""
         if not media_type.startswith(("image/", "video/")):
             media_type = "image/png" if kind == "image" else "video/mp4"
         url = f"data:{media_type};base64,{base64.b64encode(data).decode()}"
         return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}
+
+
+def _path(name: str) -> Path:
+    """The file that is meant, a home folder at its beginning written out."""
+    from gesso.errors import ImageError
+
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise ImageError(f"{name!r} cannot be found: {error}") from None

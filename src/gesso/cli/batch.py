@@ -52,17 +52,14 @@ def batch(
     """Answer a file of requests in OpenAI's batch format; what was stopped goes on with the same command."""
     from gesso.batch.journal import Journal
     from gesso.cli.session import note
-    from gesso.errors import OptionError
+    from gesso.errors import GessoError, OptionError, UserError
 
-    if workers is not None and workers < 1:
-        raise OptionError(f"workers must be at least 1, got {workers}", option="workers")
+    _check_counts(workers=workers, max_num_seqs=max_num_seqs)
     if server is not None and (load != LoadOptions() or kv_memory is not None or adapter):
         raise OptionError(
             "--server has its own model: leave out --model, --adapter and what loads them", option="server"
         )
-    if out.resolve() == input.resolve():
-        raise OptionError("--out must not be the input", option="out")
-    scanned = _scanned(input)
+    scanned = _scanned(input, out)
     with Journal(out, {"input": scanned.sha256, "model": load.model if server is None else server}) as journal:
         there = len(journal.done)
         if there:
@@ -83,10 +80,15 @@ def batch(
                 if (error.name or "").startswith("gesso"):
                     raise
                 raise OptionError(f'{error.name} is missing; batches need pip install "gesso[server]"') from None
+            except UserError:
+                # The same command would be refused again.
+                raise
             except BaseException:
                 note(f"{out}: {len(journal.done)} of {scanned.lines} lines are answered; the same command goes on")
                 raise
         counts = {"lines": scanned.lines, "answered": len(journal.done), "failed": journal.failed, "resumed": there}
+    if counts["answered"] < scanned.lines:
+        raise GessoError(f"{input} was changed meanwhile: {counts['answered']} of {scanned.lines} lines are answered")
     if as_json:
         print_json(counts)
     else:
@@ -94,11 +96,24 @@ def batch(
     return 0
 
 
-def _scanned(file: Path) -> "Scan":
-    """Reads an input once, and refuses one that answers could not be told apart of, or that asks for none."""
+def _check_counts(**counts: int | None) -> None:
+    from gesso.errors import OptionError
+
+    for option, value in counts.items():
+        if value is not None and value < 1:
+            raise OptionError(f"{option} must be at least 1, got {value}", option=option)
+
+
+def _scanned(file: Path, out: Path) -> "Scan":
+    """Reads an input once, and refuses one that is the output, that cannot be read again, whose answers could not be
+    told apart, or that asks for nothing."""
     from gesso.batch.lines import refuse_duplicates, scan
     from gesso.errors import OptionError
 
+    if out.resolve() == file.resolve():
+        raise OptionError("--out must not be the input", option="out")
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise OptionError(f"{file} is read twice: it must be a file", option="input")
     scanned = scan(file)
     refuse_duplicates(scanned, str(file))
     if not scanned.lines:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gesso.cli import options as opt
-from gesso.cli.bench_checks import check_checkpoint, check_plot, check_random, read_numbers, read_settings
+from gesso.cli.bench_checks import check_checkpoint, check_images, check_plot, check_random, read_numbers, read_settings
 from gesso.cli.bench_options import (
     REPEATS,
     WARMUP,
@@ -77,7 +77,8 @@ def bench(
     if random_weights is None:
         check_checkpoint(formats, load, image, peer)
     else:
-        check_random(model, image, peer, load.device_memory)
+        check_random(model, image, peer, load)
+    check_images(image, image_budget)
     modes = [part.strip() for part in mode.split(",") if part.strip()]
     cells = make_cells(
         read_numbers("--prompt", prompt), read_numbers("--output", output), read_numbers("--batch", batch), modes
@@ -85,7 +86,6 @@ def bench(
     if random_weights is not None and load.device == "meta":
         measuring: dict[str, object] = {"--steps": steps, "--plot": plot, "--compare": compare, "--threads": threads}
         measuring |= {"--repeats": repeats != REPEATS or None, "--warmup": warmup != WARMUP or None}
-        measuring |= {"--cuda-graphs": load.cuda_graphs or None}
         return _count(random_weights, cells, [*formats.values()], load.dtype, measuring, as_json=as_json)
     settings = read_settings(steps, repeats, warmup, modes, random=random_weights is not None)
     check_plot(plot)

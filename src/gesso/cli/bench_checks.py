@@ -31,7 +31,19 @@ def check_checkpoint(
         raise OptionError(f"--peer {peer} is shown no images: leave one of the two out", option="peer")
 
 
-def check_random(model: str | None, image: list[Path] | None, peer: str | None, device_memory: str | None) -> None:
+def check_images(image: list[Path] | None, image_budget: int | None) -> None:
+    """Refuses a budget of images where there are none.
+
+    Raises:
+        OptionError: there are none.
+    """
+    from gesso.errors import OptionError
+
+    if image_budget is not None and not image:
+        raise OptionError("--image-budget needs --image", option="image_budget")
+
+
+def check_random(model: str | None, image: list[Path] | None, peer: str | None, load: LoadOptions) -> None:
     """Refuses what cannot be measured of random weights.
 
     Raises:
@@ -43,10 +55,19 @@ def check_random(model: str | None, image: list[Path] | None, peer: str | None, 
         raise OptionError(
             f"--random-weights and {model} contradict: it has weights of its own", option="random_weights"
         )
-    if device_memory is not None:
+    if load.device_memory is not None:
         raise OptionError(
             "--device-memory needs a checkpoint: random weights are drawn on the device", option="device_memory"
         )
+    for option, given in (
+        ("--cuda-graphs", load.cuda_graphs),
+        ("--tensor-parallel", load.tensor_parallel > 1),
+        ("--pipeline-parallel", load.pipeline_parallel > 1),
+    ):
+        if given:
+            raise OptionError(
+                f"{option} needs a checkpoint: random weights run on one device, pass by pass", option=keyword(option)
+            )
     if peer is not None:
         raise OptionError("--peer needs a checkpoint: random weights are never on disk", option="peer")
     if image:
@@ -68,7 +89,7 @@ def read_settings(steps: str | None, repeats: int, warmup: int, modes: list[str]
         raise OptionError("--steps real needs real weights: canvases of random ones never settle", option="steps")
     if steps is None:
         return Settings(RANDOM_STEPS if random else None, repeats, warmup)
-    if steps != "real" and not steps.lstrip("-").isdecimal():
+    if steps != "real" and not steps.removeprefix("-").isdecimal():
         raise OptionError(f"--steps takes real or a whole number, got {steps!r}", option="steps")
     return Settings(None if steps == "real" else int(steps), repeats, warmup)
 

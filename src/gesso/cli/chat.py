@@ -1,6 +1,7 @@
 """Implements `gesso chat`: a conversation in the terminal."""
 
 import shutil
+import signal
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,7 @@ def chat(
         if result.finish_reason == "cancelled":
             # Half an answer would be taken for a whole one in the turns that follow.
             messages.pop()
-            if not live:
+            if not live or _terminated():
                 return 130
             note("this turn is forgotten")
             continue
@@ -130,9 +131,16 @@ def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) ->
 
 
 def _ask(live: bool) -> str | None:
-    """The next line; None at the end of the input."""
+    """The next line; None at the end of the input.
+
+    Raises:
+        KeyboardInterrupt: SIGTERM came, or Ctrl-C where nobody can be asked again.
+    """
     from gesso.errors import TextError
 
+    if _terminated():
+        # It came too late to cancel an answer.
+        raise KeyboardInterrupt
     while True:
         try:
             return input("> " if live else "")
@@ -143,7 +151,12 @@ def _ask(live: bool) -> str | None:
         except UnicodeDecodeError as error:
             raise TextError(f"standard input is no UTF-8 text: {error}") from None
         except KeyboardInterrupt:
-            if not live:
+            if not live or _terminated():
                 raise
             SIGNALS.recovered()
             print()
+
+
+def _terminated() -> bool:
+    """Whether SIGTERM has come: it ends the conversation, where Ctrl-C ends an answer."""
+    return SIGNALS.received == signal.SIGTERM

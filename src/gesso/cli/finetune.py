@@ -195,13 +195,22 @@ def finetune(
     )
     shares = {"source_share": source_share, "distill": distill}
     plan = Plan(method, epochs, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
+    reading = FileDataConfig(
+        max_length=max_length,
+        held_out=share,
+        thinking=thinking,  # type: ignore[arg-type]
+        raw_pairs=raw,
+        seed=seed,
+        vary_copies=vary_copies,
+        image_budget=image_budget,
+    )
     if estimate:
         from gesso.cli.finetune_estimate import print_finetune_estimate
 
         return print_finetune_estimate(
             model,
             resolve_config(model, offline=offline),
-            method,
+            plan,
             settings,
             lora,
             tokens=max_length,
@@ -219,15 +228,7 @@ def finetune(
         base=model,
         plan=plan,
         train=settings,
-        data=FileDataConfig(
-            max_length=max_length,
-            held_out=share,
-            thinking=thinking,  # type: ignore[arg-type]
-            raw_pairs=raw,
-            seed=seed,
-            vary_copies=vary_copies,
-            image_budget=image_budget,
-        ),
+        data=reading,
         adapter=lora,
         held_out_files=held_out_file or (),
         train_vision=train_vision,
@@ -257,7 +258,7 @@ def _print_data(examples: "FileData", vary_copies: float) -> None:
     """Prints what the data holds, and names the option for answers that take words from their prompts."""
     from rich.console import Console
 
-    told = Console(stderr=True, highlight=False)
+    told = Console(stderr=True, highlight=False, markup=False)
     told.print(examples.report.summary, style="dim")
     if not vary_copies and (share := examples.copied_share()) >= COPYING:
         told.print(

@@ -1,5 +1,6 @@
 """Prints what a step of `gesso finetune` takes. Imported when it is asked for."""
 
+import dataclasses
 from pathlib import Path
 
 from gesso.cli.memory import print_estimate
@@ -12,13 +13,14 @@ from gesso.models.vision_config import read_vision_config
 from gesso.train.config import TrainConfig
 from gesso.train.data_images import most_images
 from gesso.train.estimate_vision import ImageLoad
+from gesso.train.finetune import Plan, leaves_canvases_out
 from gesso.vision.size import check_budget
 
 
 def print_finetune_estimate(
     name: str,
     folder: Path,
-    method: str,
+    plan: Plan,
     train: TrainConfig,
     lora: LoraConfig,
     *,
@@ -31,17 +33,22 @@ def print_finetune_estimate(
     Args:
         name: of the model, as it was asked for.
         folder: holds its config at least.
+        plan: what learns, and from what.
         images: the data, the budget of an image, and whether the tower learns.
 
     Raises:
-        OptionError: all weights of a quantized checkpoint are to be trained.
+        OptionError: all weights of a quantized checkpoint are to be trained, or options contradict each other.
     """
+    method = plan.method
     stored = stored_quantization(folder)
     if stored is not None and method != "lora":
         raise OptionError(
             f"--method {method} needs whole weights, and those of {name} are quantized already", option="method"
         )
     config = read_model_config(folder)
+    generation = read_generation_defaults(folder, config)
+    if leaves_canvases_out(plan, train, generation):
+        train = dataclasses.replace(train, denoiser_loss_weight=0.0)
     files, budget, train_vision = images
     return print_estimate(
         config,
@@ -51,8 +58,9 @@ def print_finetune_estimate(
         answer=tokens,
         adapter=None if method == "full" else lora,
         quantize=QLORA if method == "qlora" else stored,
-        generation=read_generation_defaults(folder, config),
+        generation=generation,
         images=_image_load(files, config, budget, train_vision),
+        teacher=plan.distill is not None and method == "full",
     )
 
 

@@ -38,12 +38,14 @@ def print_estimate(
     quantize: Quantization | None,
     generation: GenerationConfig,
     images: ImageLoad | None = None,
+    teacher: bool = False,
 ) -> int:
     """Prints what one step of these settings takes at its peak, examples of `tokens` tokens each, those of `images`
     among them.
 
     Args:
         generation: of the model, which says how many steps of a canvas are trained with `on_policy`.
+        teacher: whether a second whole model is held, which the run distils from.
 
     Raises:
         OptionError: experts or sequences that cannot lie over so many processes.
@@ -77,6 +79,8 @@ def print_estimate(
             expert_parallel=train.expert_parallel,
             context_parallel=train.context_parallel,
             images=images,
+            canvases=train.denoiser_loss_weight > 0,
+            teacher=teacher,
         ),
         dtype=dtype,
         adapter=adapter,
@@ -88,8 +92,9 @@ def print_estimate(
     names = {kind: name for name, kind in DTYPES.items()}
     print(
         f"{_count(total)} parameters, {method}, {examples} x {tokens} tokens at a time, "
-        f"canvas {config.canvas_length}, {names[dtype]}"
+        f"{f'canvas {config.canvas_length}' if train.denoiser_loss_weight else 'no canvases'}, {names[dtype]}"
         + (", gradient checkpointing" if train.gradient_checkpointing else "")
+        + (", beside its teacher" if teacher else "")
         + ("" if images is None else f", up to {images.images} x {images.soft_tokens} of images each")
         + ("" if processes == 1 else f", each of {processes} processes")
         + ("" if train.context_parallel == 1 else f", {train.context_parallel} for each sequence")

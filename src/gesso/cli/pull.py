@@ -53,7 +53,7 @@ def pull(
 ) -> int:
     """Fetch a model from the Hugging Face Hub, checked and resumable, or quantize it while it arrives."""
     from gesso.errors import OptionError
-    from gesso.models.hub import bundled
+    from gesso.models.hub import bundled, local_path
 
     parts = (group_size, dense, experts, embedding)
     if quantize is not None and fit is not None:
@@ -66,7 +66,7 @@ def pull(
         raise OptionError("what is quantized on the way needs a folder: name one with --out", option="out")
     if model in bundled():
         raise OptionError(f"{model} comes with gesso: there is nothing to fetch", option="model")
-    if Path(model).expanduser().exists():
+    if local_path(model) is not None:
         raise OptionError(f"{model} is here already; gesso quantize makes a smaller copy of it", option="model")
     try:
         if quantize is None and fit is None:

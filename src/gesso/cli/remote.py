@@ -110,7 +110,7 @@ def _put(body: dict[str, Any], name: str, value: Any) -> None:
 
 
 class RemoteStream:
-    """Iterates over the events of one request; `cancel` disconnects after the next line."""
+    """Iterates over the events of one request; `cancel` disconnects at the next line, a comment's too."""
 
     def __init__(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
         self._url = url
@@ -131,12 +131,12 @@ class RemoteStream:
         report: Mapping[str, Any] = {}
         blocks = 0
         for chunk in self._chunks():
-            if "error" in chunk:
-                raise GessoError(str(chunk["error"].get("message", "the server failed")))
+            if error := chunk.get("error"):
+                raise GessoError(_error(error))
             if draft := chunk.get("draft"):
                 yield _frame(draft)
             usage = chunk.get("usage") or usage
-            for choice in chunk.get("choices", ()):
+            for choice in chunk.get("choices") or ():
                 delta = choice.get("delta") or {}
                 new, thought = delta.get("content") or "", delta.get("reasoning_content") or ""
                 new += "".join(_call(call) for call in delta.get("tool_calls") or ())
@@ -147,16 +147,17 @@ class RemoteStream:
                 report = choice.get("diffusion") or report
                 reason = "length" if choice.get("finish_reason") == "length" else reason
             if self._cancelled:
-                reason = "cancelled"
                 break
+        if self._cancelled:
+            reason = "cancelled"
         yield Finished(
             GenerationResult(
                 text=text,
                 reasoning=reasoning,
                 token_ids=(),
                 finish_reason=reason,
-                prompt_tokens=int(usage.get("prompt_tokens", 0)),
-                completion_tokens=int(usage.get("completion_tokens", 0)),
+                prompt_tokens=int(usage.get("prompt_tokens") or 0),
+                completion_tokens=int(usage.get("completion_tokens") or 0),
                 denoising_steps=tuple(report.get("denoising_steps", ())),
                 converged=tuple(report.get("converged", ())),
                 seed=int(report.get("seed", 0)),
@@ -166,7 +167,7 @@ class RemoteStream:
         )
 
     def _chunks(self) -> Iterator[dict[str, Any]]:
-        """The data of the stream, event by event."""
+        """The data of the stream, event by event, until it is cancelled."""
         try:
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
             with httpx.stream("POST", self._url, headers=self._headers, json=self._body, timeout=timeout) as response:
@@ -174,9 +175,14 @@ class RemoteStream:
                     response.read()
                     raise OptionError(_message(response.text))
                 for line in response.iter_lines():
+                    if self._cancelled:
+                        return
                     data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
                     if data and data != "[DONE]":
-                        yield json.loads(data)
+                        chunk = json.loads(data)
+                        if not isinstance(chunk, dict):
+                            raise GessoError(f"the server sent what is no JSON object: {data[:200]}")
+                        yield chunk
         except httpx.HTTPError as error:
             raise GessoError(f"the connection broke: {error}") from None
         except ValueError as error:
@@ -195,6 +201,12 @@ def _call(call: Mapping[str, Any]) -> str:
     """A tool call, for a person to read."""
     function = call.get("function") or {}
     return f"{function.get('name') or ''}({function.get('arguments') or ''})"
+
+
+def _error(error: object) -> str:
+    """What an error in a stream says: an object with a `message`, as OpenAI has it, or a text."""
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or "the server failed")
 
 
 def _message(text: str) -> str:

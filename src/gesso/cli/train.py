@@ -59,6 +59,7 @@ def train(
             quantize=None if plan.quantize is None else QLORA,
             generation=plan.generation,
             images=images,
+            teacher=plan.distill is not None and plan.adapter is None,
         )
     from gesso.cli.training import is_main_process, run_training
 

@@ -115,13 +115,13 @@ def run_training(
     plot: bool,
     tensorboard: bool,
 ) -> Outcome:
-    """Trains with a progress bar, says why the run ended, and plots its losses.
+    """Trains with a progress bar, says why the run ended, and plots its losses; a plot that fails is a warning.
 
     Raises:
         OptionError: an option that is impossible, or one whose package is not installed.
     """
 
-    from gesso.errors import OptionError
+    from gesso.errors import GessoError, OptionError
     from gesso.train.plot import plot_losses
 
     for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
@@ -142,8 +142,12 @@ def run_training(
     callback.console.print(f"ended: {REASONS[outcome.reason]}", style="dim")
     if plot:
         picture = folder / "loss.png"
-        plot_losses(folder / METRICS, picture)
-        print(picture)
+        try:
+            plot_losses(folder / METRICS, picture)
+        except GessoError as error:
+            callback.warned(f"nothing is plotted: {error}")
+        else:
+            print(picture)
     return outcome
 
 

@@ -6,13 +6,12 @@ that the causal pass finds likeliest a token, or the answer that most candidates
 2203.11171). A canvas settles on wrong answers as surely as on right ones, so its own confidence decides nothing.
 """
 
-import json
 import random
 import secrets
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from gesso.control.grading import Augment, Grader, augmented, grade, passes, prompt_text, with_prompt_text
 from gesso.control.job import Job
@@ -22,7 +21,7 @@ from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.options import Integer
-from gesso.text.tool_calls import ToolCall
+from gesso.text.graded import graded_text
 
 Select = Literal["likelihood", "consistency"]
 SELECT: tuple[Select, ...] = ("likelihood", "consistency")
@@ -116,7 +115,8 @@ def search(
         augment: makes other forms of the prompt for all candidates but the first: what a model does not see in one form
             of a problem it may see in another (test-time augmentation). Texts come back in the form that was asked
             about; tokens and log-probabilities stay those that were written.
-        every_step: ask the grader of every step's canvas too: a candidate that is right is done, sure or not.
+        every_step: ask the grader of every step's canvas too: a candidate that is right is done, sure or not. What is
+            written token by token has no canvas: it is graded at its end.
         options: see `Request`.
 
     Raises:
@@ -134,7 +134,7 @@ def search(
     results: list[GenerationResult] = []
     scores: list[float] = []
     text = "" if grader is None and augment is None else prompt_text(engine, prompt)
-    asks_every_step = every_step and options.get("mode") != "ar"
+    asks_every_step = every_step and (options.get("mode") or engine.defaults.mode) != "ar"
 
     def form(number: int) -> _Form:
         """The form that candidate `number` is asked about."""
@@ -193,26 +193,6 @@ def choose_candidate(
         denoising_passes=sum(result.passes for result in results),
         scoring_passes=sum(result.mode == "canvas" for result in results) if read else 0,
     )
-
-
-class GradedAnswer(Protocol):
-    """Holds an answer that a grader gets: a result, or the parser of an answer's tokens."""
-
-    @property
-    def text(self) -> str:
-        """Returns the text without calls of functions."""
-
-    @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """Returns the calls."""
-
-
-def graded_text(result: GradedAnswer) -> str:
-    """Returns an answer as a grader gets it: a call of a function, where that is all there is, as a JSON object."""
-    if len(result.tool_calls) != 1 or result.text.strip():
-        return result.text
-    (call,) = result.tool_calls
-    return json.dumps({"name": call.name, "arguments": json.loads(call.arguments)})
 
 
 def _rank(candidate: Candidate, select: Select) -> tuple[float, float]:

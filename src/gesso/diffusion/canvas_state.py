@@ -216,6 +216,8 @@ class CanvasState:
         """Takes one step: the sampler makes the next canvas of the prediction, and the stopping rule decides whether it
         is the last. Behind the last step of an attempt the canvas starts again, if there are steps for another.
 
+        Where the sampler or the rule fails, no step is taken: the canvas is as it was, but for random numbers drawn.
+
         Args:
             self_conditioning_CD: conditions the next step.
         """
@@ -223,37 +225,38 @@ class CanvasState:
         # In a canvas of masks what is decoded is held as pins are, for this step.
         canvas = dataclasses.replace(self.info, held_C=held[0]) if held is not None else self.info
         info = StepInfo(canvas, self.attempt_step + 1, self.temperature)
+        if held is not None:
+            prediction = _with_held(prediction, *held)
+        sampler = self.rules.sampler
+        canvas_C, accepted_C, sampler_state = sampler.step(
+            info, self.canvas_C, prediction, self._sampler_state, self.generator
+        )
+        if held is not None and not sampler.remasks:
+            canvas_C = torch.where(held[0], held[1], canvas_C)
+        canvas_C = self._pin(canvas_C)
+        # Samples of single positions need not satisfy a constraint together; the likeliest canvas does.
+        said_C = prediction.argmax_C
+        if self.constraint is None:
+            said_C = sampler.output(info, canvas_C, prediction, sampler_state)
+            said_C = prediction.argmax_C.where(self._banned(said_C), said_C)
+        masks_left = True
+        if (mask := self.info.mask_token) is not None:
+            # What is decoded stands there for good, drawn as it was.
+            said_C = said_C.where(canvas_C == mask, canvas_C)
+            masks_left = bool((canvas_C == mask).any())
+        said_C = self._pin(said_C)
+        committed = dataclasses.replace(prediction, argmax_C=said_C)
+        stops, stopping_state = self.rules.stopping.should_stop(info, committed, self._stopping_state)
+        self.canvas_C, self.argmax_C, self.entropy_C = canvas_C, said_C, prediction.entropy_C
+        self.accepted_C = accepted_C if held is None else accepted_C | held[0]
+        self.self_conditioning_CD = self_conditioning_CD
+        self._sampler_state, self._stopping_state = sampler_state, stopping_state
+        self.converged = stops or not masks_left
         self.last_temperature = info.temperature
         self.guided_steps += self.guided
         self.steps += 1
         self.attempt_step += 1
         self._uniform_C = None
-        if held is not None:
-            prediction = _with_held(prediction, *held)
-        sampler = self.rules.sampler
-        canvas_C, accepted_C, self._sampler_state = sampler.step(
-            info, self.canvas_C, prediction, self._sampler_state, self.generator
-        )
-        if held is not None and not sampler.remasks:
-            canvas_C = torch.where(held[0], held[1], canvas_C)
-        self.canvas_C = self._pin(canvas_C)
-        self.accepted_C = accepted_C if held is None else accepted_C | held[0]
-        # Samples of single positions need not satisfy a constraint together; the likeliest canvas does.
-        said_C = prediction.argmax_C
-        if self.constraint is None:
-            said_C = sampler.output(info, self.canvas_C, prediction, self._sampler_state)
-            said_C = prediction.argmax_C.where(self._banned(said_C), said_C)
-        masks_left = True
-        if (mask := self.info.mask_token) is not None:
-            # What is decoded stands there for good, drawn as it was.
-            said_C = said_C.where(self.canvas_C == mask, self.canvas_C)
-            masks_left = bool((self.canvas_C == mask).any())
-        self.argmax_C = self._pin(said_C)
-        self.entropy_C = prediction.entropy_C
-        self.self_conditioning_CD = self_conditioning_CD
-        committed = dataclasses.replace(prediction, argmax_C=self.argmax_C)
-        stops, self._stopping_state = self.rules.stopping.should_stop(info, committed, self._stopping_state)
-        self.converged = stops or not masks_left
         left = self.rules.max_denoising_steps - self.steps
         if self.finished and not self.converged and left >= self.rules.attempt_steps:
             self._restart()

@@ -17,6 +17,8 @@ BETA_MIN, BETA_MAX = 1e-3, 10.0
 """Rates of the geometric schedule at times 0 and 1."""
 _ALMOST = 1 - 1e-6
 """The largest alpha before time 0; ratios of what is not clean stay finite."""
+_LEAST = 1e-12
+"""The smallest alpha behind time 1; ratios of what is clean stay finite."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,15 @@ class NoiseLevels:
     )
 
     def alpha(self, time: float) -> float:
-        """Returns the probability that a token is clean at `time`: 0 at time 1, 1 at time 0 and only there."""
+        """Returns the probability that a token is clean at `time`: 0 at time 1, 1 at time 0, and strictly between
+        them at all others."""
         polynomial = self.noise_schedule == "polynomial"
         alpha = 1.0 - time**self.noise_degree if polynomial else _ALPHA[self.noise_schedule](time)
-        return alpha if time == 0 else min(alpha, _ALMOST)
+        return alpha if time in (0, 1) else min(max(alpha, _LEAST), _ALMOST)
+
+    def alpha_after(self, time: float) -> float:
+        """Returns alpha at the `time` that a step leads to, above 0 however near to 1 that is."""
+        return max(self.alpha(time), _LEAST)
 
 
 def _geometric(time: float) -> float:

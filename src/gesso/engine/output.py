@@ -10,6 +10,7 @@ from gesso.engine.reasoning import within_budget
 from gesso.engine.result import FinishReason, GenerationResult, TokenLogprob
 from gesso.engine.verifier import Verifier
 from gesso.generation import GenerationConfig
+from gesso.text.graded import graded_text
 from gesso.text.output import Delta, OutputParser
 from gesso.text.tokenizer import Tokenizer
 
@@ -76,13 +77,13 @@ class OutputAssembler:
         return within_budget(block, self._parser, self._config, self._special, self._constraint, prefix)
 
     def text_with(self, block: Sequence[int]) -> str:
-        """Returns what the answer's text would be with one more block, which is not added."""
+        """Returns what a grader would get of the answer with one more block, which is not added."""
         trial = OutputAssembler(self._config, self._tokenizer, self._response_prefix, self._last_pin, self._constraint)
         for token in (*(self.tokens or self._response_prefix), *block):
             if not trial.finished:
                 trial._take(token)
         trial.finish("cancelled")
-        return trial._parser.text
+        return graded_text(trial._parser)
 
     def add(self, block: Sequence[int]) -> tuple[Delta, int]:
         """Appends a block up to the end of the answer; returns what it adds, and how many of its tokens count."""

@@ -27,11 +27,12 @@ from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.options import Integer, Number
+from gesso.text.graded import graded_text
 
 MOST_PARTICLES = 256
 
 Score = Callable[[str], float]
-"""Takes a predicted text; higher is better."""
+"""Takes the text of an answer, finished or as it would be now; higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,6 @@ class _Run:
         enough: float | None,
         seed: int,
     ) -> None:
-        self._engine = engine
         self._population = population
         self._reward_scale = reward_scale
         self._score = score
@@ -175,7 +175,7 @@ class _Run:
             self._population.remove(particle)
             self._results.append(particle.state.result())
             certainty = -particle.state.canvas.entropy_C.mean().item()
-            self.scores.append(certainty if self._score is None else self._score(self._results[-1].text))
+            self.scores.append(certainty if self._score is None else self._score(graded_text(self._results[-1])))
             self._log_weights.append(self._weight(particle, self.scores[-1]))
         running = [
             particle for particle in self._population if particle.state.canvas.steps and not particle.state.pending
@@ -209,9 +209,7 @@ class _Run:
         canvas = particle.state.canvas
         if self._score is None:
             return -canvas.entropy_C.mean().item()
-        tokens, ends = canvas.argmax_C.tolist(), particle.state.config.eos_token_ids
-        end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
-        return self._score(self._engine.tokenizer.decode(tokens[:end]))
+        return self._score(particle.state.output.text_with(canvas.argmax_C.tolist()))
 
     def _resample(self, running: Sequence[_Particle]) -> None:
         """Draws the particles anew where half of them or fewer carry the weight."""
@@ -286,6 +284,9 @@ def _check_canvas(state: RequestState) -> None:
         raise OptionError("particles need canvases: leave mode ar out", option="mode")
     if config.verify not in (0, "auto"):
         raise OptionError("particles do not go with verify: it must be 0 or auto", option="verify")
+    if config.thinking_budget is not None:
+        message = "particles have one canvas: leave thinking_budget out, which may begin another"
+        raise OptionError(message, option="thinking_budget")
     if config.max_new_tokens > state.canvas.width:
         message = (
             f"particles have one canvas, of {state.canvas.width} tokens: max_new_tokens is {config.max_new_tokens}"

@@ -118,6 +118,9 @@ class RequestBuilder:
         """
         shape, context = self._runner.config, Context.of(self._runner, max_length)
         asked, given = split_options(with_constraint(options))
+        needs_canvas = asked.classifier is not None or asked.accept is not None
+        if self._defaults.mode == "ar" and (needs_canvas or asked.prediction):
+            given.setdefault("mode", "canvas")  # a checkpoint's mode gives way to what a request asks for
         calls = tool_language(asked.tools, asked.tool_choice, asked.parallel_tool_calls)
         generation = self._predicted(asked, given, context) if asked.prediction else given
         config = self._defaults.override(**generation)
@@ -137,7 +140,6 @@ class RequestBuilder:
 
         def build() -> RequestState:
             constraint = None if job is None else job.finish(config, self._runner, len(prefix))
-            needs_canvas = asked.classifier is not None or asked.accept is not None
             settled, decision = _choose_mode(config, width, constraint, costs, measure=measure, canvas=needs_canvas)
             if whole + answer_positions(settled, width) > context.limit:
                 raise OptionError(

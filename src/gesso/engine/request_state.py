@@ -58,7 +58,7 @@ class RequestState:
     prompt_logprobs: int | None = None
     """How many of the likeliest tokens are told beside each of the prompt; None where nothing is told of them."""
     prompt_scores: list[TokenLogprob] = field(default_factory=list)
-    """Of the tokens that were read so far, but for the first of all."""
+    """Of the tokens that were read so far, but for the first of all; those of the response prefix are among them."""
     ignored: tuple[str, ...] = ()
     """What the constraint's schema says and means nothing to it."""
     decision: str = ""
@@ -184,7 +184,8 @@ class RequestState:
             seed=self.seed,
             decision=self.decision,
             ignored=self.ignored,
-            prompt_logprobs=self.prompt_scores,
+            # The response prefix was read with the prompt; the first token of all has no score.
+            prompt_logprobs=self.prompt_scores[: max(0, self.prompt_tokens - 1)],
             probe=self.canvases.probe,
             verifier=self.verifier,
             guidance_passes=self.guidance_passes,

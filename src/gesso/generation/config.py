@@ -40,6 +40,7 @@ NARROWEST = 8
 MOST_TEMPERATURE = 2.0
 MOST_LOGPROBS = 20
 MOST_ROUNDS = 8
+MOST_STEPS = 10**6
 LARGEST_BIAS = 1e6
 """Largest size of a bias; scores are capped far below, and so much still survives a division by any temperature."""
 VERIFY_THRESHOLD = 3.0
@@ -75,6 +76,7 @@ class GenerationConfig:
         "Most denoising steps a canvas takes.",
         unit="steps",
         minimum=1,
+        maximum=MOST_STEPS,
         file="generation_config.json",
         group=DENOISING,
     )

@@ -54,8 +54,9 @@ def refuse_contradictions(config: Any) -> None:
 def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused."""
     guided = given.get("guidance_scale", 1) != 1
+    biased = config.verify == "exact" and given.get("logit_bias")
     changes: dict[str, Any] = {}
-    if config.verify == "exact" and (guided or given.get("logit_bias")):
+    if config.verify not in (0, "auto") and (guided or biased or given.get("mode") == "ar"):
         changes["verify"] = 0
     if config.mode == "ar" and (guided or given.get("verify") or any(name in given for name in OF_A_CANVAS)):
         changes["mode"] = "canvas"

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gesso.control.search import graded_text
 from gesso.engine.engine import Engine
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
@@ -14,6 +13,7 @@ from gesso.lab.store import Place, Store, digest
 from gesso.models.hub import resolve
 from gesso.tasks.base import Example, evaluation_set
 from gesso.tasks.registry import TASKS
+from gesso.text.graded import graded_text
 from gesso.train.evaluate import example_request
 from gesso.train.search_options import answer_examples
 

@@ -63,8 +63,9 @@ class Row:
 def mcnemar(fixed: int, broken: int) -> float:
     """Returns the probability of a split as uneven as this, or more, if both were as likely (McNemar 1947, exact)."""
     total = fixed + broken
-    tail = sum(math.comb(total, i) for i in range(min(fixed, broken) + 1)) / 2.0**total
-    return min(1.0, 2 * tail)
+    tail = sum(math.comb(total, i) for i in range(min(fixed, broken) + 1))
+    # A quotient of whole numbers: from 1,024 unlike pairs on neither of them fits a float.
+    return min(1.0, 2 * tail / (1 << total))
 
 
 def holm(ps: Sequence[float]) -> list[float]:

@@ -7,8 +7,8 @@ may answer otherwise, are made anew.
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -63,7 +63,11 @@ def digest(text: str) -> str:
 
 
 class Store:
-    """Reads and writes answers. It is a context manager."""
+    """Reads and writes answers. It is a context manager.
+
+    Raises:
+        DataError: by every method, where the file cannot be read or written: it is locked, damaged, or the disk full.
+    """
 
     def __init__(self, path: Path) -> None:
         """Opens the file, or makes it.
@@ -71,7 +75,8 @@ class Store:
         Raises:
             DataError: it cannot be opened, or is something else.
         """
-        try:
+        self._path = path
+        with self._telling():
             self._base = sqlite3.connect(path, timeout=30)
             with closing(self._base.execute("PRAGMA application_id")) as found:
                 mark = found.fetchone()[0]
@@ -83,8 +88,14 @@ class Store:
                 self._base.execute(f"PRAGMA application_id = {APPLICATION}")
                 self._base.execute(SCHEMA)
                 self._base.execute(FILES)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Makes one line of what the database raises."""
+        try:
+            yield
         except sqlite3.Error as error:
-            raise DataError(f"{path} cannot be used: {error}") from None
+            raise DataError(f"{self._path} cannot be used: {error}") from None
 
     def __enter__(self) -> "Store":
         return self
@@ -103,13 +114,13 @@ class Store:
         status = path.stat()
         known = (str(path), status.st_size, status.st_mtime_ns)
         query = "SELECT digest FROM files WHERE path = ? AND size = ? AND modified = ?"
-        with closing(self._base.execute(query, known)) as rows:
+        with self._telling(), closing(self._base.execute(query, known)) as rows:
             found: tuple[str] | None = rows.fetchone()
         if found is not None:
             return found[0]
         with path.open("rb") as file:
             made = hashlib.file_digest(file, "sha256").hexdigest()
-        with self._base:
+        with self._telling(), self._base:
             self._base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (*known, made))
         return made
 
@@ -124,7 +135,7 @@ class Store:
             "WHERE weights = ? AND task = ? AND setting = ? AND seed = ? AND version = ? AND number < ?"
         )
         values = (place.weights, place.task, place.setting, place.seed, __version__, len(prompts))
-        with closing(self._base.execute(query, values)) as found:
+        with self._telling(), closing(self._base.execute(query, values)) as found:
             return {
                 number: Answer(number, bool(right), passes, tokens, seconds)
                 for number, right, passes, tokens, seconds, prompt in found
@@ -142,5 +153,5 @@ class Store:
              answer.passes, answer.tokens, answer.seconds, text, __version__)
             for answer, prompt, text in made
         ]  # fmt: skip
-        with self._base:
+        with self._telling(), self._base:
             self._base.executemany(f"INSERT OR REPLACE INTO answers VALUES ({', '.join('?' * 13)})", rows)

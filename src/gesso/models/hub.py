@@ -62,7 +62,7 @@ def resolve(name: str, *, offline: bool = False, progress: bool = True) -> Path:
     Raises:
         HubError: there is no such model, or it is not here and could not be fetched.
     """
-    folder = _local(name)
+    folder = local_path(name)
     if folder is not None and (folder / "config.json").is_file():
         return folder
     if folder is not None and folder.is_file() and is_gguf(folder):
@@ -90,7 +90,7 @@ def resolve_config(name: str, *, offline: bool = False) -> Path:
     Raises:
         HubError: as `resolve`.
     """
-    folder = _local(name)
+    folder = local_path(name)
     here = folder is not None and (folder / "config.json").is_file()
     if name in bundled() or here or is_gguf(Path(name)) or HUB_GGUF.fullmatch(name):
         return resolve(name, offline=offline)
@@ -129,7 +129,8 @@ def cached() -> list[CachedModel]:
     return sorted(found, key=lambda model: model.name)
 
 
-def _local(name: str) -> Path | None:
+def local_path(name: str) -> Path | None:
+    """Returns the file or folder of this name, `~` and all; None where there is none."""
     try:
         folder = Path(name).expanduser()
         return folder if name and folder.exists() else None

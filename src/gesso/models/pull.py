@@ -5,12 +5,14 @@ file over after a break of the process, and looks at sizes alone.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha1, sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from gesso.errors import HubError
+from gesso.batch.journal import hold
+from gesso.errors import HubError, OptionError
 from gesso.json_files import read_json
 from gesso.models.byte_stream import RemoteBytes
 from gesso.models.family import read_shape
@@ -24,6 +26,8 @@ TEXTS = ["*.json", "*.jinja", "tokenizer*"]
 """What a checkpoint has beside its weights."""
 INCOMPLETE = ".gesso-incomplete"
 """Ends the name of a file that has not arrived whole."""
+LOCK = ".gesso-lock"
+"""Ends the name of the file that is locked while another is fetched."""
 PIECE = 1 << 22
 
 
@@ -87,7 +91,7 @@ def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda
         out: the folder to put it into; None for the Hub's cache, where `org/name` finds it.
 
     Raises:
-        OptionError: too little room.
+        OptionError: too little room, or another process fetches the same.
         HubError, CheckpointError, ConfigError: as `pull_texts`; after a break the same call goes on where it was.
     """
     folder = pull_texts(model, out)
@@ -103,18 +107,54 @@ def pull_whole(model: RemoteModel, out: Path | None, progress: Progress = lambda
 
 def fetch_file(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress) -> None:
     """Fetches one file, going on from what there is of it, and compares it with its checksum before it gets its name.
+    One process at a time does.
 
     Raises:
         HubError: it cannot be fetched, or differs.
+        OptionError: another process fetches it.
         OSError: it cannot be written.
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(target, file):
+        _fetch(remote, file, target, progress)
+
+
+@contextmanager
+def _alone(target: Path, file: RemoteFile) -> Iterator[None]:
+    """Keeps other processes from a file while this one fetches it, where the system has such locks.
+
+    Raises:
+        OptionError: another process fetches it.
+    """
+    refusal = f"{file.name} is being fetched by another process: once that has ended, the same command goes on"
+    path = target.with_name(target.name + LOCK)
+    with path.open("ab") as lock:
+        hold(lock, refusal, "model")
+        # Who ended between the two lines above removed the name of what is locked here, and another may hold the next.
+        if not _names(path, lock):
+            raise OptionError(refusal, option="model")
+        try:
+            yield
+        finally:
+            with suppress(PermissionError):  # Windows removes no file that is open
+                path.unlink(missing_ok=True)
+
+
+def _names(path: Path, file: BinaryIO) -> bool:
+    """Says whether a path leads to an open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _fetch(remote: RemoteBytes, file: RemoteFile, target: Path, progress: Progress) -> None:
     partial = target.with_name(target.name + INCOMPLETE)
     if target.exists():
         if _summed(target, file, progress).hexdigest() == file.sum:
             return
         target.unlink()
         progress(-file.bytes)
-    partial.parent.mkdir(parents=True, exist_ok=True)
     total = _summed(partial, file, progress) if partial.exists() else _fresh(file)
     with partial.open("ab") as stream:
         for piece in remote.stream(stream.tell()):

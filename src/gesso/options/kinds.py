@@ -103,12 +103,19 @@ class Number(_Bounded):
     def check(self, name: str, value: Any) -> float:
         least = self.above if self.above is not None else self.minimum
         least = -inf if least is None else least
-        if isinstance(value, float) and not isfinite(value):
+        rule = "a number" if least == -inf else f"a number of at least {least:g}"
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            refuse(name, rule, value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer that no float can hold
+            number = inf
+        if not isfinite(number):
             refuse(name, "a finite number", value)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
-            refuse(name, "a number" if least == -inf else f"a number of at least {least:g}", value)
+        if value < least:
+            refuse(name, rule, value)
         self._fits(name, value)
-        return value
+        return number
 
 
 class _Instance(Plain, Generic[T]):

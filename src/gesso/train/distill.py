@@ -24,18 +24,17 @@ from torch.utils.checkpoint import checkpoint
 from gesso.errors import OptionError
 from gesso.models.adapters import without_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
-from gesso.models.loading import load_folder
 from gesso.train.batch import Batch
 from gesso.train.distributed import ProcessGroup
 from gesso.train.forward import Encoded, denoise, encode
 from gesso.train.recipe import Recipe
-from gesso.train.step import LossModule
+from gesso.train.step import LossModule, start_model
 from gesso.train.two_pass import first_passes, mixed_embeddings, next_token_loss, rows_at_a_time
 
 
 @dataclass(frozen=True, slots=True)
 class Teacher:
-    """Holds the model that a run starts from; with an adapter it is the student without it."""
+    """Holds the model that a run starts from; with fresh deltas it is the student without them."""
 
     model: DiffusionGemma
     shares_weights: bool
@@ -68,10 +67,8 @@ class ConsistencyLoss(LossModule):
         if group.size > 1:
             raise OptionError("distillation holds a whole teacher and runs in one process: start it without torchrun")
         super().__init__(model, recipe.train, group)
-        assert recipe.start is not None
-        if recipe.adapter is None:
-            start = load_folder(recipe.start, str(group.device), "float32").eval().requires_grad_(False)
-            start.config = recipe.model
+        if recipe.adapter is None or recipe.adapter_start is not None:
+            start = start_model(recipe, group.device).eval().requires_grad_(False)
             teacher = Teacher(start, shares_weights=False)
         else:
             teacher = Teacher(model, shares_weights=True)

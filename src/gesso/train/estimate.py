@@ -24,6 +24,7 @@ from gesso.train.context_parallel import ContextGroup
 from gesso.train.estimate_parts import gathered_bytes, held_buffers, part_of, routed_bytes
 from gesso.train.estimate_vision import MOMENT_BYTES, MUON_BYTES, ImageLoad, vision_bytes
 from gesso.train.muon import is_hidden_matrix
+from gesso.train.step import freeze_denoiser
 
 LOGIT_COPIES = 3
 """fp32 copies of a chunk's logits: scores, what bends them, and one that an operation makes on the way."""
@@ -52,6 +53,10 @@ class Workload:
     """Processes over which each sequence lies. A run has as many at least, and parameters lie over all of them."""
     images: ImageLoad | None = None
     """Images of an example; None where there are none. Their soft tokens are among its `tokens`."""
+    canvases: bool = True
+    """Whether canvases are trained on; else the causal pass learns alone."""
+    teacher: bool = False
+    """Whether a second whole model is held in fp32, which the run distils from."""
 
     @property
     def processes(self) -> int:
@@ -72,6 +77,11 @@ class Workload:
     def own_width(self) -> int:
         """Returns the columns of a canvas that one process takes."""
         return -(-self.canvas_length // self.context_parallel)
+
+    @property
+    def canvas_rows(self) -> int:
+        """Returns the columns of all canvases that one process trains on."""
+        return self.examples * self.canvases_per_example * self.own_width if self.canvases else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,8 @@ def estimate(
             replace_layers(model, quantize)
         if adapter is not None:
             attach(model, adapter)
+    if not work.canvases:
+        freeze_denoiser(model)
     model.train()
     parts, apart = work.processes, work.expert_parallel > 1
     learned = {name: part_of(p, parts) for name, p in model.named_parameters() if p.requires_grad}
@@ -134,13 +146,15 @@ def estimate(
         # Autocast's, for the time of a step: of experts that lie apart those held, of all else the whole.
         copied = (learned[n] if apart and is_of_experts(n) else p.numel() for n, p in model.named_parameters())
         half_copies = 2 * sum(copied) if dtype != torch.float32 else 0
-        weights, adapter_bytes = 4 * trainable + half_copies, 0
+        weights, adapter_bytes = 4 * sum(part_of(p, parts) for p in model.parameters()) + half_copies, 0
     else:
         adapter_bytes = sum(learned[n] * p.itemsize for n, p in model.named_parameters() if n in learned)
         weights = sum(part_of(p, parts) * p.itemsize for p in model.parameters() if not p.requires_grad)
         weights += sum(count * buffer.itemsize for buffer, count in held_buffers(model, work.expert_parallel))
+    if work.teacher:
+        weights += 4 * sum(p.numel() for p in model.parameters())
     logits = _logits(model, work)
-    rows = max(work.examples * work.own_tokens, work.examples * work.canvases_per_example * work.own_width)
+    rows = max(work.examples * work.own_tokens, work.canvas_rows)
     return Estimate(
         weights=weights,
         adapter=adapter_bytes,
@@ -172,10 +186,10 @@ def _logits(model: DiffusionGemma, work: Workload) -> int:
     """Bytes of the logits that are there at a time."""
     config, device = model.config, work.device_type
     answer = min(work.answer, work.own_tokens)
-    scored = max(work.examples * answer, work.examples * work.canvases_per_example * work.own_width)
+    scored = max(work.examples * answer, work.canvas_rows)
     training = LOGIT_COPIES * min(scored, rows_at_a_time(device, config.vocab_size))
     # The first pass scores without gradients: logits and probabilities of its canvases.
-    first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size)))
+    first = 2 * min(scored, max(1, two_pass.LOGIT_BYTES // (4 * config.vocab_size))) if work.canvases else 0
     return 4 * config.vocab_size * max(training, first)
 
 
@@ -212,12 +226,13 @@ def _handed_on(model: DiffusionGemma, work: Workload) -> int:
     """Bytes that checkpointing keeps: the residual before each layer, and its keys and values with their gradients."""
     config, size = model.config, model.dtype.itemsize
     canvases = work.examples * work.canvases_per_example
-    residual = (work.examples * work.own_tokens + canvases * work.own_width) * config.hidden_size
+    residual = (work.examples * work.own_tokens + work.canvas_rows) * config.hidden_size
     (group,) = encoder_rows.group_rows([work.tokens])
     longest = group.longest if work.context is None else work.own_tokens
-    rows = work.examples + (canvases if work.canvases_per_example > 1 else 0)
+    rows = work.examples + (canvases if work.canvases_per_example > 1 and work.canvases else 0)
     keys = sum(2 * rows * longest * layer.num_key_value_heads * layer.head_dim for layer in config.layers)
-    return size * (len(config.layers) * residual + 2 * keys)
+    with_gradients = 2 if work.canvases else 1
+    return size * (len(config.layers) * residual + with_gradients * keys)
 
 
 def _with_layers(model: DiffusionGemma, layers: list[int]) -> DiffusionGemma:
@@ -244,6 +259,8 @@ def _kept(model: DiffusionGemma, work: Workload) -> tuple[int, int]:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         encoded = forward.encode(model, batch, context=work.context).repeat(work.canvases_per_example)
         encoder = sum(storage.nbytes() for storage in storages.values())
+        if not work.canvases:
+            return encoder, 0
         count = len(batch.noisy_BC)
         self_conditioning = torch.zeros(
             count * work.own_width, model.config.hidden_size, device="meta", dtype=model.dtype

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from gesso.control.search import graded_text
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
 from gesso.tasks.base import Example, Task, evaluation_set
 from gesso.tasks.sight.picture_task import PictureTask
+from gesso.text.graded import graded_text
 from gesso.train.search_options import SearchOptions, answer_examples
 from gesso.train.task_data import shown_parts
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import adapter_config_of
 from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
@@ -67,6 +68,28 @@ class Plan:
             )
 
 
+def leaves_canvases_out(plan: Plan, train: TrainConfig, generation: GenerationConfig) -> bool:
+    """Says whether the causal pass learns alone (`Plan.causal_only`).
+
+    Args:
+        generation: the checkpoint's own settings.
+
+    Raises:
+        OptionError: it is to, and there is a setting of canvases.
+    """
+    of_canvases = (
+        train.own_draft_probability or train.on_policy or train.time_exponent != 1 or plan.source_share or plan.distill
+    )
+    causal_only = (generation.mode == "ar" and not of_canvases) if plan.causal_only is None else plan.causal_only
+    if causal_only and of_canvases:
+        raise OptionError(
+            "causal_only leaves the canvases out: leave out own_drafts, on_policy, time_exponent, source_share and "
+            "distill",
+            option="causal_only",
+        )
+    return causal_only
+
+
 def finetune_recipe(
     files: Sequence[Path],
     folder: Path,
@@ -122,21 +145,15 @@ def finetune_recipe(
         raise OptionError("train_vision is for data with images, and no line holds one", option="train_vision")
     steps = plan.steps
     if steps is None:
-        steps = math.ceil(plan.epochs * examples.report.examples / train.batch_size)
+        wanted = plan.epochs * examples.report.examples / train.batch_size
+        if not math.isfinite(wanted):
+            raise OptionError(f"epochs {plan.epochs:g} make more steps than can be counted", option="epochs")
+        steps = math.ceil(wanted)
     if plan.source_share and not examples.report.changes:
         raise OptionError(
             "source_share is for pairs with a source, and no line to train on has one", option="source_share"
         )
-    of_canvases = (
-        train.own_draft_probability or train.on_policy or train.time_exponent != 1 or plan.source_share or plan.distill
-    )
-    causal_only = (generation.mode == "ar" and not of_canvases) if plan.causal_only is None else plan.causal_only
-    if causal_only and of_canvases:
-        raise OptionError(
-            "causal_only leaves the canvases out: leave out own_drafts, on_policy, time_exponent, source_share and "
-            "distill",
-            option="causal_only",
-        )
+    causal_only = leaves_canvases_out(plan, train, generation)
     usual = SOURCE_SHARE if examples.report.changes and not train.on_policy else 0.0
     settings = dataclasses.replace(
         train,

@@ -9,11 +9,12 @@ from pathlib import Path
 from gesso.control.job import run_job
 from gesso.control.likelihood import BoundScore, CausalScore, causal_scores, context_length, diffusion_bound
 from gesso.engine.engine import Engine
-from gesso.errors import DataError, OptionError
+from gesso.errors import DataError, OptionError, TextError
 from gesso.train.batch import Conversation
 from gesso.train.data_encoder import DataEncoder, FileDataConfig
 from gesso.train.data_lines import LineReader
 from gesso.train.evaluate import Interval, ratio_interval
+from gesso.train.file_scan import BYTE_ORDER_MARK
 
 AT_ONCE = 32
 """Examples whose requests are made at once."""
@@ -47,7 +48,7 @@ class FileLikelihood:
 
 
 def score_file(engine: Engine, path: Path, *, samples: int, seed: int, limit: int | None = None) -> FileLikelihood:
-    """Scores every answer of a file of training data, in any of its forms.
+    """Scores every answer of a file of training data, in any of its forms but those with images.
 
     Args:
         samples: noisy copies of each canvas for the bound; 0 leaves it out.
@@ -100,17 +101,30 @@ def _examples(engine: Engine, path: Path) -> Iterator[Conversation]:
         engine.config,
         engine.defaults.eos_token_ids,
         FileDataConfig(max_length=context_length(engine)),
+        engine.runner.vision,
     )
     reader = LineReader(encoder)
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, raw in enumerate(file, 1):
+                line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
                 if not line.strip():
                     continue
                 try:
                     record = reader.read(line, path.parent)
-                    yield from (record.conversation(part) for part in record.parts)
-                except DataError as error:
+                    yield from (_without_images(record.conversation(part)) for part in record.parts)
+                except (DataError, TextError) as error:
                     raise DataError(f"{path}, line {number}: {error}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _without_images(conversation: Conversation) -> Conversation:
+    """Refuses an example that shows images.
+
+    Raises:
+        DataError: it does.
+    """
+    if conversation.images:
+        raise DataError("images cannot be scored: leave this line out")
+    return conversation

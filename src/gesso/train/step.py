@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from gesso.errors import CheckpointError
+from gesso.errors import CheckpointError, OptionError
 from gesso.models.adapter_files import load_adapter
-from gesso.models.adapters import adapter_parameters, attach
+from gesso.models.adapters import adapted_layers, adapter_parameters, attach
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.models.loading import load_folder
 from gesso.models.quantization.plan import refuse_quantized
 from gesso.nn.host_memory import keep_freed_memory
+from gesso.nn.separate_lora import SeparateLoraExperts, SeparateLoraLinear
 from gesso.train.batch import Batch, make_batch
 from gesso.train.config import CanvasWidth, TrainConfig
 from gesso.train.deepen import deepen, deepens
@@ -79,12 +80,24 @@ def start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None = 
 
     Raises:
         CheckpointError: the checkpoint holds a model of another shape.
-        OptionError: all weights of a quantized checkpoint are to be trained.
+        OptionError: all weights of a quantized checkpoint are to be trained, or nothing is left to train.
     """
     model = _start_model(recipe, device, mesh)
     if not recipe.train.denoiser_loss_weight:
-        model.self_conditioning.requires_grad_(False)
+        freeze_denoiser(model)
+        if recipe.adapter is not None and not any(parameter.requires_grad for parameter in model.parameters()):
+            named = ", ".join(recipe.adapter.targets)
+            raise OptionError(f"the causal pass goes through none of the targets: {named}", option="target")
     return model
+
+
+def freeze_denoiser(model: DiffusionGemma) -> None:
+    """Leaves as it is what only canvases go through: the self-conditioning, and deltas of the decoder alone."""
+    model.self_conditioning.requires_grad_(False)
+    for _, layer in adapted_layers(model):
+        if isinstance(layer, SeparateLoraLinear | SeparateLoraExperts):
+            for matrix in layer.matrices(causal=False):
+                matrix.requires_grad_(False)
 
 
 def _start_model(recipe: Recipe, device: torch.device, mesh: DeviceMesh | None) -> DiffusionGemma:

@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gesso.tasks.skills.slots import Slots
@@ -31,13 +31,18 @@ _TRIES = 100
 
 
 def copied_words(fields: Mapping[str, Any]) -> set[str]:
-    """Returns the words, in lower case, that the answers of a line take from its prompts; none that its tools name.
+    """Returns the words, in lower case, that the answers of a line take from its prompts, and that none of what stays
+    holds: its tools, and of calls and results the names, the keys and the values that are no text or whole number.
+    Beside a number with a point, which a prompt may write in other digits, no number is one.
 
     Args:
         fields: of a line of training data.
     """
     prompts, answers = _sides(fields)
-    return (prompts & answers) - {part.lower() for part in _parts(json.dumps(fields.get("tools") or ""))}
+    stays = list(_left_alone(fields))
+    text = json.dumps([fields.get("tools") or "", stays], ensure_ascii=False)
+    copied = (prompts & answers) - {part.lower() for part in _parts(text)}
+    return {word for word in copied if not word.isdigit()} if any(isinstance(v, float) for v in stays) else copied
 
 
 def copied_share(lines: Sequence[Mapping[str, Any]]) -> float:
@@ -161,6 +166,35 @@ def _rewrite_call(call: Mapping[str, Any], change: Change) -> dict[str, Any]:
     if arguments is not None:
         found["arguments"] = _rewrite_values(arguments, True, change)
     return found
+
+
+def _left_alone(fields: Mapping[str, Any]) -> Iterator[object]:
+    """Yields what `_rewrite` does not change in a line's calls and results of tools: names, and parts of values."""
+    messages = _rewrite(fields, lambda _, text: text).get("messages")  # arguments are no JSON text any more
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, dict):
+            continue
+        if isinstance(content := message.get("content"), dict):
+            yield from _left_of_values(content)
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function", call) if isinstance(call, dict) else None
+            if isinstance(function, dict):
+                yield function.get("name")
+                yield from _left_of_values(function.get("arguments"))
+
+
+def _left_of_values(value: object) -> Iterator[object]:
+    """Yields what `_rewrite_values` does not change."""
+    if isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from _left_of_values(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _left_of_values(item)
+    elif isinstance(value, bool) or not isinstance(value, str | int):
+        yield value
 
 
 def _rewrite_values(value: object, is_answer: bool, change: Change) -> object:

@@ -62,3 +62,12 @@ def test_a_canvas_that_starts_late_goes_on_from_its_noise_level() -> None:
     said = prediction(random_logits(1, 500, VOCAB, 3.0))
     canvas, _, _ = DiscreteDDIMSampler().step(info, said.argmax_C, said, None, torch.Generator().manual_seed(0))
     assert int((canvas == said.argmax_C).sum()) > 495
+
+
+@pytest.mark.parametrize(("steps", "degree"), [(3, 1e-18), (10**18, 2.0)])
+def test_a_step_that_leads_to_nearly_nothing_clean_is_taken(steps: int, degree: float) -> None:
+    """Alpha is 0 there, as far as floats can tell."""
+    sampler = DiscreteDDIMSampler(noise_schedule="polynomial", noise_degree=degree)
+    said, rng = prediction(random_logits(1, 9, VOCAB, 3.0)), torch.Generator().manual_seed(1)
+    canvas, _, _ = sampler.step(step_info(1, steps, 9, VOCAB), torch.zeros(9, dtype=torch.int64), said, None, rng)
+    assert bool(((canvas >= 0) & (canvas < VOCAB)).all())

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.diffusion.schedules import SCHEDULES
+from gesso.diffusion.schedules.temperature_range import COLDEST
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 
@@ -31,9 +32,15 @@ def test_known_values() -> None:
 
 
 def test_a_curve_that_reaches_zero_stays_above_it() -> None:
-    for name in ("cosine", "square_cosine", "polynomial"):
+    for name in ("linear", "cosine", "square_cosine", "polynomial"):
         heats = [SCHEDULES.make(name, None, {"t_min": 0.0}).temperature(step, 10_000) for step in (1, 2)]
-        assert all(heat > 0 for heat in heats)
+        assert all(heat >= COLDEST for heat in heats)
+
+
+@pytest.mark.parametrize("name", SCHEDULES.names)
+def test_no_temperature_is_too_low_to_divide_by(name: str) -> None:
+    schedule = SCHEDULES.make(name, None, {"t_min": 1e-40, "t_max": 1e-37})
+    assert [schedule.temperature(step, 3) for step in (3, 2, 1)] == [COLDEST] * 3
 
 
 def test_impossible_ranges_are_refused() -> None:

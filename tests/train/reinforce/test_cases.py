@@ -88,12 +88,18 @@ def test_every_line_comes_once_in_an_epoch(tmp_path: Path) -> None:
         ({"prompt": "a", "function": "f", "tests": []}, "not empty"),
         ({"prompt": "a", "function": "f", "tests": [{"arguments": 1, "returns": 2}]}, "a test is an object"),
         ({"prompt": "a", "completion": 3}, "completion must be a text"),
+        ('{"prompt": "a \\ud800", "completion": "b"}', "prompts.jsonl:2: the prompt is no valid Unicode"),
         ({"prompt": "a", "completion": "b", "function": "f"}, "function goes with tests"),
     ],
 )
 def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, line: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         FileCases(write(tmp_path, {"prompt": "a", "completion": "b"}, line), seed=0, held_out_share=0.0)
+
+
+def test_a_byte_order_mark_is_none_of_the_first_line(tmp_path: Path) -> None:
+    cases = FileCases(write(tmp_path, "\ufeff", {"prompt": "four", "completion": "4"}), seed=0, held_out_share=0.0)
+    assert cases.cases(0, 1)[0].prompt == "four"
 
 
 def test_a_function_rewards_prompt_and_answer(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class DiscreteDDIMSampler(NoiseLevels, Sampler):
         import torch
 
         routes_C3 = route_probabilities(
-            canvas_C == sample_C, self.alpha(time), self.alpha(time_after), vocab_size=info.vocab_size
+            canvas_C == sample_C, self.alpha(time), self.alpha_after(time_after), vocab_size=info.vocab_size
         )
         route_C = torch.multinomial(routes_C3, 1, generator=rng)[:, 0]
         next_C = torch.where(route_C == CLEAN, sample_C, canvas_C)

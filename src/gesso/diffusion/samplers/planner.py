@@ -43,7 +43,7 @@ class PlannerSampler(NoiseLevels, Sampler):
         import torch
 
         clean_C = self._plan(info, prediction)
-        survival = self.alpha(info.time) / self.alpha(info.time_after)
+        survival = self.alpha(info.time) / self.alpha_after(info.time_after)
         stays = {"posterior": survival, "noise": 0.0, "stay": 1.0}[self.rest]
         stay_C = torch.rand(info.width, generator=rng) < stays
         next_C = torch.where(stay_C, canvas_C, draw_noise(info.canvas, rng))

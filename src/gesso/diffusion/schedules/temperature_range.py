@@ -28,4 +28,4 @@ class TemperatureRange(Schedule):
 
 
 COLDEST = 1e-3
-"""Temperatures are above 0, which a curve that reaches `t_min` 0 would not be."""
+"""Logits are divided by no less: at temperature 0, or near it, nothing finite would be left of them."""

@@ -1,6 +1,7 @@
 """Gives prompts and rewards: from a task's generator, or from the lines of a file."""
 
 import hashlib
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from gesso.tasks.base import Example, Task, evaluation_set, held_out
 from gesso.tasks.registry import TRAINING_TASKS
 from gesso.train.data_fields import parse_line
 from gesso.train.evaluate import example_request
-from gesso.train.file_scan import hash_share
+from gesso.train.file_scan import BYTE_ORDER_MARK, hash_share
 from gesso.train.reinforce.config import Case
 from gesso.train.reinforce.rewards import Graded, Judged, Reward, Same, unit_tests
 from gesso.train.task_data import refuse_images
@@ -104,7 +105,7 @@ class FileCases:
         self._digest = f"{hashlib.sha256(content).hexdigest()}/{held_out_share:g}/{reward}"
         self._train: list[Case] = []
         self._held_out: list[Case] = []
-        for number, line in enumerate(content.split(b"\n"), start=1):
+        for number, line in enumerate(content.removeprefix(BYTE_ORDER_MARK).split(b"\n"), start=1):
             if not line.strip():
                 continue
             try:
@@ -138,6 +139,10 @@ def _read_case(line: bytes, grader: Grader | None) -> Case:
     prompt = fields.get("prompt", fields.get("messages"))
     if ("prompt" in fields) == ("messages" in fields) or not isinstance(prompt, str | list) or not prompt:
         raise DataError("a line has prompt, a text, or messages, a list of them")
+    try:
+        json.dumps(prompt, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise DataError("the prompt is no valid Unicode: it holds half a character") from None
     if grader is not None:
         return Case(prompt, Judged(grader, prompt if isinstance(prompt, str) else message_text(prompt[-1])))
     if ("completion" in fields) == ("tests" in fields):

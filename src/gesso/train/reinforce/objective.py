@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gesso.control.search import graded_text
 from gesso.diffusion.canvas_state import DenoisingRules
 from gesso.engine.engine import Engine, Request
 from gesso.errors import OptionError
@@ -24,6 +23,7 @@ from gesso.models.adapters import without_adapter
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import load_folder
 from gesso.text.chat_template import ChatTemplate
+from gesso.text.graded import graded_text
 from gesso.text.output import OutputParser
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.distributed import ProcessGroup
