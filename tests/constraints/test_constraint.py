@@ -52,6 +52,22 @@ def test_every_kind() -> None:
             gesso.constraint(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("keyword", ["minimum", "minItems", "multipleOf", "const", "enum", "not"])
+def test_a_number_that_is_too_large_is_refused(keyword: str) -> None:
+    value: Any = {"enum": [10**400], "not": {"const": 10**400}}.get(keyword, 10**400)
+    with pytest.raises(OptionError, match="a number of it is past what can be reckoned with"):
+        gesso.constraint(json_schema={keyword: value})
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(OptionError, match="its parts are nested too deeply"):
+        gesso.constraint(regex="(?=a)" * 2000 + "a")
+    with pytest.raises(OptionError, match="its parts are nested too deeply"), budget.python_bounds():
+        raise RecursionError
+    with pytest.raises(OptionError, match="the memory that is left"), budget.python_bounds():
+        raise MemoryError
+
+
 def test_half_a_character_is_no_text_and_no_special_token() -> None:
     anything = gesso.constraint(regex="(?s).*")
     for half in ("\ud800", "\udcf8"):

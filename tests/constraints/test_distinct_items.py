@@ -69,3 +69,10 @@ def test_as_many_items_as_are_asked_for() -> None:
         '["a/1", "a/2", "a/1"]',
     ]
     assert [made.matches(text) for text in texts] == [False, True, True, False, False]
+
+
+def test_an_item_of_an_older_draft_that_is_an_integer_has_no_point() -> None:
+    four = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    listed = {**four, "type": "array", "items": {"type": "integer", "enum": [1, 2]}, "uniqueItems": True}
+    made = compile_bytes(schema_expression(listed))
+    assert [made.matches(text) for text in ("[1]", "[2, 1]", "[1.0]", "[1, 2.0]")] == [True, True, False, False]

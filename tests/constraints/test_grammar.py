@@ -82,6 +82,10 @@ def test_what_a_grammar_contains(grammar: str, inside: list[str], outside: list[
         (r'start: /a\b-?/ "b"', "line 1: .*a word boundary at an edge of what a terminal matches .* character 1"),
         (r'start: /a(?=b)c*/ "b"', "line 1: .*a look-ahead at the end of what a terminal matches .* character 1"),
         ("start: {a}", r"'\{' is not expected here"),
+        ('root ::= "a"{1 2}', r"line 1: '\{' is not understood"),
+        # What never ends is found out at once, however long it is.
+        ('root ::= "a"{' + " " * 20_000, r"line 1: '\{' is not understood"),
+        ('start: "a"\n' + "b" * 20_000, "line 2: there is no rule named 'bbb"),
     ],
 )
 def test_what_is_not_supported_is_refused(grammar: str, what: str) -> None:
@@ -136,6 +140,7 @@ NOTATIONS = [
     ('start: WORD "!"\nWORD: "a" "b"\n%ignore " "\n%ignore /#+/', ["ab!", " ab # ! ", "#ab!"], ["a b!", "ab"]),
     ("start: T [N]\n%import common (INT, CNAME)\nT: CNAME\nN: INT", ["a", "a_1", "b2"], ["1", ""]),
     ("start: W+\n%import common.ESCAPED_STRING -> W", ['"a"', '"a\\"b""c"'], ["a", '"a\\"']),
+    ('root ::= "a"{ 2 } "b"{1 , } "c"{,2}', ["aab", "aabbcc"], ["ab", "aa", "aabccc"]),
     ('root ::= item-a{2,3} (" " .)?\nitem-a ::= [^a-y] | "\\x41"', ["zA", "AAA é", "zz \n"], ["A", "aa", "AAAA"]),
 ]
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gesso.constraints.budget import Budget, within
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_keywords import type_of
+from gesso.constraints.json_keywords import all_hashed, hashed, merge, plain, same, says_more, type_of
 from gesso.constraints.json_schema import schema_expression
 from gesso.errors import OptionError
 from gesso.options.frozen import freeze
@@ -37,3 +38,48 @@ def test_types_of_values() -> None:
     names = ["null", "boolean", "string", "array", "object", "integer", "integer", "number"]
     assert [type_of(value) for value in values] == names
     assert [type_of(freeze(value)) for value in values] == names
+
+
+def test_what_is_equal_is_equal_as_a_key() -> None:
+    values: list[Any] = [None, True, False, 0, 1, 1.0, 1.5, "1", "", [], {}, [1], [True], [[1.0]], [[True]], {"a": 1},
+                         {"a": True}, {"a": 1.0, "b": [0]}, {"b": [False], "a": 1}, {"b": [0], "a": 1}]  # fmt: skip
+    for one in values:
+        for other in values:
+            assert (hashed(one) == hashed(other)) == same(one, other), (one, other)
+            assert (hashed(freeze(one)) == hashed(other)) == same(one, other), (one, other)
+
+
+@pytest.mark.parametrize(
+    ("schema", "taken", "refused"),
+    [
+        (
+            {"allOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": True}}}]},
+            ["{}"],
+            ['{"a": 1}', '{"a": true}'],
+        ),
+        ({"allOf": [{"not": {"const": 0}}, {"not": {"const": False}}]}, ["1", "true"], ["0", "false"]),
+        ({"allOf": [{"items": {"const": 1}}, {"items": {"const": True}}]}, ["[]"], ["[1]", "[true]"]),
+    ],
+)
+def test_what_python_calls_equal_is_told_apart(schema: Any, taken: list[str], refused: list[str]) -> None:
+    automaton = compile_bytes(schema_expression(schema))
+    assert all(map(automaton.matches, taken))
+    assert not any(map(automaton.matches, refused))
+
+
+def test_parts_that_say_the_same_stand_once() -> None:
+    one, other = plain({"properties": {"a": {"const": 1}}}), plain({"properties": {"a": {"const": 1.0}}})
+    assert merge(one, other) == one
+    assert says_more(one, other)
+    assert not says_more(one, plain({"properties": {"a": {"const": True}}}))
+
+
+def test_long_lists_are_compared_at_once() -> None:
+    numbers = list(range(20_000))
+    assert len(all_hashed(numbers)) == len(numbers)
+    with within(Budget(max_seconds=2.0)):
+        for schema in (
+            {"allOf": [{"enum": numbers}, {"enum": numbers[-1:] + [-1 - n for n in numbers]}]},
+            {"enum": numbers, "not": {"enum": numbers[:-1]}},
+        ):
+            assert compile_bytes(schema_expression(schema)).matches("19999")

@@ -457,7 +457,32 @@ APART: list[tuple[Any, list[Any], list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "valid", "invalid"), APART)
+LISTED: list[tuple[Any, list[Any], list[Any]]] = [
+    # Members come in the order in which the schema names them, those inside of them too.
+    ({"enum": [{"b": 1, "a": 2}], "properties": {"a": {}, "b": {}}}, [{"a": 2, "b": 1}], [{"a": 2}]),
+    (
+        {"enum": [{"x": {"b": 1, "a": [{"d": 1, "c": 2}]}}, 3], "properties": {"x": kind(
+            "a", a={"items": kind(c={}, d=INTEGER)}, b=INTEGER)}},
+        [{"x": {"a": [{"c": 2, "d": 1}], "b": 1}}, 3],
+        [],
+    ),
+    (
+        {"enum": [{"a": 1}, {"c": 2, "a": 1}, {"c": "x"}, {}], "minProperties": 1, "patternProperties": {"^c": STRING}},
+        [{"a": 1}, {"c": "x"}],
+        [{"c": 2, "a": 1}, {}],
+    ),
+    ({"enum": [[1, 2], [1, 1.0], [1], [1, True]], "uniqueItems": True, "minItems": 2}, [[1, 2], [1, True]],
+     [[1, 1], [1]]),
+    ({"enum": [[1, 2], [1, 1], [], ["a"]], "contains": {"const": 2}}, [[1, 2]], [[1, 1], [], ["a"]]),
+    ({"enum": [[1, "a"], ["a", 1], [1]], "prefixItems": [INTEGER], "items": STRING}, [[1, "a"], [1]], [["a", 1]]),
+    # Numbers are compared as what they are, however they are written.
+    ({"enum": [1e-7, 1e-8, -1e-7, 1e22], "minimum": 0}, [1e-7, 1e-8, 1e22], [-1e-7]),
+    ({"enum": [1, 1.5, 2, 3, 0.3], "multipleOf": 0.5, "exclusiveMaximum": 3}, [1, 1.5, 2], [3, 0.3]),
+    ({"enum": [1, 1.5, 2, 3, 0.3], "not": {"multipleOf": 0.5}}, [0.3], [1, 1.5, 2, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), [*APART, *LISTED])
 def test_branches_and_values_are_told_apart(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
     automaton = compiled(schema)
     for value in valid:
@@ -465,6 +490,26 @@ def test_branches_and_values_are_told_apart(schema: Any, valid: list[Any], inval
         assert automaton.matches(json.dumps(value)), value
     for value in invalid:
         assert not automaton.matches(json.dumps(value)), value
+
+
+def test_older_and_newer_words_for_what_depends_hold_both() -> None:
+    both = [
+        {"dependentRequired": {"a": ["b"]}, "dependencies": {"a": ["c"]}},
+        {"dependentSchemas": {"a": {"required": ["b"]}}, "dependencies": {"a": {"required": ["c"]}}},
+        {"dependentRequired": {"a": ["b"]}, "dependencies": {"a": {"required": ["c"]}}},
+    ]
+    for words in both:
+        automaton = compiled(kind(a={}, b={}, c={}) | words)
+        texts = ('{"b": 1}', '{"a": 1, "b": 1, "c": 1}', '{"a": 1, "b": 1}', '{"a": 1, "c": 1}', '{"a": 1}')
+        assert [automaton.matches(text) for text in texts] == [True, True, False, False, False]
+    with pytest.raises(OptionError, match="#/dependentRequired: must be lists of names"):
+        compiled({"dependentRequired": {"a": "b"}, "dependencies": {"a": ["c"]}})
+
+
+def test_resources_of_one_name_that_differ_in_a_value_alone_are_refused() -> None:
+    named = {str(value): {"$id": "x", "const": value} for value in (1, True)}
+    with pytest.raises(OptionError, match="several schemas have the name 'x'"):
+        schema_expression({"$defs": named, "items": {"$ref": "x"}})
 
 
 def test_what_is_left_open_goes_deepest_outside() -> None:

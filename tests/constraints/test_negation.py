@@ -127,6 +127,11 @@ def test_what_is_taken_is_valid(part: int) -> None:
          ["{}", '{"a": 1, "b": 1}', '{"x": 1, "y": 2}'], ['{"a": 1, "b": 1, "c": 1}', '{"x": 1, "y": 1, "z": 1}']),
         ({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "integer"}},
          ['{"a": 1, "b": 2}'], ['{"b": 2, "a": 1}', '{"b": 1, "a": "x"}', '{"a": 1, "a": 2}']),
+        ({"if": {"dependentSchemas": {"a": {"type": "string"}}}, "then": {"const": 1}, "else": {"required": ["b"]},
+          "properties": {"a": {}, "b": {}}}, ["1", '{"a": 1, "b": 1}'], ["2", "[1]", '{"a": 1}', '{"b": 1}']),
+        ({"type": "object", "properties": {"a": {}, "b": {}}, "minProperties": 4},
+         ['{"a": 1, "b": 1, "c": 1, "d": 1}', '{"b": 1, "x": 1, "y": 1, "z": 1}'],
+         ['{"a": 1, "b": 1}', '{"b": 1}', '{"a": 1, "b": 1, "c": 1}', '{"a": 1, "b": 1, "c": 1, "c": 2}']),
         ({"type": "number", "multipleOf": 0.01, "minimum": 0}, ["0.25", "3", "1.500"], ["0.001", "1.255"]),
     ],
 )  # fmt: skip
@@ -136,3 +141,34 @@ def test_what_holds_exactly(schema: Any, inside: list[str], outside: list[str]) 
         assert automaton.matches(text), text
     for text in outside:
         assert not automaton.matches(text), text
+
+
+REPEATED = [
+    ({"not": {"additionalProperties": {"type": "string"}}}, ['{"a": 1}', '{"b": "x", "a": 1}', '{"a": 1, "b": 2}']),
+    ({"not": {"patternProperties": {"^a": {"type": "string"}}}}, ['{"a": 1}', '{"a": 1, "b": "x"}']),
+    (
+        {"properties": {"a": {}, "ab": {}}, "not": {"patternProperties": {"^a": {"type": "string"}}}},
+        ['{"a": 1}', '{"a": 1, "ab": "x"}', '{"a": 1, "ac": "x"}', '{"a": "x", "ac": 1}'],
+    ),
+    ({"not": {"propertyNames": {"maxLength": 1}}}, ['{"ab": 1}', '{"ab": 1, "a": 2}']),
+    ({"not": {"const": {"a": "x"}}}, ['{"a": "y"}', '{"a": "x", "b": 1}', '{"a": {"b": 1, "a": 2}}']),
+    ({"not": {"const": {"a": {"b": "x"}}}}, ['{"a": {"b": "y"}}', '{"a": {"b": {"c": 1, "b": "x"}}}']),
+    ({"properties": {"a": {}}, "not": {"enum": [{"a": "x"}, {"b": "x"}]}}, ['{"a": "y"}', '{"b": "y"}']),
+]  # fmt: skip
+TWICE = [
+    '{"a": 1, "a": "x"}', '{"a": "x", "a": "x"}', '{"a": "y", "a": "x"}', '{"a": 1, "b": "x", "a": "x"}',
+    '{"a": {"b": 1, "b": "x"}}', '{"a": {"b": "x"}, "a": {"b": "x"}}', '{"ab": 1, "ab": "x"}', '{"ac": 1, "ac": "x"}',
+    '{"b": [1], "b": "x"}', '{"b": {"b": {"b": "a"}}, "b": "x"}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "inside"), REPEATED)
+def test_of_a_key_that_comes_twice_the_last_value_counts(schema: Any, inside: list[str]) -> None:
+    schema = {"type": "object", **schema}
+    validator = jsonschema.Draft202012Validator(schema)
+    automaton = compile_bytes(schema_expression(schema))
+    for text in inside:
+        assert validator.is_valid(json.loads(text)), text
+        assert automaton.matches(text), text
+    for text in TWICE:
+        assert validator.is_valid(json.loads(text)) or not automaton.matches(text), text

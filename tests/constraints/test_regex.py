@@ -363,3 +363,19 @@ def test_the_begin_in_a_look_ahead_at_the_begin(pattern: str) -> None:
 def test_the_begin_in_a_look_ahead_elsewhere_is_refused() -> None:
     with pytest.raises(OptionError, match="not at the begin"):
         parse_search("a(?!^b)c")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "what"),
+    [
+        ("\\u{41", "a character's number is not finished at character 0"),
+        ("b\\x{41a", "a character's number is not finished at character 1"),
+        ("[a\\u{41]", "a character's number is not finished"),
+        ("a(?<ab", "a group without a proper name at character 1"),
+    ],
+)
+def test_what_is_not_closed_is_refused(pattern: str, what: str) -> None:
+    with pytest.raises(OptionError, match=what):
+        parse(pattern)
+    with pytest.raises(OptionError):
+        parse_search(pattern)

@@ -1,5 +1,6 @@
 """Calls that the automaton writes are read back by the parser, and their arguments validate."""
 
+import itertools
 import json
 from typing import Any
 
@@ -15,7 +16,7 @@ from gesso.constraints.placeholders import mark
 from gesso.constraints.tool_calls import SPECIAL, tool_calls
 from gesso.errors import OptionError
 from gesso.text.tokenizer import Tokenizer
-from gesso.text.tool_calls import CALL, CALL_END, ToolCall, parse_tool_call
+from gesso.text.tool_calls import CALL, CALL_END, QUOTE, ToolCall, parse_tool_call
 
 OBJECTS = [name for name, schema in SCHEMAS.items() if isinstance(schema, dict) and schema.get("type") == "object"]
 CITY: dict[str, Any] = {
@@ -81,6 +82,48 @@ def test_what_the_language_holds() -> None:
         assert not texts.matches(f"{begin}call:{inside}{end}"), inside
     assert not texts.matches("")
     assert not texts.matches("call:f{}")
+
+
+@pytest.mark.parametrize(
+    ("items", "values"),
+    [
+        ({"type": "string"}, ["'a'", "'b'", "'a\\'", "'\"'", "''", "'a,b'"]),
+        ({"type": "integer"}, ["1", "2", "10", "1.0"]),
+        ({"type": ["string", "null", "boolean"]}, ["null", "true", "'null'", "'a'"]),
+        (
+            {"properties": {"k": {"type": "string"}}, "required": ["k"]},
+            ["{k:'a'}", "{k:'b'}", "{k:'a','x':1}", "{'x':1}"],
+        ),
+        ({"properties": {"k 1": {"type": "integer"}}, "required": ["k 1"]}, ["{'k 1':1}", "{'k 1':2}"]),
+    ],
+)
+def test_items_that_differ(items: Any, values: list[str]) -> None:
+    schema = {"type": "array", "items": {"type": "object", **items}, "uniqueItems": True, "minItems": 2}
+    texts = compile_bytes(tool_calls({"f": {"properties": {"x": schema}, "required": ["x"]}}))
+    begin, end, quote = (mark(number) for number in range(3))
+    taken = 0
+    for one, other in itertools.product(values, repeat=2):
+        made = f"call:f{{x:[{one},{other}]}}"
+        parsed = json.loads(parse_tool_call(made.replace("'", QUOTE)).arguments)["x"]
+        found = texts.matches(f"{begin}{made}{end}".replace("'", quote))
+        assert parsed[0] != parsed[1] or not found, made
+        taken += found
+    assert taken >= len(values)
+
+
+def test_an_object_that_must_not_be_is_none_with_a_quoted_key_either() -> None:
+    schema = {"type": "object", "not": {"const": {"a": "x"}}}
+    texts = compile_bytes(tool_calls({"f": {"properties": {"o": schema}, "required": ["o"]}}))
+    begin, end, quote = (mark(number) for number in range(3))
+    made = [f"{begin}call:f{{o:{inside}}}{end}".replace("'", quote) for inside in ("{'a':'x'}", "{a:'x'}", "{'a':'y'}")]
+    assert list(map(texts.matches, made)) == [False, False, True]
+
+
+def test_no_key_comes_twice_where_there_is_a_most_either() -> None:
+    texts = compile_bytes(tool_calls({"f": {"maxProperties": 3, "additionalProperties": {"type": "null"}}}))
+    begin, end, quote = (mark(number) for number in range(3))
+    made = [f"{begin}call:f{{{inside}}}{end}".replace("'", quote) for inside in ("", "'a':null", "'a':null,'a':null")]
+    assert list(map(texts.matches, made)) == [True, True, False]
 
 
 def test_a_mark_is_no_token_that_spells_its_byte(fallback: Tokenizer) -> None:

@@ -69,6 +69,23 @@ class Budget:
             )
 
 
+@contextmanager
+def python_bounds() -> Iterator[None]:
+    """Refuses what is past the bounds of Python itself.
+
+    Raises:
+        OptionError: its parts are nested too deeply, a number is too large, or there is no memory left.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise OptionError("the constraint is too large: its parts are nested too deeply") from None
+    except OverflowError:
+        raise OptionError("the constraint is too large: a number of it is past what can be reckoned with") from None
+    except MemoryError:
+        raise OptionError("the constraint is too large for the memory that is left") from None
+
+
 _current: ContextVar[Budget | None] = ContextVar("gesso_constraint_budget", default=None)
 
 

@@ -80,11 +80,11 @@ class _Compiler:
             case Difference(body, removed):
                 listed = spelled_out(removed)
                 return difference(self.lasting(body), self.compile(removed) if listed is None else trie(listed))
-            case Distinct(item, before, separator, least, most, max_states):
+            case Distinct(item, before, separator, least, most, max_states, quote):
                 texts = self.compile(item)
                 texts = texts if texts.counts is None else texts.spelled()
                 ends = encode(before), encode(separator)
-                return distinct_items(texts, *ends, least, most, max_states)
+                return distinct_items(texts, *ends, least, most, max_states, encode(quote))
             case Fitting((*larger, last)):
                 asked = budget.current()
                 for option in larger:

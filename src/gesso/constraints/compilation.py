@@ -18,7 +18,6 @@ from typing import Generic, TypeVar
 from gesso.constraints import budget
 from gesso.constraints.budget import Budget, CancelledError
 from gesso.constraints.quick_turns import quick_turns
-from gesso.errors import OptionError
 
 Made = TypeVar("Made")
 
@@ -120,14 +119,8 @@ class Compilation(Generic[Made]):
             lane.enter()
             limits = self._limits
             own = Budget(limits.max_states, limits.max_bytes, limits.max_seconds, lane.asked)
-            with quick_turns(), budget.within(own):
+            with budget.python_bounds(), quick_turns(), budget.within(own):
                 compiled = self._make()
-        except RecursionError:
-            error = OptionError("the constraint is too large: its parts are nested too deeply")
-        except OverflowError:
-            error = OptionError("the constraint is too large: a number of it is past what can be reckoned with")
-        except MemoryError:
-            error = OptionError("the constraint is too large for the memory that is left")
         except Exception as raised:  # noqa: BLE001 - whoever waits gets it
             error = raised
         lane.leave()

@@ -80,7 +80,7 @@ def constraint(
     if len(given) != 1:
         raise OptionError(f"constraint takes exactly one of json_schema, regex, grammar and choices, got {len(given)}")
     ((option, value),) = given.items()
-    with budget.within(budget.Budget()):
+    with budget.python_bounds(), budget.within(budget.Budget()):
         return compile_texts(option, value, strict=strict)
 
 

@@ -22,12 +22,20 @@ from gesso.constraints.deterministic import Table
 IntArray = NDArray[np.int64]
 WAYS = ((13, 4), (13, 3), (11, 3), (8, 3), (6, 3), (5, 3), (13, 2), (8, 2), (4, 2), (1, 1))
 """Numbers of sums, and how many items an array has at most, from wide to narrow."""
+_QUOTE = b'"'
+"""Of JSON."""
 _START, _VALUE, _STRING, _ESCAPED, _NUMBER, _FRACTION, _WORD, _BEHIND = range(8)
 """States of what adds up; those from `_BEHIND` on read what stands before the member of an object."""
 
 
 def distinct_items(
-    item: ByteAutomaton, before: bytes, separator: bytes, least: int, most: int | None, max_states: int
+    item: ByteAutomaton,
+    before: bytes,
+    separator: bytes,
+    least: int,
+    most: int | None,
+    max_states: int,
+    quote: bytes = _QUOTE,
 ) -> ByteAutomaton:
     """Returns arrays of items that differ in their sums; of fewer items, or fewer sums, where there is no room.
 
@@ -37,11 +45,12 @@ def distinct_items(
             object has that member twice, or has it but does not begin with it.
         separator: between two items.
         max_states: of the whole, before equal ones are merged.
+        quote: the byte around a string, in which there are escapes where it is JSON's.
 
     Raises:
         OptionError: the budget is used up.
     """
-    next_PB, weight_PB, accepting_P = _summed(item, before)
+    next_PB, weight_PB, accepting_P = _summed(item, before, quote)
     pairs = len(accepting_P)
     sums, count = next((m, k) for m, k in WAYS if sum(comb(m, j) for j in range(k)) * pairs * m <= max_states or m == 1)
     most = count if most is None else min(most, count)
@@ -82,9 +91,9 @@ def distinct_items(
     return minimal(_reached(table, group_B, accepting, begin))
 
 
-def _summed(item: ByteAutomaton, before: bytes) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+def _summed(item: ByteAutomaton, before: bytes, quote: bytes) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """The states of an item together with those of what adds up: what follows, and what each byte adds."""
-    then_TB, weight_TB = _adding(before)
+    then_TB, weight_TB = _adding(before, quote)
     item_SB = item.next_SB
     number = {(item.start, _START): 0}
     order, rows, weights = [(item.start, _START)], [], []
@@ -113,7 +122,7 @@ def _growing(order: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield pair
 
 
-def _adding(before: bytes) -> tuple[IntArray, IntArray]:
+def _adding(before: bytes, quote: bytes) -> tuple[IntArray, IntArray]:
     """What adds up, as an automaton: of each state and byte the state that follows, and what is added."""
     states = _BEHIND + 1 + len(before)
     then_TB, weight_TB = np.full((states, 256), _BEHIND), np.zeros((states, 256), dtype=np.int64)
@@ -129,10 +138,12 @@ def _adding(before: bytes) -> tuple[IntArray, IntArray]:
     for state in (_START, _VALUE, _WORD):
         then_TB[state, small] = _WORD
         weight_TB[state, small] = small
-    then_TB[[_START, _VALUE], ord('"')] = _STRING
+    end = ord(quote)
+    then_TB[[_START, _VALUE], end] = _STRING
     then_TB[_STRING], weight_TB[_STRING] = _STRING, each
-    then_TB[_STRING, ord("\\")] = _ESCAPED
-    then_TB[_STRING, ord('"')], weight_TB[_STRING, ord('"')] = _BEHIND, 0
+    if quote == _QUOTE:
+        then_TB[_STRING, ord("\\")] = _ESCAPED
+    then_TB[_STRING, end], weight_TB[_STRING, end] = _BEHIND, 0
     then_TB[_ESCAPED], weight_TB[_ESCAPED] = _STRING, each
     for place, byte in enumerate(before):
         here = _START if place == 0 else _BEHIND + place

@@ -152,6 +152,8 @@ class Distinct(_Hashed):
     most: int | None = None
     max_states: int = 1
     """Of its automaton; fewer items, or fewer that are told apart, where there is no room for more."""
+    quote: str = '"'
+    """Around a string, of one byte; inside of it there are escapes where it is JSON's."""
     _hash: int = field(default=0, init=False, repr=False, compare=False)
     __hash__ = _Hashed._hash_once
 

@@ -25,7 +25,7 @@ _GBNF = re.compile(
     |(?P<rule>(?<![^\n])[ \t]*[A-Za-z0-9_-]+[ \t]*::=)
     |(?P<text>"(?:[^"\\\n]|\\.)*")
     |(?P<regex>\[(?:[^\]\\\n]|\\.)*\]|\.)
-    |(?P<count>\{[ \t]*[0-9]*[ \t]*,?[ \t]*[0-9]*[ \t]*\})
+    |(?P<count>\{[ \t]*(?:[0-9]+[ \t]*)?(?:,[ \t]*(?:[0-9]+[ \t]*)?)?\})
     |(?P<name>[A-Za-z0-9_-]+)
     |(?P<mark>[()|*+?])
     |(?P<other>.)
@@ -74,7 +74,7 @@ def read(text: str) -> Statements:
     Raises:
         OptionError: a part is not understood or not supported; it names the line.
     """
-    heads = re.findall(r"(?m)^[ \t]*[?!]{0,2}([A-Za-z0-9_-]+)[^\n:\"/]*(::=|:)", text)
+    heads = re.findall(r"(?m)^[ \t]*[?!]{0,2}([A-Za-z0-9_-]+)(?![A-Za-z0-9_-])[^\n:\"/]*(::=|:)", text)
     gbnf = bool(heads) and all(mark == "::=" for _, mark in heads) and any(name == "root" for name, _ in heads)
     found = Statements(gbnf)
     here: list[Token] | None = None

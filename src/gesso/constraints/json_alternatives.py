@@ -169,7 +169,7 @@ class Alternatives:
             elif keyword == "dependentSchemas":
                 for name, part in value.items():
                     rest = self.negated(part, f"{at}/{name}", refs, here)
-                    found += self._both([({"required": [name]}, refs)], rest, at)
+                    found += self._both([({"type": "object", "required": [name]}, refs)], rest, at)
             else:
                 with suppress(OptionError) if self._narrowing else nullcontext():
                     found += [(alternative, refs) for alternative in failing(keyword, modern, at)]

@@ -1,8 +1,7 @@
 """Writes arrays of a plain schema as texts."""
 
-import json
+from collections.abc import Hashable
 from itertools import permutations
-from typing import Any
 
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
@@ -16,7 +15,7 @@ from gesso.constraints.expression import (
     sequence,
     union,
 )
-from gesso.constraints.json_keywords import Plain, same, type_of, types
+from gesso.constraints.json_keywords import Plain, hashed, type_of, types
 from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_places import Schema
 from gesso.constraints.json_text import array
@@ -112,32 +111,33 @@ class Arrays:
         """Arrays of different items: any of the few that there are, else one, or two strings."""
         told = [schema for schema in rest if schema is not True]
         found = [] if prefix or not told else self.values.alternatives.expand({"allOf": told}, pointer, ())
-        values: list[Any] = []
+        texts: dict[Hashable, Expression] = {}
         for alternative, _ in found:
             given = alternative.get("enum")
             if given is None and types(alternative) <= {"boolean", "null"}:
                 given = [v for v in (True, False, None) if type_of(v) in types(alternative)]
             if given is None:
-                values = []
+                texts = {}
                 break
             for value in given:
                 one = self.values.enum({**alternative, "enum": [value]}, pointer, ())
-                if not compile_bytes(one).empty and not any(same(value, other) for other in values):
-                    values.append(value)
-        if not values:
+                if not compile_bytes(one).empty:
+                    texts[hashed(value)] = union([texts.get(hashed(value), NEVER), one])
+        if not texts:
             if prefix:
                 raise OptionError(
                     f"{pointer}/uniqueItems: with prefixItems it is only supported of items that are an enum"
                 )
             return self._distinct(rest, [alternative for alternative, _ in found], least, most, pointer, refs)
-        texts = [self.form.literal(value) for value in values]
         if len(texts) > MAX_SHUFFLED:
-            listed = Joined(tuple((text, False) for text in texts), self.form.item_separator, None, least, most)
+            listed = Joined(
+                tuple((text, False) for text in texts.values()), self.form.item_separator, None, least, most
+            )
             return sequence(Text("["), listed, Text("]"))
         comma = Text(self.form.item_separator)
         options: list[Expression] = []
         for length in range(least, min(len(texts), most if most is not None else len(texts)) + 1):
-            for chosen in permutations(texts, length):
+            for chosen in permutations(texts.values(), length):
                 parts = [part for text in chosen for part in (comma, text)][1:]
                 options.append(sequence(Text("["), *parts, Text("]")))
         return union(options)
@@ -150,8 +150,9 @@ class Arrays:
         told = item if found else self.form.any_string
         first = {_first_name(alternative) for alternative in found if "object" in types(alternative)}
         name = first.pop() if len(first) == 1 else None
-        before = "" if name is None else f"{{{json.dumps(name, ensure_ascii=False)}{self.form.key_separator}"
-        several = Distinct(told, before, self.form.item_separator, least, most, self.form.distinct_states)
+        form = self.form
+        before = "" if name is None else f"{{{form.key_text(name)}{form.key_separator}"
+        several = Distinct(told, before, form.item_separator, least, most, form.distinct_states, form.quote)
         if least <= 1:
             one = array(item, self.form, least, 1)
             return one if item == NEVER else union([several, one])

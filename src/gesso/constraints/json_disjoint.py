@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from gesso.constraints.bytes_automaton import compile_bytes
-from gesso.constraints.json_keywords import Plain, same, type_of, types
+from gesso.constraints.json_keywords import Plain, all_hashed, hashed, type_of, types
 from gesso.constraints.json_places import Schema
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
@@ -21,8 +21,9 @@ def disjoint(one: Plain, other: Plain, apart: Apart) -> bool:
         one, other: plain schemas.
         apart: the same question of two subschemas.
     """
-    for first, second in ((one, other), (other, one)):
-        if "enum" in first and all(_fails(value, first) or _fails(value, second) for value in first["enum"]):
+    allowed = [_may_allow(schema) for schema in (one, other) if "enum" in one or "enum" in other]
+    for schema in (one, other):
+        if "enum" in schema and not any(all(allows(value) for allows in allowed) for value in schema["enum"]):
             return True
     both = _possible_types(one) & _possible_types(other)
     if both == {"object"}:
@@ -36,12 +37,20 @@ def disjoint(one: Plain, other: Plain, apart: Apart) -> bool:
     return not both
 
 
+def _may_allow(schema: Plain) -> Callable[[Any], bool]:
+    """Tells of a value whether it may be valid: whether it is not certain that it is not."""
+    listed = all_hashed(schema["enum"]) if "enum" in schema else None
+    excluded = all_hashed(schema.get("notEnum", ()))
+
+    def allows(value: Any) -> bool:
+        told = hashed(value)
+        return (listed is None or told in listed) and told not in excluded and not _fails(value, schema)
+
+    return allows
+
+
 def _fails(value: Any, schema: Plain) -> bool:
-    """Whether it is certain that a value is not valid."""
-    if "enum" in schema and not any(same(value, other) for other in schema["enum"]):
-        return True
-    if any(same(value, other) for other in schema.get("notEnum", ())):
-        return True
+    """Whether it is certain that a value is not valid, whatever is listed."""
     kind = type_of(value)
     if kind not in types(schema):
         return True

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from gesso.constraints.json_keywords import same
 from gesso.constraints.json_places import Place, Schema, check_nesting, children, escape_pointer
 from gesso.constraints.json_scopes import Scopes
 from gesso.errors import OptionError
@@ -224,8 +225,8 @@ class Document:
         found.pop("additionalItems", None)
         for name, value in found.pop("dependencies", {}).items() if isinstance(found.get("dependencies"), dict) else ():
             kind = "dependentRequired" if isinstance(value, list) else "dependentSchemas"
-            if isinstance(found.setdefault(kind, {}), dict):  # else it is refused where it is read
-                found[kind] = {**found[kind], name: value}
+            if isinstance(told := found.setdefault(kind, {}), dict):  # else it is refused where it is read
+                found[kind] = {**told, name: _both(told[name], value) if name in told else value}
         return found
 
     def _walk(self, root: Schema, place: Place) -> None:
@@ -245,7 +246,7 @@ class Document:
                     self._anchors[base, unquote(fragment)] = node
                 else:
                     base = uri
-                    if (known := self._resources.setdefault(uri, node)) is not node and known != node:
+                    if (known := self._resources.setdefault(uri, node)) is not node and not same(known, node):
                         self._twice.add(uri)
             elif place.pointer == "#":
                 self._resources.setdefault(base, node)
@@ -290,3 +291,10 @@ def _joined(base: str, reference: str, pointer: str) -> tuple[str, str]:
     except ValueError as error:
         raise OptionError(f"{pointer}: {reference!r:.80} is no URI: {error}") from None
     return uri, fragment
+
+
+def _both(one: Any, other: Any) -> Any:
+    """What `dependent...` and `dependencies` say together of one name; what is malformed stays so."""
+    if isinstance(other, list):
+        return [*one, *other] if isinstance(one, list) else one
+    return {"allOf": [one, other]}

@@ -9,7 +9,7 @@ are as they were written. `evaluated` and `evaluatedItems` list what its parts h
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -162,14 +162,38 @@ def plain(schema: dict[str, Any]) -> Plain:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tells whether two JSON values are equal: 1 is 1.0, but not true."""
+    """Tells whether two JSON values, or two parts of plain schemas, are equal: 1 is 1.0, but not true."""
+    if one is other:
+        return True
     if _is_number(one) and _is_number(other):
         return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and bool(one == other)
+
+
+def hashed(value: Any) -> Hashable:
+    """Returns what of two JSON values is equal exactly where `same` says that they are."""
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, list):
+        return ("array", tuple(map(hashed, value)))
+    if isinstance(value, dict):
+        return ("object", frozenset((key, hashed(part)) for key, part in value.items()))
+    scalar: Hashable = value
+    return scalar
+
+
+def all_hashed(values: Iterable[Any]) -> frozenset[Hashable]:
+    """Returns the values of an `enum` as a set, in which it is quickly found whether it holds one (see `hashed`)."""
+    return frozenset(map(hashed, values))
+
+
+def _holds(parts: list[Any], part: Any) -> bool:
+    # What Python calls equal is quickly found, but may be 1 and true.
+    return any(part is other or (part == other and same(part, other)) for other in parts)
 
 
 def type_of(value: Any) -> str:
@@ -197,7 +221,8 @@ def merge(one: Plain, other: Plain) -> Plain:
             both = types(one) & types(other)
             merged[key] = sorted(both - {"integer"} if "number" in both else both, key=TYPES.index)
         elif key == "enum":
-            merged[key] = [value for value in first if any(same(value, v) for v in second)]
+            listed = all_hashed(second)
+            merged[key] = [value for value in first if hashed(value) in listed]
         elif key == "required":
             merged[key] = list(dict.fromkeys([*first, *second]))
         elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
@@ -205,7 +230,7 @@ def merge(one: Plain, other: Plain) -> Plain:
         elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
             merged[key] = min(first, second)
         elif isinstance(first, list):
-            merged[key] = first + [part for part in second if part not in first]
+            merged[key] = first + [part for part in second if not _holds(first, part)]
     return merged
 
 
@@ -218,7 +243,7 @@ def says_more(one: Plain, other: Plain) -> bool:
         if key == "type":
             adds = first != second and not types(one) <= types(other)
         elif key == "enum":
-            adds = not all(any(same(value, v) for v in second) for value in first)
+            adds = not all_hashed(first) <= all_hashed(second)
         elif key == "required":
             adds = list(dict.fromkeys([*first, *second])) != first
         elif key in {"minItems", "minLength", "minProperties", "minimum", "exclusiveMinimum"}:
@@ -226,9 +251,9 @@ def says_more(one: Plain, other: Plain) -> bool:
         elif key in {"maxItems", "maxLength", "maxProperties", "maximum", "exclusiveMaximum"}:
             adds = second < first
         elif isinstance(first, list):
-            adds = any(part not in first for part in second)
+            adds = not all(_holds(first, part) for part in second)
         else:
-            adds = first != second
+            adds = not same(first, second)
         if adds:
             return False
     return True

@@ -10,6 +10,7 @@ from typing import Any
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
+    EMPTY,
     NEVER,
     Expression,
     Joined,
@@ -46,32 +47,39 @@ class Objects:
         Raises:
             OptionError: a keyword is not supported; it gives the JSON pointer.
         """
-        found = self._all(schema, pointer, refs)
-        return intersection(found, *(self._with(member, pointer, refs) for member in schema.get("some", ())))
+        found, named = self._all(schema, pointer, refs), named_properties(schema)
+        return intersection(found, *(self._with(member, named, pointer, refs) for member in schema.get("some", ())))
 
-    def _with(self, member: tuple[Any, ...], pointer: str, refs: Refs) -> Expression:
-        """Objects that have a certain member among others."""
+    def _with(self, member: tuple[Any, ...], named: list[str], pointer: str, refs: Refs) -> Expression:
+        """Objects that have a certain member among others. Of a key that comes twice the last value counts, so behind
+        that member is none with such a key and another value, unless its key is one of `named`, which come once."""
         names, unmet, met, key_schema, value_schema = member
         key = self._free_key([] if met is None else [met], unmet, names, pointer)
         if key_schema is not True:
             told = self.values.every([key_schema, {"type": "string"}], f"{pointer}/propertyNames", refs)
             key = intersection(key, told)
         separator = Text(self.form.key_separator)
-        told = sequence(key, separator, self.values.every([value_schema], f"{pointer}/additionalProperties", refs))
-        other, comma = (
-            sequence(self.form.any_string, separator, any_value(self.form, self.form.max_depth)),
-            Text(self.form.item_separator),
-        )
-        before, behind = repeat(sequence(other, comma)), repeat(sequence(comma, other))
-        return sequence(Text("{"), before, told, behind, Text("}"))
+        value = self.values.every([value_schema], f"{pointer}/additionalProperties", refs)
+        anything = any_value(self.form, self.form.max_depth)
+        other, comma = sequence(self.form.any_string, separator, anything), Text(self.form.item_separator)
+
+        def with_key(key: Expression, behind: Expression) -> Expression:
+            before = repeat(sequence(other, comma))
+            return sequence(Text("{"), before, key, separator, value, repeat(sequence(comma, behind)), Text("}"))
+
+        free = NEVER if key == self.form.any_string else difference(self.form.any_string, key)
+        options = [with_key(key, union([sequence(key, separator, value), sequence(free, separator, anything)]))]
+        if once := [self.form.quoted(self.form.inside(Text(name))) for name in named if name not in names]:
+            options.append(with_key(intersection(key, union(once)), other))
+        return union(options)
 
     def _all(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
         shapes = schema.get("shapes", [])
         required = schema.get("required", [])
+        named = named_properties(schema)
         names = schema.get("names", [])
         least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
         most = None if most is None else int(most)
-        named = list(dict.fromkeys([*(name for shape in shapes for name in shape[0]), *required]))
         items = []
         for name in named:
             parts = [part for shape in shapes for part in of_property(shape, name, self._matcher(pointer))]
@@ -101,8 +109,9 @@ class Objects:
                 Text("{"), repeat(rest, 0, self.form.most_open_members, self.form.item_separator), Text("}")
             )
         others = None if rest == NEVER else rest
-        if others is not None and self.form.most_open_members is not None and most is None:
-            bounds = (bounds[0], len(items) + self.form.most_open_members)
+        if others is not None and self.form.most_open_members is not None:
+            limit = len(items) + self.form.most_open_members
+            bounds = (bounds[0], limit if most is None else min(most, limit))
         members: Expression = Joined(tuple(items), self.form.item_separator, others, *bounds)
         if others is not None and least > len(items) + 1:
             members = self._several(tuple(items), others, least, least - len(required), most)
@@ -117,9 +126,9 @@ class Objects:
         for named in range(least - missing, len(items) + 1):
             count = least - named
             if count <= MAX_UNNAMED:
-                # The others together are one in the eyes of `Joined`.
                 others = different_members(rest, count, self.form)
-                found.append(Joined(items, separator, others, named + 1, named + 1))
+                before = sequence(Joined(items, separator, None, named, named), Text(separator)) if named else EMPTY
+                found.append(sequence(before, others))
         every = union(found)
         return every if most is None else intersection(every, Joined(items, separator, rest, 0, most))
 
@@ -185,6 +194,12 @@ class Objects:
         body = intersection(*matching) if matching else Repeat(self.form.character)
         removed += [self.form.inside(Text(name)) for name in named]
         return self.form.quoted(difference(body, union(removed)))
+
+
+def named_properties(schema: Plain) -> list[str]:
+    """Returns the properties that a schema names, in the order in which they are written; each comes once at most."""
+    names = (name for shape in schema.get("shapes", ()) for name in shape[0])
+    return list(dict.fromkeys([*names, *schema.get("required", ())]))
 
 
 @cache

@@ -1,5 +1,7 @@
 """Writes strings and numbers of a plain schema as texts."""
 
+import operator
+from fractions import Fraction
 from math import ceil, floor
 
 from gesso.constraints.expression import (
@@ -29,6 +31,13 @@ from gesso.constraints.json_numbers import (
 from gesso.constraints.json_text import JsonForm
 from gesso.constraints.regex import parse_search
 from gesso.errors import OptionError
+
+_BOUNDS = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
 
 
 class Scalars:
@@ -63,6 +72,13 @@ class Scalars:
             return parse_search(text, wide)
         except OptionError as error:
             raise OptionError(f"{pointer}/pattern: {error}") from None
+
+    def allows(self, value: float, schema: Plain) -> bool:
+        """Tells whether one number is within the bounds of a plain schema and a multiple as it asks for."""
+        exact = decimal(value)
+        within = all(holds(exact, decimal(schema[key])) for key, holds in _BOUNDS.items() if key in schema)
+        steps = schema.get("multipleOf", ())
+        return within and all(((Fraction(exact) / Fraction(step)).denominator == 1) == holds for step, holds in steps)
 
     def number(self, name: str, schema: Plain, pointer: str) -> Expression:
         lows = [

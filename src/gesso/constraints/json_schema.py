@@ -17,6 +17,7 @@ What cannot be held to exactly is refused with its JSON pointer.
 """
 
 from bisect import bisect_left
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -24,17 +25,21 @@ from itertools import permutations
 from math import inf
 from typing import Any
 
+from gesso.constraints import charset
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
+    Chars,
     Expression,
     Fitting,
+    Repeat,
     Text,
     Union,
     choices,
     difference,
     intersection,
+    repeat,
     sequence,
     union,
 )
@@ -44,8 +49,10 @@ from gesso.constraints.json_document import Document
 from gesso.constraints.json_keywords import (
     TYPE_OF_KEYWORD,
     Plain,
+    all_hashed,
     decimal,
-    same,
+    hashed,
+    merge,
     type_of,
     types,
 )
@@ -56,7 +63,7 @@ from gesso.constraints.json_numbers import (
     any_number,
     numbers,
 )
-from gesso.constraints.json_objects import Objects
+from gesso.constraints.json_objects import Objects, named_properties
 from gesso.constraints.json_one_of import Refs
 from gesso.constraints.json_places import Schema
 from gesso.constraints.json_scalars import Scalars
@@ -68,6 +75,8 @@ SMALL = 5_000
 """Size of an expression up to which its automaton is never too large to be tried."""
 MAX_PERMUTED = 4
 """Members of an object that a value must not be."""
+MAX_ROUGH = 5
+"""Objects and arrays in each other, of a value whose key comes once more behind it."""
 MAX_PARTS = 4000
 """Values in each other of a schema, from which on what it leaves open goes less deep."""
 MANY_PARTS = 300
@@ -233,30 +242,38 @@ class _Compiler:
         return union(options)
 
     def enum(self, schema: Plain, pointer: str, refs: Refs) -> Expression:
+        excluded, names = all_hashed(schema.get("notEnum", ())), types(schema)
         options = []
         for value in schema["enum"]:
             kind = type_of(value)
-            if kind not in types(schema) or any(same(value, other) for other in schema.get("notEnum", ())):
+            if kind not in names or hashed(value) in excluded:
+                continue
+            wide = "number" if kind == "integer" else kind
+            rest = {key: part for key, part in schema.items() if TYPE_OF_KEYWORD.get(key) == wide}
+            if rest and kind in ("array", "object"):
+                options.append(self._parts(value, rest, pointer, refs))
                 continue
             text = self.form.literal(value)
-            if kind == "integer" and "number" not in types(schema):
-                text = intersection(text, self.scalars.number(kind, {}, pointer))
-            wide = "number" if kind == "integer" else kind
-            rest = {key: part for key, part in schema.items() if TYPE_OF_KEYWORD.get(key) in {kind, wide}}
-            if rest and kind in ("array", "object"):
-                text = intersection(text, self._type(wide, rest, pointer, refs))
+            if rest and wide == "number":
+                text = text if self.scalars.allows(value, rest) else NEVER
             elif rest:
-                # The rest is held against each value.
-                texts = self._type(wide, rest, pointer, refs)
-                spellings = text.options if isinstance(text, Union) else (text,)
-                if all(isinstance(spelling, Text) for spelling in spellings):
-                    text = union(
-                        one for one in spellings if isinstance(one, Text) and _compiled(texts).matches(one.text)
-                    )
-                else:
-                    text = intersection(text, texts)
+                text = _common(text, self._type(wide, rest, pointer, refs))
+            if kind == "integer" and "number" not in names:
+                text = _common(text, self.scalars.number(kind, {}, pointer))
             options.append(text)
         return union(options)
+
+    def _parts(self, value: Any, rest: Plain, pointer: str, refs: Refs) -> Expression:
+        """The texts of an object or array that is valid under the rest of a plain schema: each part is held against
+        what is said of it, and members stand in the order in which the schema names them."""
+        if isinstance(value, dict):
+            shape: Any = ({name: {"const": part} for name, part in value.items()}, {}, False)
+            return self._type("object", merge(rest, {"shapes": [shape], "required": [*value]}), pointer, refs)
+        if rest.get("uniqueItems") and len(all_hashed(value)) < len(value):
+            return NEVER
+        rest = {key: part for key, part in rest.items() if key != "uniqueItems"}
+        said = {"tuples": [([{"const": part} for part in value], False)], "minItems": len(value)}
+        return self._type("array", merge(rest, said), pointer, refs)
 
     def _but(self, name: str, texts: Expression, schema: Plain, pointer: str) -> Expression:
         """The texts of one type without the values that are excluded."""
@@ -268,13 +285,17 @@ class _Compiler:
                     bound = Bound(decimal(value), exclusive=False)
                     removed.append(numbers(bound, bound, Digits()) if value else ZERO)
                 elif kind in ("array", "object"):
-                    removed.append(self._any_notation(value, pointer))
+                    removed.append(self._any_notation(value, pointer, named_properties(schema)))
                 else:
                     removed.append(self.form.literal(value))
         return difference(texts, union(removed))
 
-    def _any_notation(self, value: Any, pointer: str) -> Expression:
-        """At least all texts of a value: members in any order, and any number in the place of a number.
+    def _any_notation(self, value: Any, pointer: str, once: Collection[str] = ()) -> Expression:
+        """At least all texts of a value: members in any order and several times, and any number in the place of a
+        number.
+
+        Args:
+            once: members that no text has several times.
 
         Raises:
             OptionError: it has too many members in one object.
@@ -285,12 +306,18 @@ class _Compiler:
             case dict():
                 if len(value) > MAX_PERMUTED:
                     raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
-                colon = Text(self.form.key_separator)
+                colon, comma = Text(self.form.key_separator), self.form.item_separator
+                # A key that the schema leaves open is quoted, whatever the form.
+                keys = [union([self.form.key(name), self.form.literal(name)]) for name in value]
                 members = [
-                    sequence(self.form.key(name), colon, self._any_notation(part, pointer))
-                    for name, part in value.items()
+                    sequence(key, colon, self._any_notation(part, pointer))
+                    for key, part in zip(keys, value.values(), strict=True)
                 ]
-                return union(self.form.between("{", [*order], "}") for order in permutations(members))
+                # With more members than names some come twice, and the last one counts.
+                member = sequence(union(keys), colon, _roughly_any(self.form))
+                repeated = sequence(Text("{"), repeat(member, len(value) + 1, None, comma), Text("}"))
+                orders = [self.form.between("{", [*order], "}") for order in permutations(members)]
+                return union(orders if value.keys() <= set(once) else [*orders, repeated])
             case int() | float() if not isinstance(value, bool):
                 return any_number(Digits())
             case _:
@@ -310,6 +337,26 @@ class _Compiler:
                 return Objects(self).texts(schema, pointer, refs)
             case _:
                 return self.scalars.number(name, schema, pointer)
+
+
+def _common(text: Expression, texts: Expression) -> Expression:
+    """The spellings of a value that are among `texts`."""
+    spellings = text.options if isinstance(text, Union) else (text,)
+    told = [one for one in spellings if isinstance(one, Text)]
+    if len(told) < len(spellings):
+        return intersection(text, texts)
+    return union(one for one in told if _compiled(texts).matches(one.text))
+
+
+def _roughly_any(form: JsonForm) -> Expression:
+    """At least all values of `MAX_ROUGH` objects and arrays in each other, and texts that end where a value does."""
+    plain = Chars(charset.difference(charset.ANY, charset.of('"[]{}')))
+    nested: Expression = NEVER
+    for _ in range(MAX_ROUGH):
+        inside = Repeat(union([plain, form.any_string, nested]))
+        nested = sequence(Chars(charset.of("[{")), inside, Chars(charset.of("]}")))
+    scalar = Repeat(Chars(charset.difference(charset.ANY, charset.of('"[]{},:'))), 1)
+    return union([scalar, form.any_string, nested])
 
 
 @lru_cache(maxsize=64)

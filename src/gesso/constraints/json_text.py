@@ -94,6 +94,15 @@ class JsonForm:
         """Returns the name of an object's member."""
         return self.literal(name)
 
+    def key_text(self, name: str) -> str:
+        """Returns the text of a member's name, whether or not it may be written."""
+        return json.dumps(name, ensure_ascii=False)
+
+    @property
+    def quote(self) -> str:
+        """Returns what stands around a string."""
+        return '"'
+
     @property
     def digits(self) -> Digits:
         """Returns of a number that is no integer."""

@@ -254,7 +254,7 @@ class _Parser(Repeats):
                     raise self.refuse(f"{_REFUSED_GROUPS[mark]} is not supported", begin)
             if (not self.ecma and self.take("P<")) or self.take("<"):
                 end = self.pattern.find(">", self.at)
-                if not self.pattern[self.at : end].isidentifier():
+                if end < 0 or not self.pattern[self.at : end].isidentifier():
                     raise self.refuse("a group without a proper name", begin)
                 self.at = end + 1
             elif not self.take(":"):

@@ -115,7 +115,8 @@ class Characters:
 
     def code(self, kind: str, begin: int) -> str:
         if not (self.ecma and kind == "x") and self.take("{"):
-            end = self.pattern.find("}", self.at)
+            if (end := self.pattern.find("}", self.at)) < 0:
+                raise self.refuse("a character's number is not finished", begin)
             digits, self.at = self.pattern[self.at : end], end + 1
         else:
             width = {"x": 2, "u": 4, "U": 8}[kind]

@@ -62,6 +62,13 @@ class CallForm(JsonForm):
     def key(self, name: str) -> Expression:
         return Text(name) if _BARE_KEY.fullmatch(name) else self.quoted(Text(name))
 
+    def key_text(self, name: str) -> str:
+        return name if _BARE_KEY.fullmatch(name) else f"{self.quote}{name}{self.quote}"
+
+    @property
+    def quote(self) -> str:
+        return _QUOTE.text
+
     def text(self, value: str) -> Expression:
         return self.quoted(Text(value))
 
