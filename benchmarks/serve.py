@@ -1,6 +1,6 @@
 """The server under load, beside `transformers` in a plain FastAPI loop on the same weights.
 
-    python benchmarks/serve.py [--model mini] [--clients 1,2,4,8] [--seconds 20] [--no-peer] [--no-second-turn]
+    python benchmarks/serve.py [--model mini] [--clients 1,2,4,8] [--requests 64] [--no-peer] [--no-second-turn]
 
 Every client is a thread that asks, waits for the whole answer, and asks again, until the requests are used up; they are
 the same for all, and all write on past the end of the answer, so that everybody makes the same number of tokens. Each

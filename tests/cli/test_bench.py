@@ -14,6 +14,7 @@ from cli.conftest import Gesso, Outcome
 from gesso.bench import measure, peer
 from gesso.bench.floor import Rates
 from gesso.cli.bench_tables import show_report
+from gesso.extras import pip_install
 
 SMALL = ("--prompt", 20, "--output", CANVAS, "--repeats", 1, "--warmup", 0)
 
@@ -268,7 +269,7 @@ def test_a_mistake_is_one_line(bench: Gesso, arguments: tuple[str, ...], message
 def test_what_is_not_installed_is_named(bench: Gesso, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     shown = bench("--plot", "out.png")
-    assert (shown.code, shown.err) == (2, "gesso: --plot needs matplotlib: pip install 'gesso[train]'\n")
+    assert (shown.code, shown.err) == (2, f"gesso: --plot needs matplotlib: {pip_install('train')}\n")
     monkeypatch.setattr(peer, "find_spec", lambda _: None)
     assert "--peer transformers is not installed" in bench("--peer", "transformers").err
     monkeypatch.setattr(peer, "SCRIPT", Path("nowhere.py"))

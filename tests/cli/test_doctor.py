@@ -56,7 +56,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(gesso: Gesso, m
         return None if name in ("uvicorn", "prometheus_client", "transformers") else object()
 
     monkeypatch.setattr(doctor_parts, "find_spec", spec)
-    monkeypatch.setattr(doctor_parts, "_requirement", lambda extra: f'"gesso[{extra}]"')
+    monkeypatch.setattr(doctor_parts, "pip_install", lambda extra: f'pip install "gesso[{extra}]"')
     missing = json.loads(gesso("doctor", "--json").out)["missing"]
     assert [(part["part"], part["packages"], part["install"]) for part in missing] == [
         ("server", ["uvicorn", "prometheus-client"], 'pip install "gesso[server]"'),

@@ -15,6 +15,7 @@ from gesso.cli import replay as replay_module
 from gesso.engine.events import DenoisingFrame, Finished
 from gesso.engine.trace import read_trace, replay
 from gesso.errors import DataError
+from gesso.extras import pip_install
 
 PROMPT = "Sort: pear, fig\u2028\u0085"
 
@@ -207,4 +208,4 @@ def test_a_gif_without_pillow_names_the_extra(
     monkeypatch.setitem(sys.modules, "PIL", None)
     outcome = gesso("replay", trace[0], "--gif", tmp_path / "x.gif")
     assert outcome.code == 2
-    assert 'pip install "gesso[vision]"' in outcome.err
+    assert pip_install("vision") in outcome.err

@@ -21,6 +21,7 @@ import gesso
 from gesso.cli.app import run
 from gesso.cli.serve import adapter_folders
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 from gesso.options.sizes import size_in_bytes
 from gesso.server.batch_store import open_store
 
@@ -130,7 +131,7 @@ def test_without_its_packages_it_names_the_extra() -> None:
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 2
-    assert done.stderr == 'gesso: fastapi is missing; the server needs pip install "gesso[server]"\n'
+    assert done.stderr == f"gesso: fastapi is missing; the server needs {pip_install('server')}\n"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 from gesso.telemetry.export import tracing
 from telemetry.spans import Memory
 
@@ -120,7 +121,7 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(OptionError, match=r"opentelemetry\.sdk\.trace is missing") as caught:  # noqa: SIM117
         with tracing("gesso", {"OTEL_TRACES_EXPORTER": "console"}):
             pass
-    assert 'pip install "gesso[otel]"' in str(caught.value.hint)
+    assert pip_install("otel") in str(caught.value.hint)
 
 
 def test_without_the_variables_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

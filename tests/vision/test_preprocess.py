@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from gesso.errors import ImageError, OptionError
+from gesso.extras import pip_install
 from gesso.vision.limits import ImageLimits
 from gesso.vision.preprocess import ImageSource, PreparedImage, load_image, prepare_image, prepare_images
 from gesso.vision.size import BUDGETS, PatchLayout, soft_tokens
@@ -295,6 +297,6 @@ def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
     require_pillow.cache_clear()
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(OptionError, match=r'pip install "gesso\[vision\]"'):
+    with pytest.raises(OptionError, match=re.escape(pip_install("vision"))):
         prepare_image(b"x")
     require_pillow.cache_clear()

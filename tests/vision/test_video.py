@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from gesso.errors import ImageError, OptionError
+from gesso.extras import pip_install
 from gesso.vision.limits import VideoLimits
 from gesso.vision.preprocess import prepare_image
 from gesso.vision.video import PreparedFrame, Sampling, prepare_video, timestamp
@@ -239,6 +241,6 @@ def test_a_telephone_s_clip_is_turned_upright(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_pyav_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(OptionError, match=r'pip install "gesso\[video\]"'):
+    with pytest.raises(OptionError, match=re.escape(pip_install("video"))):
         prepare_video(b"anything")
     assert prepare_video(animation("GIF", [0, 1], 100))

@@ -18,6 +18,7 @@ from gesso.bench.cells import Cell, Settings
 from gesso.bench.measure import prompt_tokens
 from gesso.engine.engine import Engine
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 
 PEERS = ("transformers",)
 SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "peer.py"
@@ -36,7 +37,7 @@ def check_peer(peer: str, cells: Sequence[Cell]) -> None:
             f"--peer {peer} works from a source checkout only: there is no benchmarks/{SCRIPT.name} here", option="peer"
         )
     if find_spec(peer) is None:
-        raise OptionError(f"--peer {peer} is not installed: pip install 'gesso[test]'", option="peer")
+        raise OptionError(f"--peer {peer} is not installed: {pip_install('test')}", option="peer")
     if all(cell.mode != "canvas" for cell in cells):
         raise OptionError(f"--peer {peer} writes canvases only: --mode must have canvas", option="peer")
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from gesso.bench.report import Report, label
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 
 
 def plot_report(report: Report, picture: Path) -> None:
@@ -15,7 +16,7 @@ def plot_report(report: Report, picture: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot") from None
+        raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot") from None
     cells = report["cells"]
     names = [f"{cell['mode']}\n{label(cell)}" for cell in cells]
     figure = Figure(figsize=(max(5.0, 1.1 * len(cells) + 1.5), 6), dpi=120, layout="constrained")

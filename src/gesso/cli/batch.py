@@ -53,6 +53,7 @@ def batch(
     from gesso.batch.journal import Journal
     from gesso.cli.session import note
     from gesso.errors import GessoError, OptionError, UserError
+    from gesso.extras import pip_install
 
     _check_counts(workers=workers, max_num_seqs=max_num_seqs)
     if server is not None and (load != LoadOptions() or kv_memory is not None or adapter):
@@ -79,7 +80,7 @@ def batch(
             except ModuleNotFoundError as error:
                 if (error.name or "").startswith("gesso"):
                     raise
-                raise OptionError(f'{error.name} is missing; batches need pip install "gesso[server]"') from None
+                raise OptionError(f"{error.name} is missing; batches need {pip_install('server')}") from None
             except UserError:
                 # The same command would be refused again.
                 raise

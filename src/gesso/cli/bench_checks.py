@@ -119,10 +119,11 @@ def check_plot(plot: Path | None) -> None:
     from importlib.util import find_spec
 
     from gesso.errors import OptionError
+    from gesso.extras import pip_install
 
     if plot is None:
         return
     if find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
+        raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
     if not plot.parent.is_dir():
         raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")

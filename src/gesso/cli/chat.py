@@ -116,6 +116,7 @@ def _wrapped(text: str) -> str:
 
 def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) -> "RemoteModel":
     from gesso.errors import OptionError
+    from gesso.extras import pip_install
 
     if load != LoadOptions(model=load.model):
         *others, last = (str(row.flag) for name, row in options_of(LoadOptions).items() if name != "model")
@@ -126,7 +127,7 @@ def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) ->
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
-        raise OptionError(f'{error.name} is missing; --server needs pip install "gesso[server]"') from None
+        raise OptionError(f"{error.name} is missing; --server needs {pip_install('server')}") from None
     return RemoteModel(server, load.model if named else None, api_key)
 
 

@@ -69,6 +69,7 @@ def deploy(
     import os
 
     from gesso.errors import OptionError
+    from gesso.extras import pip_install
 
     if not ray:
         raise OptionError("gesso deploy needs --ray: there is no other cluster", option="ray")
@@ -98,7 +99,7 @@ def deploy(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
-        raise OptionError(f'{error.name} is missing; this needs pip install "gesso[ray]"') from None
+        raise OptionError(f"{error.name} is missing; this needs {pip_install('ray')}") from None
     return 0
 
 

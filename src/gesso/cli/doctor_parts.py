@@ -4,6 +4,8 @@ import os
 from importlib.util import find_spec
 from typing import Any
 
+from gesso.extras import pip_install
+
 PARTS: dict[str, tuple[str, dict[str, str]]] = {
     "server": (
         "gesso serve, chat --server",
@@ -63,8 +65,8 @@ def missing_parts() -> list[dict[str, Any]]:
         if os.name == "nt":
             absent = [package for package in absent if package != "uvloop"]
         if absent:
-            what = _requirement(part) if part in EXTRAS else " ".join(absent)
-            found.append({"part": part, "for": use, "packages": absent, "install": f"pip install {what}"})
+            command = pip_install(part) if part in EXTRAS else f"pip install {' '.join(absent)}"
+            found.append({"part": part, "for": use, "packages": absent, "install": command})
     return found
 
 
@@ -74,20 +76,3 @@ def _is_there(module: str) -> bool:
         return find_spec(module.replace("-", "_")) is not None
     except ModuleNotFoundError:  # of a package around it
         return False
-
-
-def _requirement(extra: str) -> str:
-    """What pip calls an extra of this installation: of a folder where it was installed from one."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import urlparse
-    from urllib.request import url2pathname
-
-    try:
-        source = json.loads(distribution("gesso").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        source = {}
-    if not str(source.get("url", "")).startswith("file:"):
-        return f'"gesso[{extra}]"'
-    editable = "-e " if source.get("dir_info", {}).get("editable") else ""
-    return f'{editable}"{url2pathname(urlparse(source["url"]).path)}[{extra}]"'

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 GROUP_SIZE = 64
 
 GroupSize = Annotated[int | None, typer.Option(help="Weights of a group of int4: 32, 64 or 128; 64 without it.")]
-Part = Annotated[str | None, typer.Option(help="int8, int4, nf4 or none for this part; as --to without it.")]
+Part = Annotated[str | None, typer.Option(help="int8, int4, nf4 or none for this part; as the whole without it.")]
 Embedding = Annotated[
     str | None,
     typer.Option(
-        help="int8, int4 or none (as it is) for the embedding table. --to leaves it alone: it is embedding, head and "
+        help="int8, int4 or none (as it is) for the embedding table. Without it the table is left alone: it is embedding, head and "
         "self-conditioning at once."
     ),
 ]

@@ -75,6 +75,7 @@ def router(
 ) -> int:
     """Stand before several servers as one: conversations stay together, and a lost server costs time alone."""
     from gesso.errors import OptionError
+    from gesso.extras import pip_install
 
     urls = [url.strip().rstrip("/") for text in replicas or () for url in text.split(",")]
     if bool(urls) == (spawn is not None):
@@ -94,7 +95,7 @@ def router(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
-        raise OptionError(f'{error.name} is missing; the router needs pip install "gesso[server]"') from None
+        raise OptionError(f"{error.name} is missing; the router needs {pip_install('server')}") from None
     import secrets
 
     from gesso.cli.serve import host_names

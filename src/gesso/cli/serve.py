@@ -88,6 +88,7 @@ def serve(
 ) -> int:
     """Serve a model over OpenAI's HTTP interface, and the studio, a page for people, at `/`."""
     from gesso.errors import OptionError
+    from gesso.extras import pip_install
 
     if enable_chunked_prefill is False:
         raise OptionError(
@@ -111,7 +112,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("gesso"):
             raise
-        raise OptionError(f'{error.name} is missing; the server needs pip install "gesso[server]"') from None
+        raise OptionError(f"{error.name} is missing; the server needs {pip_install('server')}") from None
     from gesso.cli.session import note
     from gesso.engine.async_engine import AsyncEngine, Limits
     from gesso.engine.media import NO_EYES

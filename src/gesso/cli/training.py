@@ -73,13 +73,14 @@ class TensorBoardCallback(ProgressCallback):
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         from gesso.errors import OptionError
+        from gesso.extras import pip_install
 
         super().__init__(stack)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise OptionError(
-                "--tensorboard needs tensorboard: pip install 'gesso[train]'", option="tensorboard"
+                f"--tensorboard needs tensorboard: {pip_install('train')}", option="tensorboard"
             ) from None
         self.writer = stack.enter_context(SummaryWriter(str(folder / "tensorboard")))
 
@@ -122,13 +123,14 @@ def run_training(
     """
 
     from gesso.errors import GessoError, OptionError
+    from gesso.extras import pip_install
     from gesso.train.plot import plot_losses
 
     for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
         if value is not None and not value > 0:
             raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
     if plot and find_spec("matplotlib") is None:
-        raise OptionError("--plot needs matplotlib: pip install 'gesso[train]'", option="plot")
+        raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
     if threads is not None:
         decide(threads)
     interrupted = threading.Event()

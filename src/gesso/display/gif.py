@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gesso.display.layout import LINE_BREAK, Picture, Run
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 
 if TYPE_CHECKING:
     from PIL import ImageDraw
@@ -35,7 +36,7 @@ def gif_bytes(pictures: Sequence[Picture], columns: int, font: str | Path | None
     try:
         from PIL import Image, ImageDraw
     except ModuleNotFoundError:
-        raise OptionError('Pillow is missing; a GIF needs pip install "gesso[vision]"', option="gif") from None
+        raise OptionError(f"Pillow is missing; a GIF needs {pip_install('vision')}", option="gif") from None
     face = _face(font)
     lines = max(picture.lines for picture in pictures)
     size = (columns * WIDTH + 2 * MARGIN, (lines + 2) * HEIGHT + 2 * MARGIN)

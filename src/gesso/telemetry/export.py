@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gesso import __version__
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 from gesso.telemetry.settings import Exporter, trace_settings
 from gesso.telemetry.traces import Traces
 
@@ -37,7 +38,7 @@ def tracing(service: str, environment: Mapping[str, str] = os.environ) -> Iterat
             raise
         raise OptionError(
             f"OpenTelemetry's variables ask for traces, and {error.name} is missing",
-            hint='pip install "gesso[otel]", or OTEL_SDK_DISABLED=true for no traces',
+            hint=f"{pip_install('otel')}, or OTEL_SDK_DISABLED=true for no traces",
         ) from None
     traces = Traces(provider, settings.follows)
     try:

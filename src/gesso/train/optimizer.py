@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.vision_tower import VisionModel
 from gesso.train.config import TrainConfig
@@ -52,7 +53,7 @@ def make_optimizer(
     try:
         from torchao.optim import AdamW8bit  # type: ignore[import-untyped,import-not-found,unused-ignore]
     except ImportError:
-        raise OptionError("optimizer adamw8bit needs torchao: pip install 'gesso[train]'", option="optimizer") from None
+        raise OptionError(f"optimizer adamw8bit needs torchao: {pip_install('train')}", option="optimizer") from None
     optimizer: torch.optim.Optimizer = AdamW8bit(groups, lr=0.0, betas=betas)
     return optimizer
 

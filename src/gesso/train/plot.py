@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from gesso.errors import OptionError, TrainingError
+from gesso.extras import pip_install
 
 CURVES = {
     "denoiser_loss": ("denoiser, training", "C0", "-"),
@@ -43,7 +44,7 @@ def plot_losses(metrics: Path, picture: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("a plot needs matplotlib: pip install 'gesso[train]'", option="plot") from None
+        raise OptionError(f"a plot needs matplotlib: {pip_install('train')}", option="plot") from None
     records = read_metrics(metrics)
     figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     axes = figure.subplots()

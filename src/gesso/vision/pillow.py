@@ -3,6 +3,7 @@
 import functools
 
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 
 
 @functools.cache
@@ -15,5 +16,5 @@ def require_pillow() -> None:
     try:
         import PIL.Image
     except ImportError:
-        raise OptionError('images need Pillow: pip install "gesso[vision]"') from None
+        raise OptionError(f"images need Pillow: {pip_install('vision')}") from None
     PIL.Image.init()  # all formats are known from here on

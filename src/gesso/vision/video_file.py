@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gesso.errors import ImageError, OptionError
+from gesso.extras import pip_install
 from gesso.vision.limits import VideoLimits
 from gesso.vision.pillow import require_pillow
 
@@ -36,7 +37,7 @@ def video_frames(
     try:
         import av
     except ImportError:
-        raise OptionError('video files need PyAV: pip install "gesso[video]"') from None
+        raise OptionError(f"video files need PyAV: {pip_install('video')}") from None
     require_pillow()
     clip = _Clip(av, data, name, limits)
     try:

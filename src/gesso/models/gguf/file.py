@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gesso.errors import CheckpointError
+from gesso.extras import pip_install
 from gesso.json_files import read_json
 from gesso.models.gguf.names import ROPE_FACTORS, hf_name
 
@@ -61,7 +62,7 @@ def _read_header(path: Path, _size: int, _changed: int) -> "GGUFReader":
     try:
         from gguf import GGUFReader
     except ModuleNotFoundError:
-        raise CheckpointError(f"{path.name}: reading GGUF needs another package: pip install 'gesso[gguf]'") from None
+        raise CheckpointError(f"{path.name}: reading GGUF needs another package: {pip_install('gguf')}") from None
     try:
         reader = GGUFReader(path)
     except (ValueError, IndexError, KeyError, OSError, OverflowError, MemoryError):

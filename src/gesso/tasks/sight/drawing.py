@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,7 +50,7 @@ def new_picture(rng: random.Random) -> "Image":
     try:
         from PIL import Image
     except ImportError:
-        raise OptionError("pictures are drawn with Pillow: pip install 'gesso[vision]'") from None
+        raise OptionError(f"pictures are drawn with Pillow: {pip_install('vision')}") from None
     return Image.new("RGB", (SIDE, SIDE), (rng.randint(236, 255), rng.randint(236, 255), rng.randint(236, 255)))
 
 
