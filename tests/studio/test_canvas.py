@@ -1,5 +1,6 @@
 """The canvas: every step of it, what is told of a position, and going on with a token held."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,11 @@ def test_the_history_of_a_position_by_pointer_and_by_keyboard(
     expect(page.locator("#announcements")).to_contain_text("position 2: k, likely, accepted", use_inner_text=True)
     page.keyboard.press("Enter")
     page.get_by_text("1 token is held.").wait_for()
+    expect(page.locator("#announcements")).to_have_text("position 2 is held", use_inner_text=True)
     expect(page.locator("#cell-1")).to_have_attribute("aria-selected", "true")
     page.keyboard.press(" ")
     page.get_by_text("1 token is held.").wait_for(state="hidden")
+    expect(page.locator("#announcements")).to_have_text("position 2 is free again", use_inner_text=True)
 
 
 def test_going_on_from_a_step_with_a_token_held(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
@@ -133,6 +136,32 @@ def test_going_on_from_a_step_with_a_token_held(open_page: OpenPage, service: Fa
     given = service.requests[-1].options
     assert given["canvas"] == [30, 31, *held, None][:4]
     assert given["start_canvas"] == [30, 31, *held, 42][:4]
+
+
+def test_what_is_held_goes_with_its_answer(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    service.events = [canvas_of([(30, "a", 0.01, True)]), block("a"), Finished(result())]
+    page = ready(open_page(fake_url))
+    ask(page, "x")
+    page.locator("#cell-0").click()
+    page.get_by_text("1 token is held.").wait_for()
+    service.events = [block("an answer without a canvas"), Finished(result())]
+    ask(page, "y")
+    expect(page.locator(".holding")).to_be_hidden()
+
+
+def test_a_stopped_answer_says_why_it_cannot_be_gone_on_with(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    service.events = [canvas_of([(30, "a", 0.01, True)]), block("the beginning")]
+    page = ready(open_page(fake_url))
+    page.get_by_label("Your message").fill("go on for ever")
+    page.get_by_label("Your message").press("Enter")
+    page.get_by_text("the beginning").wait_for()
+    page.locator("#stop").click()
+    page.get_by_text("Stopped: the answer ends here").wait_for()
+    page.locator("#cell-0").click()
+    page.get_by_text("It cannot be gone on from here: the answer did not come to its end").wait_for()
+    expect(page.get_by_role("button", name="Go on from step 1")).to_be_disabled()
 
 
 def test_the_model_goes_on_with_what_is_held(open_page: OpenPage, mini_url: str) -> None:
@@ -189,6 +218,37 @@ def test_a_trace_is_saved_and_opened_again(open_page: OpenPage, mini_url: str, t
         other.locator("#trace-file").set_input_files(path)
         other.locator("#alert").get_by_text(told).wait_for()
         other.locator("#alert").get_by_role("button", name="Close").click()
+
+
+def test_a_trace_and_an_answer_do_not_take_the_canvas_from_each_other(
+    open_page: OpenPage, service: FakeService, fake_url: str, tmp_path: Path
+) -> None:
+    draft = {
+        "seconds": 0.1, "event": "draft", "canvas": 0, "step": 1, "max_denoising_steps": 9, "temperature": 0.5,
+        "tokens": [30], "accepted": [True], "entropy": [0.1], "pieces": ["a"],
+    }  # fmt: skip
+    end = {"seconds": 1, "event": "finished", "result": {"text": "a", "denoising_steps": [1], "seed": 1}}
+    path = tmp_path / "trace.jsonl"
+    header = {"gesso_trace": 1, "model": "m", "prompt": "p", "special": []}
+    path.write_text("\n".join(map(json.dumps, (header, draft, end))), encoding="utf-8")
+    page = ready(open_page(fake_url))
+    heading = page.locator("#canvas-heading")
+    page.locator("#trace-file").set_input_files(path)
+    expect(heading).to_have_text("Canvas of trace.jsonl")
+    ask(page, "x")
+    expect(heading).to_have_text("Canvas")
+
+    service.events = [frame(1), block("the beginning")]
+    page.get_by_label("Your message").fill("go on for ever")
+    page.get_by_label("Your message").press("Enter")
+    page.get_by_text("the beginning").wait_for()
+    page.locator("#trace-file").set_input_files(path)
+    page.locator("#alert", has_text="trace.jsonl: an answer is being written: stop it first").wait_for()
+    expect(heading).to_have_text("Canvas")
+    page.locator("#stop").click()
+    page.get_by_text("Stopped: the answer ends here").wait_for()
+    page.locator("#trace-file").set_input_files(path)
+    expect(heading).to_have_text("Canvas of trace.jsonl")
 
 
 def test_characters_of_several_tokens_stay_whole(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

@@ -153,6 +153,26 @@ def test_a_connection_that_is_cut_and_a_server_that_begins_anew(open_page: OpenP
         page.unroute_all(behavior="wait")
 
 
+def test_a_fence_may_name_any_language(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    names = ("constructor", "__proto__", "toString", "python")
+    service.events = [block("\n\n".join(f"```{name}\nreturn 1\n```" for name in names)), Finished(result())]
+    page = ready(open_page(fake_url))
+    code = ask(page, "code, please").locator("pre code")
+    assert code.all_inner_texts() == ["return 1"] * len(names)
+    expect(code.locator(".code-keyword")).to_have_count(1)
+    ask(page, "more, please")
+    assert len(service.requests) == 2
+
+
+def test_an_answer_that_cannot_be_read_leaves_the_chat_free(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url, expected=("JSON",)))
+    broken = {"status": 200, "content_type": "text/event-stream", "body": "data: {\n\n"}
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**broken))
+    expect(ask(page, "one")).to_have_attribute("data-state", "failed")
+    page.unroute("**/v1/chat/completions")
+    expect(ask(page, "two")).to_contain_text("Hello there", use_inner_text=True)
+
+
 PASTE = """lines => {
     const clipboardData = new DataTransfer();
     clipboardData.setData("text", "line\\n".repeat(lines));
@@ -199,6 +219,28 @@ def test_a_key_is_asked_for_and_kept_out_of_the_address(open_page: OpenPage, ser
             "JSON.stringify([location.href, {...localStorage}, {...sessionStorage}, document.cookie])"
         )
         assert "a-secret" not in code + stored + page.content()
+
+
+def test_a_key_may_be_refused_left_out_and_given_after_all(open_page: OpenPage, service: FakeService) -> None:
+    with running(service, api_keys=("a-secret",)) as url:
+        page = open_page(url, expected=FAILED)
+        dialog = page.locator("#key-dialog")
+        enter = page.locator("#alert", has_text="The server asks for a key.").get_by_role(
+            "button", name="Enter the key"
+        )
+        dialog.get_by_role("button", name="Cancel").click()
+        enter.click()
+        for key in ("a-secret\u200b", "\u201ca-secret\u201d", "a secret", "\u043a\u043b\u044e\u0447"):
+            dialog.get_by_label("Key of the server").fill(key)
+            dialog.get_by_role("button", name="Use").click()
+            dialog.get_by_text("A key has no such characters.").wait_for()
+        page.keyboard.press("Escape")
+        enter.click()
+        dialog.get_by_text("The server asks for a key.").wait_for()
+        dialog.get_by_label("Key of the server").fill("a-secret")
+        dialog.get_by_role("button", name="Use").click()
+        expect(ask(ready(page), "hi")).to_contain_text("Hello there", use_inner_text=True)
+        expect(page.locator("#alert")).to_be_hidden()
 
 
 def test_two_pages_do_not_disturb_each_other(open_page: OpenPage, service: FakeService, fake_url: str) -> None:

@@ -1,5 +1,6 @@
 """Filling and editing: what is proposed is seen before it is taken, and nothing outside the selection ever changes."""
 
+import json
 from typing import Any
 
 from studio.conftest import OpenPage, expect, ready
@@ -50,6 +51,28 @@ def test_holes_are_filled_and_the_rest_stays(open_page: OpenPage, mini_url: str)
     page.get_by_role("button", name="Undo").click()
     expect(text).to_have_value(holed)
     harmless(page)
+
+
+def test_a_hole_after_a_change_cuts_nothing_away(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    old, now = "The blue kettle is old.", "A red pan is old."
+    answer = json.dumps({"text": now, "changed": True})
+    page.route("**/v1/edit", lambda route: route.fulfill(status=200, content_type="application/json", body=answer))
+    text = editor(page)
+    text.fill(old)
+    select(text, 4, 15)
+    page.get_by_role("button", name="Edit what is selected").click()
+    page.get_by_role("button", name="Take it").click()
+    hole, undo = (page.get_by_role("button", name=name) for name in ("Make a hole", "Undo"))
+    for at in (now, old):
+        expect(text).to_have_value(at)
+        hole.click()
+        expect(text).to_have_value(f"{at}{{{{ }}}}")
+        undo.click()
+        expect(text).to_have_value(at)
+        if at == now:
+            undo.click()
+    expect(undo).to_be_disabled()
 
 
 PROGRAM = "def add_seven(x):\n    return x + 7\n\ndef other(x):\n    return x\n"

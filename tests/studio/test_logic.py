@@ -65,16 +65,19 @@ def test_a_trace_comes_back_as_it_was(open_page: OpenPage, fake_url: str) -> Non
 
 def test_why_an_answer_cannot_be_gone_on_with(open_page: OpenPage, fake_url: str) -> None:
     page = open_page(fake_url)
-    code = """({ obstacle }, frames, blocks, body) =>
-        obstacle({ frames, blocks, body, reasoning: "" }, frames.length - 1)"""
+    code = """({ obstacle }, frames, blocks, body, result) =>
+        obstacle({ frames, blocks, body, result, reasoning: "" }, frames.length - 1)"""
     frame = {"canvas": 0, "blocks": 0, "step": 2, "max_denoising_steps": 9, "tokens": [5, 6], "canvas_tokens": [5, 6]}
     second = {**frame, "canvas": 1, "blocks": 1}
 
-    def why(frames: list[Any], blocks: tuple[Any, ...] = (), body: Any = "default") -> str:
-        return str(call(page, "run/continuation.js", code, frames, list(blocks), {} if body == "default" else body))
+    def why(frames: list[Any], blocks: tuple[Any, ...] = (), body: Any = "default", ended: bool = True) -> str:
+        result = {"seed": 0} if ended else None
+        given = {} if body == "default" else body
+        return str(call(page, "run/continuation.js", code, frames, list(blocks), given, result))
 
     assert why([frame]) == ""
     assert "request" in why([frame], body=None)
+    assert "its seed is not known" in why([frame], ended=False)
     assert "next step starts from" in why([{**frame, "canvas_tokens": []}])
     assert "no steps are left" in why([{**frame, "step": 9}])
     assert "verification" in why([frame, {**frame, "step": 11, "max_denoising_steps": 18}])

@@ -116,6 +116,43 @@ def test_tools_are_called_and_their_results_given(open_page: OpenPage, service: 
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_wrong_setting_leaves_the_conversation_as_it_was(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    calls = (ToolCall("weather", '{"city": "Oslo"}'),)
+    service.events = [block("", "", calls), Finished(result(text="", tool_calls=calls))]
+    page = ready(open_page(fake_url))
+    page.locator("#settings > summary").click()
+    page.get_by_label("Tools of the chat").fill(json.dumps([TOOL]))
+    answer = ask(page, "weather?")
+    wrong = page.locator("#alert", has_text="top_p must be a number")
+    top_p = page.get_by_label("top p")
+    top_p.fill("0")
+    answer.get_by_label("Result of weather, call 1").fill("rain")
+    give = answer.get_by_role("button", name="Give the result")
+    give.click()
+    wrong.wait_for()
+    assert len(service.requests) == 1
+    top_p.fill("")
+    service.events = [block("It rains."), Finished(result())]
+    give.click()
+    page.get_by_text("It rains.").wait_for()
+    page.locator('[data-state="running"]').wait_for(state="detached")
+    assert [message["role"] for message in service.requests[-1].prompt] == ["user", "assistant", "tool"]
+
+    top_p.fill("0")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.get_by_label("Your message").first.fill("sun?")
+    page.get_by_label("Your message").first.press("Enter")
+    wrong.wait_for()
+    page.locator(".turn").get_by_role("button", name="Cancel").click()
+    top_p.fill("")
+    ask(page, "and now?")
+    said = [message["content"] for message in service.requests[-1].prompt if message["role"] == "user"]
+    assert said == ["weather?", "and now?"]
+    assert len(service.requests) == 3
+
+
 PAGE = """Here it is:
 
 ```html

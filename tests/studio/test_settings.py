@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -120,6 +121,29 @@ def test_a_link_holds_prompt_and_settings(open_page: OpenPage, service: FakeServ
     (request,) = service.requests
     assert [message["content"] for message in request.prompt] == ["Be brief.", "a & b = c # d"]
     assert (request.options, request.adapter) == ({"seed": 5}, "sudoku")
+
+
+def test_a_key_that_is_asked_for_later_leaves_what_is_chosen(
+    open_page: OpenPage, service: FakeService, fake_url: str
+) -> None:
+    page = ready(open_page(f"{fake_url}/#set.seed=5&model=mini", expected=("Failed to load resource",)))
+    settings(page)
+    page.locator("#option-seed").fill("6")
+    page.get_by_label("top p").fill("0.5")
+    page.get_by_label("Model").select_option("mini:sudoku")
+    body = json.dumps({"error": {"message": "a key, please", "code": "invalid_api_key"}})
+    page.route(
+        "**/v1/chat/completions", lambda route: route.fulfill(status=401, content_type="application/json", body=body)
+    )
+    ask(page, "x")
+    page.unroute("**/v1/chat/completions")
+    page.locator("#option-seed").evaluate("field => field.setAttribute('data-before', '')")
+    page.get_by_label("Key of the server").fill("a-secret")
+    page.locator("#key-dialog").get_by_role("button", name="Use").click()
+    page.locator("#option-seed[data-before]").wait_for(state="detached")  # the form is made anew
+    ask(page, "y")
+    (request,) = service.requests
+    assert (request.options, request.adapter) == ({"seed": 6, "top_p": 0.5}, "sudoku")
 
 
 QUESTION = "What is 'é' or 481 + 296?\n\"\U0001f600\" $HOME `x` \\n"

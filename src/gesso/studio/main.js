@@ -71,7 +71,7 @@ const chat = new Chat({
   api,
   choices: chatChoices,
   special,
-  show: (recording, running) => panel.update(recording, running),
+  show: (recording, running) => showCanvas(recording, running, "Canvas"),
   request: (body) => showRequest(body, api.hasKey),
   failed,
   busy: (running) => {
@@ -110,13 +110,18 @@ async function failed(failure, again) {
 
 /** @param {string} reason */
 async function useKey(reason) {
-  const key = await askForKey(reason);
-  if (!key) return;
+  let key = await askForKey(reason);
+  // A server has no key with others, and a header cannot carry them all.
+  while (/[^\x21-\x7e]/.test(key)) key = await askForKey("A key has no such characters.");
+  if (!key) {
+    alertUser("The server asks for a key.", { label: "Enter the key", act: () => void useKey(reason) });
+    return;
+  }
   api.useKey(key);
   await load();
 }
 
-/** Asks the server what it has. */
+/** Asks the server what it has. What is chosen by then stays; what the link holds is for the first time. */
 async function load() {
   try {
     const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
@@ -124,11 +129,13 @@ async function load() {
     props = told;
     api.maxBody = told.max_body_bytes ?? api.maxBody;
     options = table.data;
+    const first = form.fields.size === 0;
+    const chosen = first ? shared.model : model.value;
     form.build(options);
     compare?.build(models, options);
     fill(model, models.map((card) => h("option", { value: card.id }, card.id)));
-    if (models.some((card) => card.id === shared.model)) model.value = shared.model;
-    form.restore(shared.settings);
+    if (models.some((card) => card.id === chosen)) model.value = chosen;
+    if (first) form.restore(shared.settings);
     showExamples();
     clearAlert();
     announce("ready");
@@ -139,13 +146,25 @@ async function load() {
   }
 }
 
+/**
+ * Shows an answer, or what has come of it by now, under a heading.
+ * @param {import("./run/recording.js").Recording} recording
+ * @param {boolean} running
+ * @param {string} heading
+ */
+function showCanvas(recording, running, heading) {
+  const shown = byId("canvas-heading");
+  if (shown.textContent !== heading) shown.textContent = heading;
+  panel.update(recording, running);
+}
+
 /** @param {File | undefined} file */
 async function openTrace(file) {
   if (!file) return;
   try {
     const recording = recordingOf(await file.text());
-    panel.update(recording, false);
-    byId("canvas-heading").textContent = `Canvas of ${file.name}`;
+    if (chat.running) throw new Error("an answer is being written: stop it first");
+    showCanvas(recording, false, `Canvas of ${file.name}`);
     announce(`${file.name} is open`);
   } catch (error) {
     alertUser(`${file.name}: ${/** @type {Error} */ (error).message}`);

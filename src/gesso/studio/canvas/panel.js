@@ -83,6 +83,7 @@ export class CanvasPanel {
     this.note.hidden = Boolean(frame);
     this.view.draw(recording, index, this.held);
     this.figures.show(recording, index);
+    this.#drawHolding();
     if (!recording || !frame) {
       this.history.empty();
       if (recording) {
@@ -92,7 +93,6 @@ export class CanvasPanel {
       return;
     }
     if (this.pointed !== null && this.pointed < frame.tokens.length) this.history.show(recording, index, this.pointed);
-    this.#drawHolding();
     this.tell?.drawn?.(recording, index);
   }
 
@@ -123,14 +123,14 @@ export class CanvasPanel {
 
   #drawHolding() {
     const { recording, index, held } = this;
-    this.holding.hidden = held.size === 0;
-    if (!recording || held.size === 0) {
+    const frame = recording?.frames[index];
+    this.holding.hidden = !frame || held.size === 0;
+    if (!recording || !frame || held.size === 0) {
       fill(this.holding);
       delete this.holding.dataset.key;
       return;
     }
     const why = this.running ? "the answer is still being written" : obstacle(recording, index);
-    const frame = recording.frames[index];
     const last = /** @type {number} */ ([...held.keys()].at(-1));
     const key = JSON.stringify([index, why, [...held]]);
     if (this.holding.dataset.key === key) return; // a text that is being typed stays
@@ -156,11 +156,12 @@ export class CanvasPanel {
    */
   async #replace(position, text) {
     const { recording, index } = this;
-    if (!recording || !text || !this.tell) return;
+    const frame = recording?.frames[index];
+    if (!frame || !text || !this.tell) return;
     const { tokens, pieces } = await this.tell.tokenize(text);
-    const width = recording.frames[index].tokens.length;
+    if (this.recording !== recording) return; // another answer is shown meanwhile
     tokens.forEach((token, place) => {
-      if (position + place < width) this.held.set(position + place, { token, piece: pieces[place] });
+      if (position + place < frame.tokens.length) this.held.set(position + place, { token, piece: pieces[place] });
     });
     this.draw();
   }

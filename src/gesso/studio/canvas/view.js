@@ -154,10 +154,11 @@ export class CanvasView {
       ArrowRight: this.active + 1, ArrowLeft: this.active - 1, Home: 0, End: this.cells.length - 1,
       ArrowDown: this.#line(1), ArrowUp: this.#line(-1),
     };
-    if (event.key in moves) this.#activate(Math.max(0, Math.min(this.cells.length - 1, moves[event.key])), false);
-    else if (event.key === " " || event.key === "Enter") this.#activate(this.active, true);
-    else return;
+    const holds = event.key === " " || event.key === "Enter";
+    if (!holds && !(event.key in moves)) return;
     event.preventDefault();
+    this.#activate(holds ? this.active : Math.max(0, Math.min(this.cells.length - 1, moves[event.key])), holds);
+    if (holds) return; // who holds the token announces it
     const cell = this.cells[this.active];
     if (cell) announce(`position ${this.active + 1}: ${cell.textContent?.trim() || "blank"}, ${cell.className.split(" ").slice(1).join(", ")}`);
   }

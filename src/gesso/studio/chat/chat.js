@@ -37,11 +37,11 @@ export class Chat {
     this.view = new ConversationView(this.conversation, {
       stop: () => this.stop(),
       retry: (turn, sameSeed) => this.#retry(turn, sameSeed),
-      edit: (turn, text) => this.#guarded(() => this.#answer(this.conversation.edit(turn, text))),
+      edit: (turn, text) => this.#guarded(() => this.#answer(() => this.conversation.edit(turn, text))),
       show: (variant) => page.show(variant.recording, variant.state === "running"),
       request: (variant) => page.request(variant.recording.body ?? {}),
       save: (variant) => download("trace.jsonl", traceOf(variant.recording), "application/jsonl"),
-      giveResults: (results) => this.#guarded(() => this.#answer(this.conversation.giveResults(results))),
+      giveResults: (results) => this.#guarded(() => this.#answer(() => this.conversation.giveResults(results))),
       choose: (turn, chosen) => this.#choose(turn, chosen),
     });
     /** @type {AbortController | null} */
@@ -63,7 +63,7 @@ export class Chat {
     return this.#guarded(() => {
       // What the server cannot take is told before the message leaves its field.
       encoded(this.next(text, pictures, start), this.page.api.maxBody);
-      this.#answer(this.conversation.ask(text, pictures, start));
+      this.#answer(() => this.conversation.ask(text, pictures, start));
     });
   }
 
@@ -113,11 +113,13 @@ export class Chat {
   }
 
   /**
-   * @param {number} turn
+   * Asks for an answer.
+   * @param {() => number} begin makes its turn, and is called only where no setting is wrong
    * @param {Record<string, any>} [more] settings that go before the page's
    */
-  #answer(turn, more = {}) {
+  #answer(begin, more = {}) {
     const { model, system, settings } = this.page.choices();
+    const turn = begin();
     const answer = this.conversation.turns[turn];
     const start = answer.role === "assistant" ? answer.start : null;
     const body = chatBody({ model, messages: this.conversation.before(turn, system), settings: { ...settings, ...startOf(start), ...more } });
@@ -133,7 +135,7 @@ export class Chat {
       const answer = this.conversation.turns[turn];
       const last = answer.role === "assistant" ? answer.variants[answer.chosen]?.recording.result : null;
       // The page's own seed is not another one.
-      this.#answer(turn, { seed: sameSeed && last ? last.seed : undefined });
+      this.#answer(() => turn, { seed: sameSeed && last ? last.seed : undefined });
     });
   }
 
@@ -157,23 +159,24 @@ export class Chat {
     const recording = new Recording({ model: body.model, prompt: textOf(body.messages.at(-1)?.content), special: this.page.special(), body });
     const variant = this.conversation.begin(turn, recording);
     this.abort = new AbortController();
-    this.page.busy(true);
-    this.view.draw();
-    this.page.show(recording, true);
     const drawCanvas = oncePerPicture(() => this.page.show(recording, this.running));
     const drawTurn = oncePerPicture(() => this.view.redraw(turn));
     try {
+      this.page.busy(true);
+      this.view.draw();
+      this.page.show(recording, true);
       await run(this.page.api, recording, this.abort.signal, (kind) => (kind === "frame" ? drawCanvas() : drawTurn()));
       variant.state = "done";
       announce("the answer is there");
     } catch (error) {
       this.#ended(variant, turn, body, error);
+    } finally {
+      this.abort = null;
+      this.conversation.shrink(MOST_POSITIONS);
+      this.page.busy(false);
+      this.view.redraw(turn);
+      this.page.show(recording, false);
     }
-    this.abort = null;
-    this.conversation.shrink(MOST_POSITIONS);
-    this.page.busy(false);
-    this.view.redraw(turn);
-    this.page.show(recording, false);
   }
 
   /**

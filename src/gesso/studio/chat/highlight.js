@@ -24,7 +24,8 @@ const LONGEST = 50_000;
  * @returns {(Node | string)[]}
  */
 export function highlighted(code, language) {
-  const kind = LANGUAGES[language.toLowerCase()];
+  const name = language.toLowerCase();
+  const kind = Object.hasOwn(LANGUAGES, name) ? LANGUAGES[name] : undefined;
   if (!kind || code.length > LONGEST) return [code];
   const strings = kind === "python" ? "\"\"\"[\\s\\S]*?\"\"\"|'''[\\s\\S]*?'''|" : "";
   const pattern = new RegExp(

@@ -18,7 +18,7 @@ export class Editor {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    /** @type {string[]} Texts before each change that was taken. */
+    /** @type {string[]} Texts before each change that was taken, and before each hole that was made. */
     this.earlier = [];
     /** @type {AbortController | null} */
     this.abort = null;
@@ -56,7 +56,9 @@ export class Editor {
 
   #hole() {
     const [start, end] = this.selection;
+    this.#keep(this.text.value);
     this.text.setRangeText(HOLE, start, end, "end");
+    this.#select();
     this.text.focus();
   }
 
@@ -139,9 +141,8 @@ export class Editor {
         this.note.textContent = "The text was changed meanwhile: ask again.";
         return;
       }
-      this.earlier.push(old);
-      this.undo.disabled = false;
-      this.text.value = now;
+      this.#keep(old);
+      this.#put(now);
       fill(this.proposal);
       announce("taken");
     }, { class: "primary" });
@@ -153,9 +154,27 @@ export class Editor {
     take.focus();
   }
 
+  /**
+   * Keeps a text for Undo.
+   * @param {string} text
+   */
+  #keep(text) {
+    this.earlier.push(text);
+    this.undo.disabled = false;
+  }
+
+  /**
+   * Puts a text in the place of all that is there. Browsers move the selection then, and tell nobody.
+   * @param {string} text
+   */
+  #put(text) {
+    this.text.value = text;
+    this.#select();
+  }
+
   #undo() {
     const text = this.earlier.pop();
-    if (text !== undefined) this.text.value = text;
+    if (text !== undefined) this.#put(text);
     this.undo.disabled = this.earlier.length === 0;
   }
 }

@@ -12,6 +12,7 @@
 export function obstacle(recording, index) {
   const frame = recording.frames[index];
   if (!recording.body) return "a trace that another program wrote does not hold the request";
+  if (recording.result?.seed === undefined) return "the answer did not come to its end, so its seed is not known";
   if (!frame.canvas_tokens.length) return "this trace does not hold what the next step starts from";
   if (frame.step >= frame.max_denoising_steps) return "no steps are left after the last one: go back a step";
   const first = recording.frames.find((other) => other.canvas === frame.canvas);
