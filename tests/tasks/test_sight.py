@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gesso.tasks.base import evaluation_set, held_out
+from gesso.tasks.base import Example, evaluation_set, held_out
 from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.sight.drawing import COLOURS, SHAPES, SIDE, draw_shape, encoded, new_picture, pen, text_size, write
 from gesso.tasks.sight.first import First
@@ -178,7 +178,14 @@ def test_tables_are_graded_by_their_numbers() -> None:
         numbers[0][0] += 1
         assert not task.grade(example, json.dumps(numbers))
         assert not task.grade(example, "no json")
+        assert not task.grade(example, "[" * 9999)
         assert example.kind == f"{len(numbers)} x {len(numbers[0])}"
+
+
+def test_a_table_s_numbers_are_no_truths() -> None:
+    example = Example("sight-tables", "", "[[1, 7], [3, 0]]")
+    assert BY_NAME["sight-tables"].grade(example, "[[1,7],[3,0]]")
+    assert not BY_NAME["sight-tables"].grade(example, "[[true, 7], [3, false]]")
 
 
 def test_two_pictures_differ_in_what_is_asked_for() -> None:

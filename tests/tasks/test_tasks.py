@@ -18,7 +18,7 @@ from gesso.tasks import (
     mini_mixture,
     training_stream,
 )
-from gesso.tasks.run_code import UnsafeCodeError, load_function
+from gesso.tasks.run_code import UnsafeCodeError, load_function, outcome
 from gesso.tasks.sight.catalogue import SIGHT
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.to_json import valid
@@ -153,6 +153,13 @@ def test_code_is_graded_by_what_it_does() -> None:
         assert not task.grade(example, text)
 
 
+def test_an_answer_cannot_change_what_it_is_graded_by() -> None:
+    example = Example("code", "", "def first_item(x):\n    return x[0]")
+    for text in ("x[0] = 9\n    return x[0]", "x[:] = [9]\n    return 9"):
+        assert not TASKS["code"].grade(example, f"def first_item(x):\n    {text}")
+    assert TASKS["code"].grade(example, example.answer)
+
+
 @pytest.mark.parametrize(("right", "wrong"), [(">", ">="), ("<", "<="), (">=", ">"), ("<=", "<")])
 def test_code_is_tried_at_its_boundaries(right: str, wrong: str) -> None:
     example = Example("code", "", f"def is_big(x):\n    return x {right} 57")
@@ -182,6 +189,9 @@ def test_code_is_tried_at_its_boundaries(right: str, wrong: str) -> None:
         "def f(x: int):\n    return (lambda: x)()",
         "f = 1",
         "def f(x):\n    return (",
+        "def f(x):\n    x[0] = 9\n    return x",
+        "def f(x):\n    x[:] = []\n    return x",
+        "def f(x):\n    y, x[0] = 1, 2\n    return x",
         "def f(x):\n    return \x00",
         "def f(x, x):\n    return x",
         "def f(x):\n    return " + "-" * 590 + "x",
@@ -191,6 +201,36 @@ def test_code_is_tried_at_its_boundaries(right: str, wrong: str) -> None:
 def test_unsafe_code_is_refused(source: str) -> None:
     with pytest.raises(UnsafeCodeError):
         load_function(source, "f")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = [0] * 9999 * 9999\n    return len(a)",
+        "return len(9999 * (9999 * 'ab'))",
+        "return len(x * 9999 * 9999)",
+        "a = x * 9999\n    a = " + "a+" * 200 + "a\n    return a",
+        "a = x * 9999\n    return len(sum([a, a, a], x[:0]))",
+    ],
+)
+@pytest.mark.parametrize("argument", [[3], "a"])
+def test_sequences_do_not_fill_the_memory(body: str, argument: list[int] | str) -> None:
+    assert outcome(load_function(f"def f(x):\n    {body}", "f"), (argument,)) == ("raised", None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "argument", "expected"),
+    [
+        ("x * x * x", 10**30, 10**90),
+        ("x * 3 + x", "ab", "abababab"),
+        ("2 * [x] + [1 + x]", 5, [5, 5, 6]),
+        ("sum(x) + 1 * sum([[1], [2]], [])[0]", (1, 2, 3), 7),
+        ("x + 1.5", 2, 3.5),
+    ],
+)
+def test_sums_and_products_are_pythons(expression: str, argument: object, expected: object) -> None:
+    found = outcome(load_function(f"def f(x):\n    return {expression}", "f"), (argument,))
+    assert found == (type(expected).__name__, expected)
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "ordering", "counting", "sudoku"])

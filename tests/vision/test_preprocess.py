@@ -86,7 +86,6 @@ MODES: dict[str, Image.Image] = {
     "CMYK": photo(60, 40).convert("CMYK"),
     "YCbCr": photo(60, 40).convert("YCbCr"),
     "HSV": photo(60, 40).convert("HSV"),
-    "LAB": Image.merge("LAB", photo(60, 40).split()),
     "F": float_mode(),
 }
 
@@ -95,6 +94,26 @@ MODES: dict[str, Image.Image] = {
 def test_modes_of_pillow_images(mode: str) -> None:
     image = MODES[mode]
     check(prepare_image(image), image, 280)
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGB"])
+def test_no_transparent_colour_is_none(mode: str) -> None:
+    image = Image.new(mode, (2, 1))
+    image.info["transparency"] = None
+    assert not np.asarray(load_image(image)).any()
+    assert image.info == {"transparency": None}
+
+
+def test_lab_is_no_alpha() -> None:
+    image = Image.merge("LAB", photo(60, 40).split())
+    check(prepare_image(image), image.convert("RGB"), 280)
+
+
+def test_what_a_palette_calls_transparent_shows_white() -> None:
+    image = Image.new("P", (3, 1))
+    image.putpalette([255, 0, 0, 0, 0, 255, 0, 255, 0, 0, 255, 51], "RGBA")
+    image.putdata([0, 1, 2])
+    assert np.asarray(load_image(image)).tolist() == [[[255, 255, 255], [0, 255, 0], [204, 204, 255]]]
 
 
 def png(bits: int, kind: int, row: bytes, transparent: bytes, width: int) -> bytes:

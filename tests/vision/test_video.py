@@ -115,6 +115,20 @@ def test_animations_show_the_frame_of_the_moment(kind: str) -> None:
     assert seen(prepare_video(data, sampling=Sampling(max_frames=2))) == [(0, 0), (2, 200)]
 
 
+@pytest.mark.parametrize("orientation", [1, 3, 6])
+@pytest.mark.parametrize("kind", ["WEBP", "PNG"])
+def test_an_animation_s_frames_are_turned_as_exif_says(kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pictures = [photo(120, 40, seed) for seed in range(3)]
+    options = {"lossless": True} if kind == "WEBP" else {}
+    data = encoded(
+        pictures[0], kind, save_all=True, append_images=pictures[1:], duration=1000, exif=exif.tobytes(), **options
+    )
+    turned = [prepare_image(encoded(picture, "PNG", exif=exif), 70).digest for picture in pictures]
+    assert [frame.image.digest for frame in prepare_video(data)] == turned
+
+
 def test_an_animation_shorter_than_a_second_and_one_without_durations() -> None:
     assert seen(prepare_video(animation("GIF", [50, 100], 40))) == [(0, 50)]
     levels = list(range(0, 240, 10))

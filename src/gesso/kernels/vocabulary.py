@@ -56,11 +56,11 @@ def softmax_pass(
     assert VOCAB_TILE % block == 0
     assert CHUNK % VOCAB_TILE == 0
     vocab_tiles = triton.cdiv(vocab, VOCAB_TILE)
-    sums_NB = torch.empty(rows, vocab_tiles * VOCAB_TILE // block, device=device)
-    maxima_NS, weighted_NS = torch.empty(2, rows, vocab_tiles, device=device)
+    sums_NB = torch.empty(rows, vocab_tiles * VOCAB_TILE // block, dtype=torch.float32, device=device)
+    maxima_NS, weighted_NS = torch.empty(2, rows, vocab_tiles, dtype=torch.float32, device=device)
     best_NS = torch.empty(rows, vocab_tiles, dtype=torch.int32, device=device)
-    maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, device=device)
-    mixed_ND = torch.zeros(rows, width if mix else 0, device=device)
+    maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, dtype=torch.float32, device=device)
+    mixed_ND = torch.zeros(rows, width if mix else 0, dtype=torch.float32, device=device)
     tile = min(ROWS, max(SMALLEST, triton.next_power_of_2(rows)))
     for start in range(0, vocab, CHUNK):
         table = table_VD[start : start + CHUNK]

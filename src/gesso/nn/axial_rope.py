@@ -19,8 +19,8 @@ class AxialRope:
 
     def grid(self, rows: int, columns: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Returns cos and sin, each [P, 1, 2, Q], of the patches of a grid, row by row; computed in fp32."""
-        column = torch.arange(columns, dtype=torch.float32).repeat(rows)
-        row = torch.arange(rows, dtype=torch.float32).repeat_interleave(columns)
+        column = torch.arange(columns, dtype=torch.float32, device="cpu").repeat(rows)
+        row = torch.arange(rows, dtype=torch.float32, device="cpu").repeat_interleave(columns)
         angles = torch.stack((column, row), dim=-1)[..., None] * self._frequencies
         angles = torch.cat((angles, angles), dim=-1)[:, None]
         return angles.cos().to(device, dtype), angles.sin().to(device, dtype)

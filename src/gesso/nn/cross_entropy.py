@@ -30,7 +30,7 @@ class SoftcappedCrossEntropy(torch.autograd.Function):
         wants_hidden, wants_weight = ctx.needs_input_grad[:2]
         with torch.autocast(kind, enabled=False):
             weight, share = weight_VD.to(half), 1 / max(1, len(hidden_ND))
-            total = torch.zeros((), device=hidden_ND.device)
+            total = torch.zeros((), dtype=torch.float32, device=hidden_ND.device)
             grad_hidden = torch.empty_like(hidden_ND, dtype=torch.float32) if wants_hidden else None
             grad_weight = torch.zeros_like(weight_VD, dtype=torch.float32) if wants_weight else None
             for begin in range(0, len(hidden_ND), rows):

@@ -31,16 +31,16 @@ def agree() -> bool:
     from gesso.kernels.host import normed
 
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(24, 272, generator=generator)
-    weight = torch.rand(272, generator=generator)
-    cos, sin = torch.rand(2, 24, 1, 272, generator=generator).unbind()
+    x = torch.randn(24, 272, generator=generator, dtype=torch.float32, device="cpu")
+    weight = torch.rand(272, generator=generator, dtype=torch.float32, device="cpu")
+    cos, sin = torch.rand(2, 24, 1, 272, generator=generator, dtype=torch.float32, device="cpu").unbind()
     turn = (cos, sin)
     with torch.inference_mode():
         heads = apply_rope(rms_norm(x[:, None], weight, 1e-6), *turn)
         same = torch.equal(normed.norm(x, weight, 1e-6), rms_norm(x, weight, 1e-6))
         same = same and torch.equal(normed.norm_heads(x[:, None], weight, turn, 1e-6), heads)
         shares = x[:3, :8].contiguous()
-        mixed = weighted(x, torch.arange(24).view(3, 8), shares)
+        mixed = weighted(x, torch.arange(24, device="cpu").view(3, 8), shares)
         return same and torch.equal(normed.mix_rows(x, shares), mixed)
 
 
@@ -50,7 +50,7 @@ def mix_neighbours(x_MD: Tensor, weights_Nk: Tensor) -> Tensor:
 
     if normed.serves(x_MD) and weights_Nk.dtype == torch.float32 and weights_Nk.is_contiguous() and agree():
         return normed.mix_rows(x_MD, weights_Nk)
-    return weighted(x_MD, torch.arange(len(x_MD)).view(weights_Nk.shape), weights_Nk)
+    return weighted(x_MD, torch.arange(len(x_MD), device=x_MD.device).view(weights_Nk.shape), weights_Nk)
 
 
 def norm_heads(

@@ -21,7 +21,7 @@ def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
     """
     turned = _turned_pairs(rope, head_dim)
     exponents = torch.arange(0, 2 * turned, 2, dtype=torch.float32, device="cpu") / head_dim
-    frequencies = torch.zeros(head_dim // 2, device="cpu")
+    frequencies = torch.zeros(head_dim // 2, dtype=torch.float32, device="cpu")
     frequencies[:turned] = 1.0 / rope.rope_theta**exponents / rope.factor
     return frequencies
 

@@ -113,11 +113,11 @@ def cancelling(shape: tuple[int, ...], dtype: torch.dtype) -> tuple[Tensor, Tens
     shows its order even where the result is rounded to few bits."""
     outside, inside = shape
     generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(outside, inside, generator=generator).to(dtype)
+    weight = torch.randn(outside, inside, generator=generator, dtype=torch.float32, device="cpu").to(dtype)
     rows = _LIGHT_ROWS if weight.numel() < _LIGHT else _ROWS
-    x = torch.randn(rows, inside, generator=generator).to(dtype)
+    x = torch.randn(rows, inside, generator=generator, dtype=torch.float32, device="cpu").to(dtype)
     half = inside // 2
-    order = torch.randperm(half, generator=generator)
+    order = torch.randperm(half, generator=generator, device="cpu")
     weight[:, half : 2 * half] = -weight[:, order]
     x[:, half : 2 * half] = x[:, order]
     return weight, x

@@ -39,7 +39,7 @@ def _multiply(x_MD: Tensor, weight: Tensor, block: int) -> Tensor:
     from gesso.kernels.host.small_products import SIDE
     from gesso.kernels.host.threads import share_units
 
-    out = torch.empty(x_MD.shape[0], weight.shape[0])
+    out = torch.empty(x_MD.shape[0], weight.shape[0], dtype=torch.float32, device=x_MD.device)
     words = array("q", (x_MD.data_ptr(), weight.data_ptr(), out.data_ptr(), *out.shape, weight.shape[1], block))
     threads = product_threads() if fixed_threads() and weight.numel() > ALONE else 1
     share_units(norms().small_product, words.buffer_info()[0], weight.shape[0] // SIDE, threads)

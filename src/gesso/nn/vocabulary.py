@@ -202,11 +202,11 @@ class Vocabulary(nn.Module):
         chunk = self.chunk(device)
         # Running maximum m, S = sum exp(z - m) and U = sum (z - m) exp(z - m); a new maximum m' = m - d
         # turns them into S exp(d) and (U + d S) exp(d).
-        maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, device=device)
-        total_N1 = torch.zeros(rows, 1, device=device)
-        weighted_N1 = torch.zeros(rows, 1, device=device)
+        maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, dtype=torch.float32, device=device)
+        total_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
+        weighted_N1 = torch.zeros(rows, 1, dtype=torch.float32, device=device)
         argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
-        mixed_ND = torch.zeros(rows, self.width if mix else 0, device=device)
+        mixed_ND = torch.zeros(rows, self.width if mix else 0, dtype=torch.float32, device=device)
         sums: list[Tensor] = []
         references: list[Tensor] = []
         for start in range(0, self.size, chunk):

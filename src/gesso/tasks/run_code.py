@@ -1,17 +1,14 @@
 """Runs a small generated function safely enough to grade it.
 
 The code comes from a model, so it is never trusted: its syntax tree may hold only the nodes listed here.
-That leaves no import, no attribute, no loop, no recursion and no operation that could use much time or
-memory.
+That leaves no import, no attribute, no loop, no recursion, nothing that changes an argument, and no operation
+that could use much time or memory: sequences are added up and repeated only to `_MAX_LENGTH` items.
 """
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-_BUILTINS: dict[str, Callable[..., Any]] = {
-    "abs": abs, "bool": bool, "int": int, "len": len, "max": max, "min": min, "sum": sum,
-}  # fmt: skip
 _ALLOWED = (
     ast.Module, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.If, ast.IfExp, ast.Pass, ast.Assign,
     ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.BinOp,
@@ -22,6 +19,38 @@ _MAX_CHARACTERS = 600
 _MAX_NUMBER = 9999
 _MAX_PRODUCTS = 2
 _MAX_ASSIGNMENTS = 4
+_MAX_LENGTH = 10_000
+
+
+def _check_length(items: int) -> None:
+    if items > _MAX_LENGTH:
+        raise OverflowError(f"a sequence of {items} items is longer than {_MAX_LENGTH}")
+
+
+def _add(one: Any, other: Any) -> Any:
+    if isinstance(one, Sequence) and isinstance(other, Sequence):
+        _check_length(len(one) + len(other))
+    return one + other
+
+
+def _multiply(one: Any, other: Any) -> Any:
+    for sequence, times in ((one, other), (other, one)):
+        if isinstance(sequence, Sequence) and isinstance(times, int):
+            _check_length(len(sequence) * times)
+    return one * other
+
+
+def _sum(values: Iterable[Any], /, start: Any = 0) -> Any:
+    _check_length(sum(len(part) for part in (start, *values) if isinstance(part, Sequence)))
+    return sum(values, start)
+
+
+_BUILTINS: dict[str, Callable[..., Any]] = {
+    "abs": abs, "bool": bool, "int": int, "len": len, "max": max, "min": min, "sum": _sum,
+}  # fmt: skip
+# Names of the calls that stand for operators: no code can spell them, and so neither call nor replace them.
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Mult: "*"}
+_OPERATORS: dict[str, Callable[..., Any]] = {"+": _add, "*": _multiply}
 
 
 class UnsafeCodeError(ValueError):
@@ -39,8 +68,9 @@ def load_function(source: str, name: str) -> Callable[..., Any]:
     if not isinstance(definition, ast.FunctionDef) or definition.name != name:
         raise UnsafeCodeError(f"expected one function {name}")
     _check(tree, definition)
-    namespace: dict[str, Any] = {"__builtins__": dict(_BUILTINS)}
+    namespace: dict[str, Any] = {"__builtins__": _BUILTINS | _OPERATORS}
     try:
+        tree = ast.fix_missing_locations(_BoundedOperators().visit(tree))
         exec(compile(tree, "<answer>", "exec"), namespace)  # noqa: S102 - its syntax tree has been checked
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UnsafeCodeError(str(error)) from error
@@ -61,6 +91,18 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[s
     except Exception:  # noqa: BLE001 - any failure of generated code is just a wrong answer
         return "raised", None
     return type(result).__name__, result
+
+
+class _BoundedOperators(ast.NodeTransformer):
+    """Replaces sums and products by calls that refuse a sequence which would become too long."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        sign = _SIGNS.get(type(node.op))
+        if sign is None:
+            return node
+        call = ast.Call(func=ast.Name(id=sign, ctx=ast.Load()), args=[node.left, node.right], keywords=[])
+        return ast.copy_location(call, node)
 
 
 def _parse(source: str) -> ast.Module:
@@ -85,6 +127,8 @@ def _check(tree: ast.Module, definition: ast.FunctionDef) -> None:
             raise UnsafeCodeError("default arguments are refused")
         if isinstance(node, ast.Name) and node.id.startswith("__"):
             raise UnsafeCodeError(f"{node.id} is refused")
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            raise UnsafeCodeError("assigning to items is refused: it would change an argument")
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
             raise UnsafeCodeError("only a few built-in functions may be called")
         # Large factors and "%" formats could build a text that fills the memory.

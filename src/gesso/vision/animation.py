@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gesso.errors import ImageError
 from gesso.vision.colour import to_rgb
-from gesso.vision.decode import damaged, open_image
+from gesso.vision.decode import damaged, load_upright, open_image
 from gesso.vision.limits import VideoLimits
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def is_animation(data: bytes) -> bool:
 def animation_frames(
     data: bytes, times: Callable[[float], Sequence[float]], name: str, limits: VideoLimits
 ) -> Iterator[tuple["Image", float]]:
-    """Yields the frames on the screen at the moments `times` picks from the length in seconds: RGB, with their moment.
+    """Yields the frames on the screen at the moments `times` picks from the length in seconds, with their moment: RGB,
+    upright as the file's EXIF orientation says.
 
     Raises:
         ImageError: a damaged or truncated file, too many pixels, or decoding took too long.
@@ -46,7 +47,7 @@ def animation_frames(
             _seek(image, first + shown, name, deadline)
         if picture is None:
             _seek(image, first + shown, name, deadline)
-            picture = to_rgb(image, name)
+            picture = to_rgb(load_upright(image, name, limits.frame), name)
         yield picture, moment
 
 

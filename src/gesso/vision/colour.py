@@ -56,7 +56,9 @@ def _strip_to_rgb(image: "Image", name: str) -> "Image":
         _check_float(np.asarray(image), name)
     elif image.mode in _PREMULTIPLIED:
         image = image.convert(_PREMULTIPLIED[image.mode])
-    if "A" in image.getbands() or image.info.get("transparency") is not None:
+    if image.info.get("transparency") is None:
+        image.info.pop("transparency", None)  # Pillow would take even None for a colour
+    if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, image).convert("RGB")

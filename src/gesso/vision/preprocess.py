@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ImageSource = Union[str, Path, bytes, "Image", NDArray[np.generic]]
 """A path, a data URL, an encoded file's bytes, a Pillow image, or an array [H, W] or [H, W, channels]."""
 
-VERSION = b"gesso image 1"
+VERSION = b"gesso image 2"
 """Goes into every digest; changes whenever the same picture would give other pixels."""
 _UNIT = (np.arange(256) * (1 / 255)).astype(np.float32)
 """A byte as a number in [0, 1]: the product in fp64, rounded to fp32, as the reference does."""

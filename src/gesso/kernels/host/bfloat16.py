@@ -25,7 +25,7 @@ _Fields = ctypes.c_int64 * len(FIELDS)
 
 
 class _Kept(threading.local):
-    scratch = torch.empty(0)
+    scratch = torch.empty(0, dtype=torch.float32, device="cpu")
 
 
 _kept = _Kept()
@@ -57,13 +57,13 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     assert x_MK.shape[1] == width, "kernels would read past the rows"
     assert x_MK.dtype == weight.dtype == torch.bfloat16
     assert bias_N is None or (bias_N.dtype == torch.bfloat16 and bias_N.shape == (columns,))
-    out = torch.empty(rows, columns, dtype=torch.bfloat16)
+    out = torch.empty(rows, columns, dtype=torch.bfloat16, device=x_MK.device)
     if not rows:
         return out
     x_MK, pieces = x_MK.contiguous(), _pieces_of_one(rows) if ends_E is None else _pieces(ends_E)
     threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
     if _kept.scratch.numel() < threads * SCRATCH:
-        _kept.scratch = torch.empty(threads * SCRATCH)
+        _kept.scratch = torch.empty(threads * SCRATCH, dtype=torch.float32, device="cpu")
     bias = 0 if bias_N is None else bias_N.contiguous().data_ptr()
     places = (x_MK.data_ptr(), weight.data_ptr(), bias, out.data_ptr(), _kept.scratch.data_ptr(), pieces.data_ptr())
     fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
@@ -83,4 +83,4 @@ def _pieces(ends: Sequence[int]) -> Tensor:
     for matrix, end in enumerate(ends):
         pieces += [(row, min(ROWS, end - row), matrix, row) for row in range(begin, end, ROWS)]
         begin = end
-    return torch.tensor(pieces)
+    return torch.tensor(pieces, dtype=torch.int64, device="cpu")

@@ -51,7 +51,7 @@ def add_norm(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Computes x + norm(branch), and its norms by three weights, the third times `factor`, [N, D] each."""
     branch_ND, (rows, width) = branch_ND.contiguous(), x_ND.shape
-    held, kernel = torch.empty(4, rows, width), norms().add_norm
+    held, kernel = torch.empty(4, rows, width, dtype=torch.float32, device=x_ND.device), norms().add_norm
     begin_of, size = held.data_ptr(), 4 * rows * width
     total, *outputs = range(begin_of, begin_of + 4 * size, size)
     places = (x_ND.data_ptr(), branch_ND.data_ptr(), weight_D.data_ptr(), total)
@@ -79,7 +79,7 @@ def add_branches(
 def mix_rows(x_MD: Tensor, weights_Nk: Tensor) -> Tensor:
     """Sums k neighbouring rows times their weights for each of N, [N, D]."""
     (rows, each), width = weights_Nk.shape, x_MD.shape[1]
-    out = torch.empty(rows, width)
+    out = torch.empty(rows, width, dtype=torch.float32, device=x_MD.device)
     norms().mix_rows(x_MD.data_ptr(), weights_Nk.data_ptr(), out.data_ptr(), 0, rows, width, each)
     return out
 

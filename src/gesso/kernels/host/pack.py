@@ -17,15 +17,16 @@ def pack_int4(weight: Tensor, group_size: int) -> tuple[tuple[Tensor, ...], floa
     """Packs [out, in] as `Int4` does: codes, scales and offsets; the squared error, and the squared weights, summed."""
     rows, features = weight.shape
     shape = (rows, features // group_size)
-    codes = torch.empty(rows, features // 2, dtype=torch.uint8)
-    scales, offsets = (torch.empty(shape, dtype=torch.bfloat16) for _ in range(2))
+    codes = torch.empty(rows, features // 2, dtype=torch.uint8, device=weight.device)
+    scales, offsets = (torch.empty(shape, dtype=torch.bfloat16, device=weight.device) for _ in range(2))
     lost, size = _share(weight, 4, group_size, rows * shape[1], (codes, scales, offsets))
     return (codes, scales, offsets), lost, size
 
 
 def pack_int8(weight: Tensor) -> tuple[tuple[Tensor, ...], float, float]:
     """Packs [out, in] as `Int8` does: codes and scales; the squared error, and the squared weights, summed."""
-    codes, scales = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight))
+    codes = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
+    scales = torch.empty(len(weight), dtype=torch.float32, device=weight.device)
     lost, size = _share(weight, 8, 0, len(weight), (codes, scales, scales))
     return (codes, scales), lost, size
 
@@ -33,7 +34,7 @@ def pack_int8(weight: Tensor) -> tuple[tuple[Tensor, ...], float, float]:
 def _share(weight: Tensor, bits: int, group_size: int, count: int, parts: tuple[Tensor, ...]) -> tuple[float, float]:
     weight, threads = weight.contiguous(), torch.get_num_threads()
     kernel, _ = packer(bits, group_size, weight.dtype == torch.bfloat16)
-    errors = torch.zeros(threads, 2, dtype=torch.float64)
+    errors = torch.zeros(threads, 2, dtype=torch.float64, device=weight.device)
 
     def work(thread: int, begin: int, end: int) -> None:
         places = (*(part.data_ptr() for part in parts), errors[thread].data_ptr())

@@ -70,7 +70,7 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
     source, codes = x.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
         return RoundedRows(x, rows, width, found, dot, (source, source, source))
-    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8)
+    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8, device=x.device)
     begin, kernel = held.data_ptr(), kernels(found, dot).round_rows
     places = begin, begin + codes, begin + codes + 4 * rows * blocks
     rounded = RoundedRows(held, rows, width, found, dot, places)
@@ -82,7 +82,7 @@ def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
 
 
 class _Kept(threading.local):
-    scratch = torch.empty(0)
+    scratch = torch.empty(0, dtype=torch.float32, device="cpu")
 
 
 _kept = _Kept()
@@ -91,7 +91,7 @@ _kept = _Kept()
 def _scratch(numbers: int) -> int:
     """Returns the address of memory for so many floats, which this thread's next product overwrites."""
     if _kept.scratch.numel() < numbers:
-        _kept.scratch = torch.empty(numbers)
+        _kept.scratch = torch.empty(numbers, dtype=torch.float32, device="cpu")
     return _kept.scratch.data_ptr()
 
 
@@ -110,7 +110,7 @@ def multiply(
     for parts in matrices:
         codes, third = parts[0], parts[2] if len(parts) > 2 else parts[1]
         columns = codes.shape[-2]
-        out = torch.empty(rows, columns)
+        out = torch.empty(rows, columns, dtype=torch.float32, device="cpu")
         made.append(out)
         own.append((codes.data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
         count, total = count + units(columns), total + columns

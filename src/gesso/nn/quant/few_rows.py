@@ -22,15 +22,16 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
     """Computes `Vocabulary._softmax_pass` without the mixture."""
     from gesso.kernels.host.library import norms
 
-    rows, chunk = len(hidden_ND), vocabulary.chunk(hidden_ND.device)
+    rows, device = len(hidden_ND), hidden_ND.device
+    chunk = vocabulary.chunk(device)
     scores_NV = vocabulary.slice(0, vocabulary.size).scores(hidden_ND).float()
     whole = vocabulary.size // chunk * chunk
     parts = [scores_NV[:, :whole].reshape(rows, -1, chunk)] if whole else []
     if rest := vocabulary.size - whole:
         parts.append(F.pad(scores_NV[:, whole:], (0, -rest % BLOCK)).contiguous()[:, None])
-    maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2)
-    total_N1, weighted_N1 = torch.zeros(rows, 1), torch.zeros(rows, 1)
-    argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64)
+    maximum_N1 = torch.full((rows, 1), torch.finfo(torch.float32).min / 2, dtype=torch.float32, device=device)
+    total_N1, weighted_N1 = torch.zeros(2, rows, 1, dtype=torch.float32, device=device)
+    argmax_N1 = torch.zeros(rows, 1, dtype=torch.int64, device=device)
     sums, references, first = list[Tensor](), list[Tensor](), 0
     for part_NKC in parts:
         count = min(vocabulary.size - first, chunk)
@@ -42,8 +43,9 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
         before_NK = torch.cat((maximum_N1, running_NK[:, :-1]), dim=-1)
         shift_NK = before_NK - running_NK
         shrink_NK = shift_NK.exp()
-        chunks, starts = top_NK > before_NK, torch.arange(z_NKC.shape[1]) * chunk + first
-        newest_N1 = torch.where(chunks, torch.arange(z_NKC.shape[1]), -1).amax(dim=-1, keepdim=True)
+        numbers = torch.arange(z_NKC.shape[1], device=device)
+        chunks, starts = top_NK > before_NK, numbers * chunk + first
+        newest_N1 = torch.where(chunks, numbers, -1).amax(dim=-1, keepdim=True)
         found_N1 = (index_NK + starts).gather(1, newest_N1.clamp(min=0))
         argmax_N1 = torch.where(newest_N1 >= 0, found_N1, argmax_N1)
         p_NKC = z_NKC.sub_(running_NK[:, :, None]).exp()
@@ -56,4 +58,5 @@ def softmax_pass_of_few(vocabulary: Vocabulary, hidden_ND: Tensor, inverse_N1: T
         references.append(running_NK[:, :, None].expand_as(blocks_NKB).flatten(1))
         first += z_NKC.shape[1] * chunk
     mass_NB = torch.cat(sums, dim=1) * (torch.cat(references, dim=1) - maximum_N1).exp_()
-    return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, torch.zeros(rows, 0))
+    mixed_ND = torch.zeros(rows, 0, dtype=torch.float32, device=device)
+    return SoftmaxPass(mass_NB, maximum_N1, total_N1, weighted_N1, argmax_N1, mixed_ND)

@@ -23,9 +23,9 @@ def _levels() -> Tensor:
     # Half a bin is left out at each end, averaged over the two halves' bin counts, as the paper has it.
     offset = 0.5 * ((1 - 1 / (2 * 15)) + (1 - 1 / (2 * 16)))
     normal = torch.distributions.Normal(0.0, 1.0)
-    positive = normal.icdf(torch.linspace(offset, 0.5, 9)[:-1])
-    negative = -normal.icdf(torch.linspace(offset, 0.5, 8)[:-1])
-    levels = torch.cat((negative, torch.zeros(1), positive)).sort().values
+    positive = normal.icdf(torch.linspace(offset, 0.5, 9, dtype=torch.float32)[:-1])
+    negative = -normal.icdf(torch.linspace(offset, 0.5, 8, dtype=torch.float32)[:-1])
+    levels = torch.cat((negative, torch.zeros(1, dtype=torch.float32), positive)).sort().values
     return levels / levels.abs().max()
 
 

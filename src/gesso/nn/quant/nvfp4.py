@@ -20,8 +20,8 @@ MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 @functools.cache
 def _pairs(device: torch.device, dtype: torch.dtype) -> Tensor:
     """Both values of every byte, [256, 2]."""
-    values = torch.tensor([*MAGNITUDES, *(-value for value in MAGNITUDES)])
-    codes = torch.arange(256)
+    values = torch.tensor([*MAGNITUDES, *(-value for value in MAGNITUDES)], dtype=torch.float32, device="cpu")
+    codes = torch.arange(256, device="cpu")
     return torch.stack((values[codes & 15], values[codes >> 4]), dim=-1).to(device, dtype)
 
 
@@ -49,7 +49,7 @@ class NVFP4:
         factor = (largest.max() / (6 * FP8_TOP)).clamp(min=torch.finfo(torch.float32).tiny)
         scales = (largest / 6 / factor).to(torch.float8_e4m3fn)
         unit = groups / (scales.float() * factor).clamp(min=torch.finfo(torch.float32).tiny)[..., None]
-        values = torch.tensor(MAGNITUDES, device=weight.device)
+        values = torch.tensor(MAGNITUDES, dtype=torch.float32, device=weight.device)
         edges = (values[1:] + values[:-1]) / 2
         codes = (torch.bucketize(unit.abs(), edges) | (unit < 0).long() << 3).to(torch.uint8).flatten(-2)
         return codes[..., 0::2] | codes[..., 1::2] << 4, scales, factor.expand(len(weight)).clone()

@@ -107,7 +107,7 @@ class QuantizedVocabulary(Vocabulary):
 
     def mix(self, logits: Tensor) -> Tensor:
         probs = logits.softmax(dim=-1, dtype=torch.float32)
-        mixed = torch.zeros(*logits.shape[:-1], self.width, device=logits.device)
+        mixed = torch.zeros(*logits.shape[:-1], self.width, dtype=torch.float32, device=logits.device)
         for begin, table in self.tiles(logits.device, self.dtype):
             mixed += linear(probs[..., begin : begin + len(table)].to(table.dtype), table.T)
         return (mixed * self.scale).to(self.dtype)
@@ -183,13 +183,13 @@ class _CrossEntropy(torch.autograd.Function):
         rows = rows_at_a_time(kind, vocabulary.chunk(device))
         with torch.autocast(kind, enabled=False):
             share = 1 / max(1, len(hidden_ND))
-            total = torch.zeros((), device=device)
+            total = torch.zeros((), dtype=torch.float32, device=device)
             grad_hidden = torch.zeros_like(hidden_ND, dtype=torch.float32) if ctx.needs_input_grad[0] else None
             for begin in range(0, len(hidden_ND), rows):
                 part = slice(begin, begin + rows)
                 hidden, targets = hidden_ND[part].to(half), targets_N[part, None]
-                score = torch.zeros(targets.shape, device=device)
-                normaliser = torch.full(targets.shape, -torch.inf, device=device)
+                score = torch.zeros(targets.shape, dtype=torch.float32, device=device)
+                normaliser = torch.full(targets.shape, -torch.inf, dtype=torch.float32, device=device)
                 for _, bent, place, inside in _scored(vocabulary, hidden, targets):
                     scores = bent * softcap
                     score += scores.gather(1, place) * inside

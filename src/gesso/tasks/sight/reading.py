@@ -7,6 +7,7 @@ from gesso.tasks.base import Example
 from gesso.tasks.sight.drawing import SIDE, Mark, dark, encoded, new_picture, pen, text_size, write
 from gesso.tasks.sight.picture_task import PictureTask, pick
 from gesso.tasks.sight.words import ANSWERS
+from gesso.tasks.to_json import same_json
 
 NUMBER = ("Which number is this?", "Read the number.", "What is the number?", "What number do you see?")
 WORD = ("Which word is this?", "Read the word.", "What is the word?", "What word do you see?")
@@ -90,11 +91,8 @@ class Tables(PictureTask):
         )  # fmt: skip
 
     def grade(self, example: Example, text: str) -> bool:
-        """Accepts any JSON of the same numbers."""
-        try:
-            return bool(json.loads(text) == json.loads(example.answer))
-        except ValueError:
-            return False
+        """Accepts the same whole numbers as JSON in any spacing; `12.0` or `true` for a number is wrong."""
+        return same_json(example.answer, text)
 
 
 def marked_table(numbers: list[list[int]], rng: random.Random) -> tuple[bytes, list[Mark]]:
