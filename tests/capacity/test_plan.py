@@ -1,6 +1,7 @@
 """Costs of steps, the simulation beside what is known of queues, and `gesso plan`."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from gesso.bench.cells import Cell
 from gesso.bench.random_weights import read_formats
+from gesso.capacity import plan as plan_module
 from gesso.capacity.cost import StepCosts, measured, memory_of, modelled
 from gesso.capacity.machines import GPUS, PUBLISHED, find_gpu
 from gesso.capacity.plan import Users, capacity, make_plan
@@ -125,15 +127,15 @@ def test_memory_bounds_what_runs_at_once() -> None:
     assert memory_of(PUBLISHED, find_gpu("l4"), read_formats("int4"), 4096).requests >= 1
 
 
-def report(tmp_path: Path, **changes: Any) -> Path:
-    """What `gesso bench --json` printed, as far as it is read."""
+def report(tmp_path: Path, *more: tuple[int, float, int], **changes: Any) -> Path:
+    """What `gesso bench --json` printed, as far as it is read; `more` are cells: batch, step in ms and prompt."""
 
     def spread(value: float) -> dict[str, float]:
         return {"median": value, "low": value, "high": value}
 
-    def cell(batch: int, step: float) -> dict[str, Any]:
+    def cell(batch: int, step: float, prompt: int = 100) -> dict[str, Any]:
         times = {"step_ms": spread(step), "first_block_s": spread(10 * step / 1e3 + 0.1 * batch)}
-        shape = {"prompt": 100, "output": 64, "batch": batch, "mode": "canvas", "steps_per_canvas": 10.0}
+        shape = {"prompt": prompt, "output": 64, "batch": batch, "mode": "canvas", "steps_per_canvas": 10.0}
         return {**shape, **times, "tokens_per_s": spread(1.0)}
 
     told = {
@@ -143,7 +145,7 @@ def report(tmp_path: Path, **changes: Any) -> Path:
         "model": {"canvas_length": 32},
         "machine": {},
         "steps": 10,
-        "cells": [cell(1, 10.0), cell(4, 16.0)],
+        "cells": [cell(1, 10.0), cell(4, 16.0), *(cell(*each) for each in more)],
         **changes,
     }
     path = tmp_path / "bench.json"
@@ -152,12 +154,19 @@ def report(tmp_path: Path, **changes: Any) -> Path:
 
 
 def test_measured_costs_are_read_and_interpolated(tmp_path: Path) -> None:
-    costs = measured(report(tmp_path))
+    costs = measured(report(tmp_path), 100)
     assert [costs.step(rows) for rows in (1, 2, 4, 8)] == pytest.approx([0.010, 0.012, 0.016, 0.032])
     assert costs.prompt_token == pytest.approx(0.001)
     assert costs.canvas == 32
     with pytest.raises(OptionError, match="no cells of mode canvas"):
-        measured(report(tmp_path, cells=[]))
+        measured(report(tmp_path, cells=[]), 100)
+
+
+def test_of_each_batch_the_nearest_prompt_counts(tmp_path: Path) -> None:
+    path = report(tmp_path, (1, 20.0, 2000), (4, 40.0, 1000), (4, 90.0, 4000))
+    for prompt, steps in ((1, (0.010, 0.016)), (900, (0.010, 0.040)), (1200, (0.020, 0.040)), (9000, (0.020, 0.090))):
+        costs = measured(path, prompt)
+        assert (costs.step(1), costs.step(4)) == pytest.approx(steps)
 
 
 def test_a_plan_carries_its_load_with_one_lost() -> None:
@@ -165,8 +174,27 @@ def test_a_plan_carries_its_load_with_one_lost() -> None:
         made = make_plan(Users(users=users), FLAT, None, requests=1500)
         assert (made.replicas - made.spare) * made.capacity * 0.7 >= made.requests_per_second
         assert (made.replicas - made.spare - 1) * made.capacity * 0.7 < made.requests_per_second
-        assert made.usual.requests == made.with_fault.requests == 1500
+        assert made.usual.requests == 1500
+        assert made.with_fault.requests == max(1500, math.ceil(240 * made.requests_per_second))
         assert made.with_fault.first_block[1] < 5.0
+
+
+def test_a_fault_is_played_to_its_end_however_fast_requests_come() -> None:
+    """One of two replicas is lost, and half of what comes cannot be answered: the queue grows for all two minutes."""
+    costs = StepCosts(lambda rows: 0.008, 0.0, 256, "a test")
+    made = make_plan(Users(users=9000), costs, None, utilization=0.95, spare=0)
+    assert (made.replicas, made.requests_per_second) == (2, 50)
+    behind = 120 * (made.requests_per_second - made.capacity)
+    assert made.with_fault.first_block[1] > 0.8 * behind / made.capacity / 2
+    assert made.with_fault.seconds >= 240
+
+
+def test_a_fault_that_is_cut_off_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["plan", "--users", "9000", "--utilization", "0.9"]) == 0
+    assert "the fault is played" not in capsys.readouterr().out
+    monkeypatch.setattr(plan_module, "MOST_PLAYED", 4000)
+    assert run(["plan", "--users", "9000", "--utilization", "0.9"]) == 0
+    assert "the fault is played with 4,000 requests, 80 s of them" in capsys.readouterr().out
 
 
 def test_the_command_prints_its_assumptions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,6 +221,8 @@ def test_the_command_prints_its_assumptions(tmp_path: Path, capsys: pytest.Captu
         (["--format", "fp4"], "--format must be"),
         (["--spare", "-1"], "spare must be at least 0"),
         (["--price", "-1"], "price must be at least 0"),
+        (["--price", "nan"], "price must be at least 0"),
+        (["--price", "inf"], "price must be at least 0"),
         (["--users", "100000000"], "more than 2000"),
         (["--measured", "/nowhere"], "/nowhere"),
         (["--shape", "/nowhere"], "/nowhere"),

@@ -109,6 +109,22 @@ def test_stored_responses_are_refused_where_nobody_knows_whose_they_are() -> Non
     assert ask(handle, "/v1/responses", body=body, max_replicas=1)[0] == 200
 
 
+def test_a_model_is_described_by_a_replica_that_has_it() -> None:
+    handle = Handle((200, []))
+    models = {"small": "mini", "large:9b": "/large"}
+    for name in ("large:9b", "large%3A9b", "large:9b:tone?a=b", "small", "nobody"):
+        ask(handle, f"/v1/models/{name}", "GET", models=models)
+    assert [model for model, _, _ in handle.asked] == ["large:9b", "large:9b", "large:9b", "small", "small"]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_stored_responses_of_several_models_are_not_looked_for_at_the_first(method: str) -> None:
+    handle = Handle((200, []))
+    assert ask(handle, "/v1/responses/resp_1", method, models={"small": "mini", "large": "/large"})[0] == 404
+    assert not handle.asked
+    assert ask(handle, "/v1/responses/resp_1", method)[0] == 200
+
+
 def test_a_full_queue_is_429() -> None:
     full = BackPressureError(num_queued_requests=9, max_queued_requests=9)
     status, said = ask(Handle(full), body={"model": "mini"})

@@ -54,6 +54,12 @@ def test_a_request_names_its_model() -> None:
     assert [settings.model_of(each) for each in asked] == ["a", "a", "b", "b:c", "a", "a", "a"]
 
 
+def test_of_names_that_fit_the_longest_is_meant() -> None:
+    settings = ClusterSettings(models={"gemma": "x", "gemma:27b": "y"}, adapters={"gemma:27b": {"tone": "z"}})
+    asked = ["gemma", "gemma:27b", "gemma:27b:tone", "gemma:tone", "gemma:27"]
+    assert [settings.model_of(each) for each in asked] == ["gemma", "gemma:27b", "gemma:27b", "gemma", "gemma"]
+
+
 def test_models_and_adapters_of_the_command_line() -> None:
     models = named_models(["mini", "large=/models/large"])
     assert models == {"mini": "mini", "large": "/models/large"}

@@ -16,6 +16,7 @@ from server.fake import FakeService
 
 from gesso.cli.app import app
 from gesso.cluster.settings import ClusterSettings
+from gesso.errors import OptionError
 from gesso.router.app import Router
 from gesso.router.settings import RouterSettings
 from gesso.server.metrics import Metrics
@@ -204,6 +205,35 @@ def test_templates_open_and_close(path: Path) -> None:
         models = [mount for mount in container["volumeMounts"] if mount["name"] == "models"]
         assert all(mount["readOnly"] for mount in models)
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_prometheus_asks_the_router_with_one_key_that_it_knows() -> None:
+    """Clients may have several keys, with spaces between, which together are none."""
+    assert RouterSettings(replicas=("http://a",), api_keys=("one", "two")).api_keys
+    with pytest.raises(OptionError, match="without spaces"):
+        RouterSettings(replicas=("http://a",), api_keys=("one two",))
+    composed = read(DEPLOY / "compose.yaml")
+    clients, metrics = "${GESSO_API_KEY:?choose a key for clients}", "${METRICS_KEY:?choose a key for Prometheus}"
+    assert composed["services"]["router"]["environment"]["GESSO_API_KEY"] == f"{clients} {metrics}"
+    mounted = {each["target"]: each["source"] for each in composed["services"]["prometheus"]["configs"]}
+    jobs = {job["job_name"]: job for job in read(DEPLOY / "prometheus" / "prometheus.yaml")["scrape_configs"]}
+    keys = {
+        name: composed["configs"][mounted[job["authorization"]["credentials_file"]]]["content"]
+        for name, job in jobs.items()
+    }
+    servers = composed["services"]["server-1"]["environment"]["GESSO_API_KEY"]
+    assert keys == {"gesso-server": servers, "gesso-router": metrics}
+    # What Kubernetes puts together has to be declared above.
+    router = (CHART / "templates" / "router.yaml").read_text()
+    declared = dict(
+        re.findall(r"- name: (\w+)\n +valueFrom: .*, key: (\w+)}}", router.partition("- name: GESSO_API_KEY")[0])
+    )
+    assert declared == {"CLIENT_KEYS": "clients", "METRICS_KEY": "metrics"}
+    assert "- name: GESSO_API_KEY\n              value: $(CLIENT_KEYS) $(METRICS_KEY)\n" in router
+    asked = re.findall(r"key: (\w+)}}", (CHART / "templates" / "prometheus.yaml").read_text())
+    assert asked == ["replicas", "metrics"]
+    command = (DEPLOY / "README.md").read_text()
+    assert set(re.findall(r"--from-literal=(\w+)=", command)) == {"clients", "metrics", "replicas"}
 
 
 def test_the_cluster_of_kuberay_is_closed_and_asks_for_settings_that_there_are() -> None:

@@ -386,6 +386,14 @@ def test_an_adapter_that_is_none_is_refused_at_start(tiny: Engine, tmp_path: Pat
         AsyncEngine(tiny, adapters={"x": tmp_path})
 
 
+def test_caches_get_what_adapters_leave(tiny: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, loaded = model_runner_module.ModelRunner, dict[str, Path]()
+    monkeypatch.setattr(runner, "load_adapters", lambda self, folders: loaded.update(folders))
+    monkeypatch.setattr(runner, "kv_memory", lambda self, reserved: 2**28 - 2**27 * len(loaded))
+    assert AsyncEngine(tiny).stats().kv_memory == 2**28
+    assert AsyncEngine(tiny, adapters={"red": tmp_path}).stats().kv_memory == 2**27
+
+
 def test_a_thread_that_hangs_in_a_pass_is_found(tiny: Engine, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """It hangs while a pass takes longer than any does, and no longer than that."""
     gate = hold(monkeypatch)

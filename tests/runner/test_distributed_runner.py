@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spread(folder: Path) -> Iterator[Engine]:
-    engine = load(folder, "cpu", tensor_parallel=RANKS)
+    """An engine that was loaded in a thread which has ended: the ranks go on."""
+    with ThreadPoolExecutor(1) as pool:
+        engine = pool.submit(load, folder, "cpu", tensor_parallel=RANKS).result()
     assert isinstance(engine.runner, DistributedRunner)
     yield engine
     engine.runner.close()

@@ -82,8 +82,11 @@ def modelled(config: ModelConfig, gpu: Gpu, chosen: Quantization, cell: Cell, ef
     return StepCosts(step, step(rows) / (rows * config.canvas_length), config.canvas_length, source)
 
 
-def measured(path: Path) -> StepCosts:
+def measured(path: Path, prompt_length: int) -> StepCosts:
     """Reads the costs out of a report of `gesso bench --json`, between whose batches it interpolates.
+
+    Args:
+        prompt_length: tokens of the plan's prompts; of each batch, the cell counts whose prompt is nearest.
 
     Raises:
         OptionError: it is no such report, or has no canvases.
@@ -92,8 +95,10 @@ def measured(path: Path) -> StepCosts:
     cells: list[Mapping[str, Any]] = [cell for cell in report["cells"] if cell["mode"] == "canvas"]
     if not cells:
         raise OptionError(f"--measured {path}: there are no cells of mode canvas", option="measured")
-    known = {int(cell["batch"]): float(cell["step_ms"]["median"]) / 1e3 for cell in cells}
-    points = sorted(known.items())
+    known = dict[int, Mapping[str, Any]]()
+    for cell in sorted(cells, key=lambda cell: abs(cell["prompt"] - prompt_length)):
+        known.setdefault(int(cell["batch"]), cell)
+    points = sorted((batch, float(cell["step_ms"]["median"]) / 1e3) for batch, cell in known.items())
     # The first block is the prompt and the steps of one canvas.
     one = min(cells, key=lambda cell: (cell["batch"], -cell["prompt"]))
     steps = one["steps_per_canvas"] * one["step_ms"]["median"] / 1e3

@@ -11,6 +11,14 @@ from gesso.capacity.traffic import Load
 from gesso.errors import OptionError
 
 MOST_REPLICAS = 2000
+FAULT_SECONDS = 120.0
+"""For which a replica is lost."""
+FAULT_PLAYED = 240.0
+"""Seconds of traffic that a fault is played with: it ends within them, and what has queued up meanwhile is seen."""
+FAULT_BEGINS = 60.0
+"""Seconds after which a replica is lost, where a third of the undisturbed play is not less."""
+MOST_PLAYED = 30_000
+"""Requests of one simulation, which take some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,12 @@ class Plan:
     memory: Memory | None
     usual: Outcome
     with_fault: Outcome
-    """One replica is lost for two minutes, a third of the way."""
+    """One replica is lost for two minutes, a minute from the beginning or earlier."""
+
+    @property
+    def fault_seen(self) -> float:
+        """Returns the seconds of traffic that `with_fault` was played with; below 240 the fault is cut off."""
+        return self.with_fault.requests / self.requests_per_second
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all fields for JSON."""
@@ -91,7 +104,7 @@ def make_plan(
 
     Args:
         utilization: the share of its capacity that a replica is to work at, with all of them there.
-        requests: of each simulation.
+        requests: of the undisturbed simulation; the one with a fault has more where they come fast.
 
     Raises:
         OptionError: a value that is impossible, or more than 2,000 replicas.
@@ -107,7 +120,8 @@ def make_plan(
     replicas = max(1, math.ceil(load.requests_per_second / (utilization * one))) + spare
     if replicas > MOST_REPLICAS:
         raise OptionError(f"{replicas} replicas would be needed, more than {MOST_REPLICAS}", option="users")
-    third = requests / load.requests_per_second / 3
+    begins = min(requests / load.requests_per_second / 3, FAULT_BEGINS)
+    played = max(requests, min(MOST_PLAYED, math.ceil(load.requests_per_second * FAULT_PLAYED)))
     return Plan(
         replicas=replicas,
         spare=spare,
@@ -117,7 +131,7 @@ def make_plan(
         tokens_per_second=one * _canvases(load.output, costs.canvas) * costs.canvas,
         memory=memory,
         usual=simulate(load, costs, replicas, at_once, requests=requests),
-        with_fault=simulate(load, costs, replicas, at_once, requests=requests, failures=[(third, 120.0)]),
+        with_fault=simulate(load, costs, replicas, at_once, requests=played, failures=[(begins, FAULT_SECONDS)]),
     )
 
 

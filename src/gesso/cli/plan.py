@@ -67,12 +67,12 @@ def plan(
     spare: Spare = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Plan how many replicas so many users need, and play a day's traffic and a fault over them."""
+    """Plan how many replicas so many users need, and play minutes of the busiest hour and a fault over them."""
     from gesso.bench.cells import Cell
     from gesso.bench.random_weights import read_formats, read_shape
     from gesso.capacity import cost
     from gesso.capacity.machines import PUBLISHED, find_gpu
-    from gesso.capacity.plan import Users, make_plan
+    from gesso.capacity.plan import FAULT_PLAYED, Users, make_plan
     from gesso.errors import OptionError
 
     asked = Users(users, requests_per_hour, prompt, output, cached, steps)
@@ -84,12 +84,12 @@ def plan(
         raise OptionError(f"efficiency must be above 0 and at most 1, got {efficiency}", option="efficiency")
     if weights not in ("bf16", "fp8", "int8", "int4"):
         raise OptionError(f"--format must be bf16, fp8, int8 or int4, got {weights!r}", option="weights")
-    if price is not None and price < 0:
+    if price is not None and not 0 <= price < float("inf"):
         raise OptionError(f"price must be at least 0, got {price}", option="price")
     config = PUBLISHED if shape is None else read_shape(shape)
     chosen, machine = read_formats(None if weights == "bf16" else weights), find_gpu(gpu)
     if measured is not None:
-        costs, memory = cost.measured(measured), None
+        costs, memory = cost.measured(measured, prompt), None
     else:
         # Lengths vary: memory is counted for requests three times as long as the mean.
         memory = cost.memory_of(config, machine, chosen, 3 * (prompt + output))
@@ -111,6 +111,9 @@ def plan(
     ]
     if made.memory is not None:
         assumed.append("caches for requests three times as long as the mean; 10% of the memory is left free")
+    if round(made.fault_seen) < FAULT_PLAYED:
+        played = f"{made.with_fault.requests:,} requests, {made.fault_seen:.0f} s of them"
+        assumed.append(f"the fault is played with {played}: a queue that grows on is longer in the end")
     print("\nassumed")
     for line in assumed:
         print(f"  {line}")

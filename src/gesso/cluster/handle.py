@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError, RayServeException
@@ -13,6 +14,9 @@ from gesso.router.affinity import prefix_digests
 from gesso.router.client import Answer, Headers, ReplicaLostError
 from gesso.router.replicas import Pool, Replica
 from gesso.server.errors import ApiError, error_body
+
+_MODEL = "/v1/models/"
+"""What the name of a model follows in a path."""
 
 
 class HandleClient:
@@ -40,7 +44,8 @@ class HandleClient:
             return _Said.listing(self._settings.served_names)
         digests = prefix_digests(path, fields) if fields else []
         call = Call(method, target, tuple(headers), body)
-        handle = self._handles[self._settings.model_of(fields.get("model"))]
+        named = unquote(path.removeprefix(_MODEL)) if path.startswith(_MODEL) else fields.get("model")
+        handle = self._handles[self._settings.model_of(named)]
         parts: Any = None
         try:
             parts = handle.remote(call, digests=digests)
@@ -57,16 +62,14 @@ class HandleClient:
         return _Streamed(parts, status, given)
 
     def _refusal(self, method: str, path: str, fields: dict[str, Any]) -> ApiError | None:
-        """Refuses what refers to a response, where nobody knows which replica has stored it."""
-        if self._settings.max_replicas == 1:
-            return None
-        if fields.get("previous_response_id") is not None:
+        """Refuses what refers to a response, where nobody knows which replica, or which model, has stored it."""
+        several = self._settings.max_replicas > 1
+        if several and fields.get("previous_response_id") is not None:
             message = "responses are stored by one of several replicas: send the whole conversation instead"
             return ApiError(400, message, param="previous_response_id", code="unsupported_value")
-        if path.startswith("/v1/responses/"):
-            return ApiError(
-                404, f"{method} {path}: responses are stored by one of several replicas, and not found again"
-            )
+        if path.startswith("/v1/responses/") and (several or len(self._settings.models) > 1):
+            what = "replicas" if several else "models"
+            return ApiError(404, f"{method} {path}: responses are stored by one of several {what}, and not found again")
         return None
 
     async def close(self) -> None:

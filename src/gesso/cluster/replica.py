@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from ray import serve
 
@@ -57,9 +58,13 @@ class ModelReplica:
         traces = self._open.enter_context(tracing("gesso"))
         names = tuple(settings.models)
         self._only = Loaded(names[0], settings, traces) if len(names) == 1 else None
+        # Ray holds those that come and go.
+        self._all = WeakSet[Loaded]([self._only] if self._only is not None else [])
 
         async def loaded(name: str) -> Loaded:
-            return await asyncio.to_thread(Loaded, name, settings, traces)
+            made = await asyncio.to_thread(Loaded, name, settings, traces)
+            self._all.add(made)
+            return made
 
         self._load: Any = serve.multiplexed(max_num_models_per_replica=settings.models_per_replica or len(names))(
             loaded
@@ -72,18 +77,19 @@ class ModelReplica:
         async for part in answer(loaded.app, call):
             yield part
 
-    def check_health(self) -> None:
-        """Tells Ray whether the engine runs; a replica whose engine does not is started anew.
+    async def check_health(self) -> None:
+        """Tells Ray whether the engines run; a replica of which one does not is started anew.
+
+        It is a coroutine so that no model is loaded while it goes through them.
 
         Raises:
-            RuntimeError: it has failed, or hangs.
+            RuntimeError: one has failed, or hangs.
         """
-        if self._only is None:
-            return
-        if self._only.service.failure is not None:
-            raise RuntimeError(f"the engine has failed: {self._only.service.failure}")
-        if self._only.service.hung:
-            raise RuntimeError("the engine hangs")
+        for loaded in self._all:
+            if loaded.service.failure is not None:
+                raise RuntimeError(f"the engine has failed: {loaded.service.failure}")
+            if loaded.service.hung:
+                raise RuntimeError("the engine hangs")
 
     async def __del__(self) -> None:
         # Ray calls this when nothing runs here any more, or the time to drain is over.

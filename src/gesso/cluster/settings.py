@@ -96,12 +96,14 @@ class ClusterSettings:
     def model_of(self, asked: object) -> str:
         """Returns the model that a request names, with or without an adapter; the first one where there is none such.
 
+        Names may have colons: of several that fit, the longest is meant.
+
         The server tells a client who names an unknown one.
         """
         first = next(iter(self.models))
         if not isinstance(asked, str) or asked in self.models:
             return asked if isinstance(asked, str) else first
-        return next((name for name in self.models if asked.startswith(f"{name}:")), first)
+        return max((name for name in self.models if asked.startswith(f"{name}:")), key=len, default=first)
 
     @property
     def served_names(self) -> tuple[str, ...]:

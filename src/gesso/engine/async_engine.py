@@ -58,9 +58,10 @@ class AsyncEngine:
         self.engine = engine
         self.limits = limits or Limits()
         self._chunk = self.limits.prefill_chunk or engine.chunk
-        self._kv_memory = self.limits.kv_memory or engine.runner.kv_memory(TABLE_BYTES)
         if adapters:
             engine.runner.load_adapters(adapters)
+        # Caches get what weights and adapters leave.
+        self._kv_memory = self.limits.kv_memory or engine.runner.kv_memory(TABLE_BYTES)
         self.adapters: tuple[str, ...] = tuple(adapters or ())
         self._core = EngineCore(
             engine.runner,

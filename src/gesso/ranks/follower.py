@@ -96,7 +96,10 @@ _PARENT_DEATH = 1
 
 
 def _end_with_parent() -> None:
-    """Has the system end this process, even a stopped one, when the leader ends."""
+    """Has the system end this process, even a stopped one, when the leader ends.
+
+    More exactly, when the leader's thread ends that has started this process: `gesso.ranks.processes.Starter` keeps it.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
 

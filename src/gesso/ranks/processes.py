@@ -7,9 +7,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from queue import SimpleQueue
 
 import torch
 import torch.distributed as dist
@@ -86,6 +90,47 @@ def rank_devices(device: torch.device, size: int, option: str) -> list[str]:
     return [f"cuda:{rank}" for rank in range(size)]
 
 
+class Starter:
+    """Starts processes from one thread that lives as long as this process does.
+
+    Linux ends a follower with the thread that has started it (see `gesso.ranks.follower`), and a thread that loads a
+    model may end long before the model is done with.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = SimpleQueue[tuple[Sequence[str], int, "Future[subprocess.Popen[bytes]]"]]()
+        self._thread: threading.Thread | None = None
+
+    def start(self, command: Sequence[str], number: int) -> subprocess.Popen[bytes]:
+        """Starts a process that inherits one open file.
+
+        Args:
+            number: of the file.
+
+        Raises:
+            OSError: the system starts none.
+        """
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # it is not in a fork of this process
+                self._thread = threading.Thread(target=self._run, name="gesso-starter", daemon=True)
+                self._thread.start()
+        started = Future[subprocess.Popen[bytes]]()
+        self._asked.put((command, number, started))
+        return started.result()
+
+    def _run(self) -> None:
+        while True:
+            command, number, started = self._asked.get()
+            try:
+                started.set_result(subprocess.Popen(command, pass_fds=[number]))
+            except BaseException as error:
+                started.set_exception(error)
+
+
+_STARTER = Starter()
+
+
 class RankProcesses:
     """Holds the processes of the followers.
 
@@ -152,7 +197,7 @@ class RankProcesses:
             ours, theirs = socket.socketpair()
             with theirs:
                 command = [sys.executable, "-m", self._module, str(theirs.fileno())]
-                self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
+                self._processes.append(_STARTER.start(command, theirs.fileno()))
             ours.settimeout(LOADING_SECONDS)
             self._channels.append(ours)
             send(ours, plan)

@@ -139,6 +139,7 @@ class LeadingRunner(ModelRunner):
 
     def load_adapters(self, folders: Mapping[str, Path]) -> None:
         with self._lock:
+            self._activate(None)  # as loading does on every rank
             super().load_adapters(folders)
             self.group.announce("load_adapters", {name: str(folder.absolute()) for name, folder in folders.items()})
 

@@ -243,7 +243,7 @@ def skills_10() -> Recipe:
 
 def skills_11() -> Recipe:
     """Goes on from the bundled `skills` as `skills_9` does, in more wordings; see `gesso.train.mean_weights`."""
-    return _causal_run(11, ELEVENTH, steps=3000, learning_rate=2e-3)
+    return _causal_run(11, ELEVENTH, steps=2700, learning_rate=2e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
