@@ -19,8 +19,8 @@ Part = Annotated[str | None, typer.Option(help="int8, int4, nf4 or none for this
 Embedding = Annotated[
     str | None,
     typer.Option(
-        help="int8, int4 or none (as it is) for the embedding table. Without it the table is left alone: it is embedding, head and "
-        "self-conditioning at once."
+        help="int8, int4 or none (as it is) for the embedding table. Without it the table is left alone: it is "
+        "embedding, head and self-conditioning at once."
     ),
 ]
 
