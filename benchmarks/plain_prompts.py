@@ -4,9 +4,9 @@
 
 `plain_prompts.jsonl` has them, one a line, with the answers that count: written by hand in ordinary words, none of them
 drawn by a task. What the tasks draw is measured by `gesso eval`; here is seen what is lost between the two. They must
-never be trained on. `blind_prompts.jsonl` has more, by a language model that was given the table of skills of
-docs/skills.md alone: nobody is to look at its wrong answers, so that no data are made for them. With --wrong every
-wrong answer is shown. The last line is one line of JSON.
+never be trained on. `blind_prompts.jsonl` and `more_blind_prompts.jsonl` have others, by a language model
+that was given the table of skills of docs/skills.md alone: nobody is to look at their wrong answers, so that no data
+are made for them. With --wrong every wrong answer is shown. The last line is one line of JSON.
 """
 
 import argparse
