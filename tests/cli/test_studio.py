@@ -18,10 +18,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """A server that says that it listens and ends; its settings."""
     seen: list[Settings] = []
 
-    def serve(service: Any, settings: Settings, listener: Any, started: Any, traces: Any) -> int:
+    def serve(service: Any, settings: Settings, listener: Any, started: Any, traces: Any, batches: Any) -> int:
         seen.append(settings)
         assert listener.getsockname()[0] == "127.0.0.1"
-        assert traces is None
+        assert traces is batches is None
         started(URL)
         for thread in threading.enumerate():
             if thread.name == "gesso-browser":

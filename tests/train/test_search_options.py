@@ -10,6 +10,7 @@ from server.fake import RESULT
 from gesso.engine.engine import Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
+from gesso.generation import GenerationConfig
 from gesso.tasks.base import Example
 from gesso.train.search_options import SearchOptions, answer_examples
 
@@ -47,6 +48,7 @@ class Slower:
 
     def __init__(self) -> None:
         self.made = 0
+        self.defaults = GenerationConfig()
 
     def generate_batch(self, requests: Sequence[Request]) -> list[GenerationResult]:
         first, self.made = self.made + 1, self.made + len(requests)

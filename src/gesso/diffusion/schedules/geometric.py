@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gesso.diffusion.schedules import SCHEDULES
-from gesso.diffusion.schedules.temperature_range import COLDEST, TemperatureRange
+from gesso.diffusion.schedules.temperature_range import LEAST, TemperatureRange
 from gesso.errors import OptionError
 
 
@@ -20,4 +20,4 @@ class GeometricSchedule(TemperatureRange):
     def temperature(self, step: int, steps: int) -> float:
         time: float = step / steps
         result: float = self.t_min ** (1 - time) * self.t_max**time
-        return max(result, COLDEST)
+        return max(result, LEAST)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gesso.diffusion.schedules import SCHEDULES
-from gesso.diffusion.schedules.temperature_range import COLDEST, TemperatureRange
+from gesso.diffusion.schedules.temperature_range import LEAST, TemperatureRange
 
 
 @SCHEDULES.register("linear", default=True)
@@ -12,4 +12,4 @@ class LinearSchedule(TemperatureRange):
     """Follows a line: `t_min + (t_max - t_min) * step / steps`."""
 
     def temperature(self, step: int, steps: int) -> float:
-        return max(self.t_min + (self.t_max - self.t_min) * step / steps, COLDEST)
+        return max(self.t_min + (self.t_max - self.t_min) * step / steps, LEAST)

@@ -28,4 +28,6 @@ class TemperatureRange(Schedule):
 
 
 COLDEST = 1e-3
-"""Logits are divided by no less: at temperature 0, or near it, nothing finite would be left of them."""
+"""Temperatures are above 0, which a curve that reaches `t_min` 0 would not be."""
+LEAST = 1e-30
+"""Of the published schedules, which go as low as they are told to: logits divided by less would not be finite."""
