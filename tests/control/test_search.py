@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -213,8 +214,9 @@ def test_what_is_no_seed_is_refused(tiny: Engine, seed: Any) -> None:
 
 def test_a_check_is_asked_at_the_end_where_the_checkpoint_writes_token_by_token(tiny: Engine) -> None:
     engine = Engine(tiny.runner, tiny.tokenizer, tiny.template, tiny.defaults.override(mode="ar"))
-    seen: list[str] = []
-    found = ask(engine, best_of=2, grader=lambda _, text: bool(seen.append(text)))  # type: ignore[func-returns-value]
+    grader = Mock(return_value=False)
+    found = ask(engine, best_of=2, grader=grader)
+    seen = [call.args[1] for call in grader.call_args_list]
     assert [candidate.result.mode for candidate in found.candidates] == ["ar", "ar"]
     assert seen == [candidate.result.text for candidate in found.candidates]
     job = search(engine, PROMPT, best_of=1, grader=lambda _p, _t: False, mode="canvas")

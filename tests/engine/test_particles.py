@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -248,8 +249,9 @@ def test_a_checkpoint_that_writes_token_by_token_has_particles_too(tmp_path: Pat
 @pytest.mark.parametrize("options", [{"begin": "fig"}, {"stop": ["f"]}, {"max_new_tokens": 3}])
 def test_what_is_scored_on_the_way_is_the_answer_as_it_would_be(tiny: Engine, options: dict[str, Any]) -> None:
     """As `accept` sees it after the same steps of each seed."""
-    seen: list[str] = []
-    found = run(tiny, number=2, score=lambda text: float(bool(seen.append(text))), resample_every=1, **options)  # type: ignore[func-returns-value]
+    score = Mock(return_value=0.0)
+    found = run(tiny, number=2, score=score, resample_every=1, **options)
+    seen = [call.args[0] for call in score.call_args_list]
     steps: tuple[list[str], list[str]] = ([], [])
     for seed, texts in zip((5, 6), steps, strict=True):
         asked = {"max_new_tokens": 8, **EVERY_STEP, **options, "seed": seed, "accept": texts.append}
@@ -260,6 +262,7 @@ def test_what_is_scored_on_the_way_is_the_answer_as_it_would_be(tiny: Engine, op
 
 def test_a_call_of_a_function_is_scored_as_json() -> None:
     engine = reciter('<|tool_call>call:f{a:<|"|>fig<|"|>}<tool_call|>', canvas=32)
-    seen: list[str] = []
-    run(engine, score=lambda text: float(bool(seen.append(text))), resample_every=1, number=2)  # type: ignore[func-returns-value]
+    score = Mock(return_value=0.0)
+    run(engine, score=score, resample_every=1, number=2)
+    seen = [call.args[0] for call in score.call_args_list]
     assert set(seen) == {json.dumps({"name": "f", "arguments": {"a": "fig"}})}
