@@ -17,35 +17,29 @@ What cannot be held to exactly is refused with its JSON pointer.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache
-from itertools import permutations
 from math import inf
 from typing import Any
 
-from gesso.constraints import charset
 from gesso.constraints.byte_table import ByteAutomaton
 from gesso.constraints.bytes_automaton import compile_bytes
 from gesso.constraints.expression import (
     NEVER,
-    Chars,
     Expression,
     Fitting,
-    Repeat,
     Text,
     Union,
     choices,
     difference,
     intersection,
-    repeat,
-    sequence,
     union,
 )
 from gesso.constraints.json_alternatives import Alternatives
 from gesso.constraints.json_arrays import Arrays
 from gesso.constraints.json_document import Document
+from gesso.constraints.json_excluded import any_notation
 from gesso.constraints.json_keywords import (
     TYPE_OF_KEYWORD,
     Plain,
@@ -60,7 +54,6 @@ from gesso.constraints.json_numbers import (
     ZERO,
     Bound,
     Digits,
-    any_number,
     numbers,
 )
 from gesso.constraints.json_objects import Objects, named_properties
@@ -73,10 +66,6 @@ from gesso.errors import OptionError
 
 SMALL = 5_000
 """Size of an expression up to which its automaton is never too large to be tried."""
-MAX_PERMUTED = 4
-"""Members of an object that a value must not be."""
-MAX_ROUGH = 5
-"""Objects and arrays in each other, of a value whose key comes once more behind it."""
 MAX_PARTS = 4000
 """Values in each other of a schema, from which on what it leaves open goes less deep."""
 MANY_PARTS = 300
@@ -285,43 +274,10 @@ class _Compiler:
                     bound = Bound(decimal(value), exclusive=False)
                     removed.append(numbers(bound, bound, Digits()) if value else ZERO)
                 elif kind in ("array", "object"):
-                    removed.append(self._any_notation(value, pointer, named_properties(schema)))
+                    removed.append(any_notation(value, self.form, pointer, named_properties(schema)))
                 else:
                     removed.append(self.form.literal(value))
         return difference(texts, union(removed))
-
-    def _any_notation(self, value: Any, pointer: str, once: Collection[str] = ()) -> Expression:
-        """At least all texts of a value: members in any order and several times, and any number in the place of a
-        number.
-
-        Args:
-            once: members that no text has several times.
-
-        Raises:
-            OptionError: it has too many members in one object.
-        """
-        match value:
-            case list():
-                return self.form.between("[", [self._any_notation(part, pointer) for part in value], "]")
-            case dict():
-                if len(value) > MAX_PERMUTED:
-                    raise OptionError(f"{pointer}: that a value is not {value!r:.60} is not supported")
-                colon, comma = Text(self.form.key_separator), self.form.item_separator
-                # A key that the schema leaves open is quoted, whatever the form.
-                keys = [union([self.form.key(name), self.form.literal(name)]) for name in value]
-                members = [
-                    sequence(key, colon, self._any_notation(part, pointer))
-                    for key, part in zip(keys, value.values(), strict=True)
-                ]
-                # With more members than names some come twice, and the last one counts.
-                member = sequence(union(keys), colon, _roughly_any(self.form))
-                repeated = sequence(Text("{"), repeat(member, len(value) + 1, None, comma), Text("}"))
-                orders = [self.form.between("{", [*order], "}") for order in permutations(members)]
-                return union(orders if value.keys() <= set(once) else [*orders, repeated])
-            case int() | float() if not isinstance(value, bool):
-                return any_number(Digits())
-            case _:
-                return self.form.literal(value)
 
     def _type(self, name: str, schema: Plain, pointer: str, refs: Refs) -> Expression:
         match name:
@@ -346,17 +302,6 @@ def _common(text: Expression, texts: Expression) -> Expression:
     if len(told) < len(spellings):
         return intersection(text, texts)
     return union(one for one in told if _compiled(texts).matches(one.text))
-
-
-def _roughly_any(form: JsonForm) -> Expression:
-    """At least all values of `MAX_ROUGH` objects and arrays in each other, and texts that end where a value does."""
-    plain = Chars(charset.difference(charset.ANY, charset.of('"[]{}')))
-    nested: Expression = NEVER
-    for _ in range(MAX_ROUGH):
-        inside = Repeat(union([plain, form.any_string, nested]))
-        nested = sequence(Chars(charset.of("[{")), inside, Chars(charset.of("]}")))
-    scalar = Repeat(Chars(charset.difference(charset.ANY, charset.of('"[]{},:'))), 1)
-    return union([scalar, form.any_string, nested])
 
 
 @lru_cache(maxsize=64)
