@@ -1,11 +1,11 @@
 """Every kernel against the plain computation that it must equal, and its time beside the least that it can take.
 
-    python benchmarks/gpu/kernels.py [--interpret] [--probe] [--json]
+    python benchmarks/gpu/kernels.py [--interpret] [--probe] [--profile] [--json]
 
 At the sizes of the published 26B shape: 256 positions, width 2816, 262,144 tokens, 128 experts of 704. The last line is
 one line of JSON with the goals; the exit code is 1 where a check fails (a goal that is missed is told, and no failure).
 With `--interpret`, small sizes on the CPU, kernels in Triton's interpreter, no times. `--probe` only tells whether
-there is a GPU. Without one the exit code is 2.
+there is a GPU; `--profile` names the kernels that a replayed pass spends its time in. Without a GPU the exit code is 2.
 """
 
 import argparse
@@ -48,9 +48,16 @@ GOAL = 1.25
 TRIALS = 20
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    """The median of several calls, by the device's own clock."""
+def milliseconds(work: Callable[[], object], *, captured: bool = False) -> float:
+    """The median of several calls, by the device's own clock; of replays, where the host would take longer to tell the
+    device of the kernels than they take."""
     for _ in range(3):
+        work()
+    if captured:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            work()
+        work = graph.replay
         work()
     spans: list[float] = []
     for _ in range(TRIALS):
@@ -74,7 +81,7 @@ def vocabulary_pass(device: torch.device, dtype: torch.dtype, sizes: tuple[int, 
     table = Vocabulary(vocab, width, 30.0).to(device, dtype).requires_grad_(False)
     table.weight.normal_(0.0, width**-0.5)
     hidden = 4.0 * torch.randn(rows, width, device=device, dtype=dtype)
-    temperature, uniform = torch.linspace(0.4, 0.8, rows, device=device), torch.rand(rows)
+    temperature, uniform = torch.linspace(0.4, 0.8, rows, device=device), torch.rand(rows).to(device)
 
     def predict(*, kernel: bool) -> VocabularyPass:
         with mock.patch.object(vocabulary_module, "usable", return_value=kernel):
@@ -96,8 +103,8 @@ def vocabulary_pass(device: torch.device, dtype: torch.dtype, sizes: tuple[int, 
     told = {"name": f"vocabulary {str(dtype).removeprefix('torch.')}", "right": right, "errors": errors}
     if device.type == "cuda":
         told |= {
-            "ms": milliseconds(partial(predict, kernel=True)),
-            "plain_ms": milliseconds(partial(predict, kernel=False)),
+            "ms": milliseconds(partial(predict, kernel=True), captured=True),
+            "plain_ms": milliseconds(partial(predict, kernel=False), captured=True),
             "bytes": 2 * table.weight.nbytes,
             "operations": 4 * rows * vocab * width,
         }
@@ -125,7 +132,7 @@ def experts(device: torch.device, sizes: tuple[int, int, int, int]) -> dict[str,
     if device.type == "cuda":
         met = len(numbers.unique()) / count
         told |= {
-            "ms": milliseconds(together),
+            "ms": milliseconds(together, captured=True),
             "plain_ms": milliseconds(one_by_one),
             "bytes": int(met * (gate_up.nbytes + down.nbytes)),
             "operations": 6 * rows * top_k * width * inner,
@@ -180,11 +187,12 @@ def _beside_turning_back(name: str, layer: Callable[[], Tensor], device: torch.d
     error = distance(run(kernel=True), run(kernel=False))
     told: dict[str, Any] = {"name": name, "right": error <= 0.02, "errors": {"out": error}}
     if device.type == "cuda":
-        told |= {"ms": milliseconds(partial(run, kernel=True)), "plain_ms": milliseconds(partial(run, kernel=False))}
+        told["ms"] = milliseconds(partial(run, kernel=True), captured=True)
+        told["plain_ms"] = milliseconds(partial(run, kernel=False))
     return told
 
 
-def captured_pass(device: torch.device) -> dict[str, Any]:
+def captured_pass(device: torch.device, *, profile: bool) -> dict[str, Any]:
     """Time a denoising pass of six layers of the published shape, replayed, and run."""
     with torch.device("meta"):
         model = DiffusionGemma(config(6, small=False)).to(torch.bfloat16)
@@ -206,6 +214,10 @@ def captured_pass(device: torch.device) -> dict[str, Any]:
     graphs = cuda_graph_runner(model)
     passes(graphs)
     error = max(distance(a, b) for a, b in zip(passes(graphs), expected, strict=True))
+    if profile:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+            passes(graphs)
+        print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
     return {
         "name": "captured pass, 6 layers",
         "right": error <= 1e-3,
@@ -224,7 +236,7 @@ def beside_the_floor(told: dict[str, Any], rates: Rates) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def run(device: torch.device) -> dict[str, Any]:
+def run(device: torch.device, *, profile: bool = False) -> dict[str, Any]:
     torch.manual_seed(0)
     if device.type == "cuda":
         found = [
@@ -233,7 +245,7 @@ def run(device: torch.device) -> dict[str, Any]:
             experts(device, (256, 2816, 704, 128)),
             *(packed_experts(device, form, (256, 2816, 704, 128)) for form in FORMS),
             *(packed_linear(device, form, (256, 2816, 4096)) for form in FORMS),
-            captured_pass(device),
+            captured_pass(device, profile=profile),
         ]
         rates = measure_rates(config(6, small=False), 256, torch.bfloat16, device)
         found = [beside_the_floor(told, rates) if "float32" not in told["name"] else _timeless(told) for told in found]
@@ -265,6 +277,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interpret", action="store_true", help="small sizes on the CPU, in Triton's interpreter")
     parser.add_argument("--probe", action="store_true", help="only tell whether there is a GPU")
+    parser.add_argument("--profile", action="store_true", help="name the kernels of a replayed pass")
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     arguments = parser.parse_args()
     if not arguments.interpret and not torch.cuda.is_available():
@@ -276,7 +289,7 @@ def main() -> int:
         return 0
     if arguments.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported, which the first kernel does
-    found = run(torch.device("cpu" if arguments.interpret else "cuda"))
+    found = run(torch.device("cpu" if arguments.interpret else "cuda"), profile=arguments.profile)
     if not arguments.json:
         for told in found["kernels"]:
             print(*(f"{name}={value}" for name, value in told.items()), sep="  ")

@@ -1,6 +1,6 @@
-"""The published 26B shape with random weights: bf16, int8 and int4, beside the floor, left to right and `transformers`.
+"""The published 26B shape with random weights, whole and in few bits, beside the floor, one by one and `transformers`.
 
-    python benchmarks/gpu/model.py [--formats bf16,bf16-run,int8,int4,transformers] [--prompt 256] [--output 512]
+    python benchmarks/gpu/model.py [--formats bf16,bf16-run,fp8,int8,int4,transformers] [--prompt 256] [--output 512]
                                    [--long 4096] [--repeats 3] [--layers 30] [--device cuda] [--small] [--json]
 
 Batch 1, 16 steps a canvas. Passes are captured and replayed (CUDA graphs), `bf16-run` runs them. `transformers` has
@@ -26,55 +26,34 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from gesso.bench.cells import RANDOM_STEPS, Cell, Settings
 from gesso.bench.measure import prompt_tokens
-from gesso.bench.random_weights import SEED, random_engine
+from gesso.bench.random_weights import random_engine
 from gesso.bench.run import run_bench
 from gesso.config import ModelConfig
 from gesso.engine.engine import Engine
 from gesso.generation import GenerationConfig
-from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.hf_config import write_config
 from gesso.models.hf_generation_config import write_generation_config
-from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.models.quantization.plan import Quantization
 from gesso.nn.quant.base import Format
+from gesso.nn.quant.fp8 import FP8
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.text.tokenizer import TokenIds
 from gesso.train.recipes.common import VISION
 from gpu.qlora import config
 
-FORMATS: dict[str, Format | None] = {"bf16": None, "bf16-run": None, "int8": Int8(), "int4": Int4()}
+FORMATS: dict[str, Format | None] = {"bf16": None, "bf16-run": None, "fp8": FP8(), "int8": Int8(), "int4": Int4()}
 PEER = "transformers"
-SPREAD = 0.02
-"""Standard deviation of a random weight."""
-TOKENS_PER_S = {"bf16": 1000, "int8": 1900, "int4": 2500}
+TOKENS_PER_S = {"bf16": 1000, "fp8": 1900, "int8": 1900, "int4": 2500}
 GOALS = {"times_floor": 1.25, "first_block_s": 0.25, "times_ar": 4.0}
 """At most, at most, at least."""
-
-
-def packed_engine(shape: ModelConfig, form: Format, device: torch.device) -> Engine:
-    """Random codes in all linear layers and experts but the routers, made on the device."""
-    with torch.device("meta"):
-        model = DiffusionGemma(shape).to(torch.bfloat16)
-        replace_layers(model, Quantization(form, form))
-    model = model.to_empty(device=device).eval().requires_grad_(False)
-    scale = SPREAD / (73.0 if isinstance(form, Int8) else 4.6)  # over the deviation of codes, all as likely
-    for name, buffer in model.named_buffers():
-        if name.endswith("codes"):
-            buffer.random_(*((-127, 128) if buffer.dtype == torch.int8 else (0, 256)))
-        else:
-            buffer.fill_(scale if name.endswith("scales") else -7.5 * scale if name.endswith("offsets") else 1.0)
-    initialise(model, SEED)
-    defaults = GenerationConfig(pad_token_id=shape.pad_token_id, eos_token_ids=(shape.eos_token_id,))
-    return Engine(model, TokenIds(), None, defaults, "random")
 
 
 def measure(
     name: str, shape: ModelConfig, cells: list[Cell], settings: Settings, device: torch.device
 ) -> dict[str, Any]:
     form = FORMATS[name]
-    if form is None:
-        engine = random_engine(shape, name, str(device), "bfloat16", cells)
-    else:
-        engine = packed_engine(shape, form, device)
+    engine = random_engine(shape, name, str(device), "bfloat16", cells, Quantization(form, form))
     captured = not name.endswith("-run") and device.type == "cuda"
     if captured:
         engine = Engine(engine.model, engine.tokenizer, engine.template, engine.defaults, engine.name, cuda_graphs=True)

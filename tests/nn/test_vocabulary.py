@@ -261,3 +261,12 @@ def test_a_frozen_table_gets_no_gradient() -> None:
     assert hidden.grad is not None
     assert hidden.grad.dtype == torch.float32
     assert table.weight.grad is None
+
+
+def test_random_numbers_of_the_host_serve_another_device() -> None:
+    """A device pads rows to a multiple of its own."""
+    table = Vocabulary(300, 16, 30.0).to("meta")
+    for rows in (1, 5, 40):
+        found = table.predict(torch.empty(rows, 16, device="meta"), torch.ones(rows), torch.rand(rows))
+        assert found.sample_N.device.type == "meta"
+        assert found.sample_N.shape == (rows,)

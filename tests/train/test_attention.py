@@ -8,7 +8,8 @@ from torch import Tensor
 
 from gesso.nn import compiled_training
 from gesso.train import attention
-from gesso.train.attention import attend_masked
+from gesso.train.attention import attend_causal, attend_masked
+from gesso.train.masks import causal_bias
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
@@ -102,3 +103,27 @@ def test_under_autocast_it_is_half_precision() -> None:
     out.sum().backward()
     assert q.grad is not None
     assert q.grad.dtype == torch.float32
+
+
+@given(
+    rows=st.integers(1, 3),
+    tokens=st.integers(1, 40),
+    groups=st.integers(1, 3),
+    repeat=st.integers(1, 3),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=40)
+def test_a_causal_row_is_that_of_its_mask(rows: int, tokens: int, groups: int, repeat: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(rows, tokens, heads, 8) for heads in (groups * repeat, groups, groups)]
+    given_ = [torch.randn(shape, generator=generator) for shape in shapes]
+    weight = torch.randn(shapes[0], generator=generator)
+    bias = causal_bias(tokens, None, torch.device("cpu"))
+    found = []
+    for function in (attend_causal, lambda q, k, v: attend_masked(q, k, v, bias)):
+        q, k, v = (x.clone().requires_grad_(True) for x in given_)
+        out = function(q, k, v)
+        (out * weight).sum().backward()
+        found.append((out, q.grad, k.grad, v.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)

@@ -83,6 +83,21 @@ def test_the_passes_equal_those_of_inference(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_causal_kernel_of_a_gpu_takes_the_place_of_masks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = SHAPES[name]
+    batch = batch_of(shape, 3)
+    found = []
+    for fused in (False, True):
+        model = trainable(shape, 3)
+        monkeypatch.setattr(forward, "has_causal_kernel", lambda _, fused=fused: fused)
+        loss = two_pass.losses(model, batch)
+        (loss.denoiser + loss.encoder).backward()
+        found.append([loss.denoiser, loss.encoder, *(p.grad for p in model.parameters() if p.grad is not None)])
+    for masked, causal in zip(*found, strict=True):
+        torch.testing.assert_close(causal, masked, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("probability", [0.0, 0.5, 1.0])
 @torch.no_grad()
 def test_the_loss_equals_a_slow_one(name: str, probability: float) -> None:

@@ -13,7 +13,7 @@ from gesso.errors import CheckpointError, ConfigError
 from gesso.nn import compiled_training
 from gesso.train.checkpoint import OPTIMIZER
 from gesso.train.config import TrainConfig
-from gesso.train.muon import ADAMW_SIZE, Muon, orthogonal
+from gesso.train.muon import ADAMW_SIZE, Muon, orthogonal, orthogonal_by_shape
 from gesso.train.optimizer import make_optimizer, set_rate
 from train.runs import SHAPE, adapter_recipe, losses_of, recipe, same_files, train
 
@@ -36,6 +36,14 @@ def test_singular_values_of_every_matrix_come_near_one(stack: int, rows: int, co
 def test_a_stack_is_its_matrices_one_by_one() -> None:
     stack = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(orthogonal(stack), torch.stack([orthogonal(matrix) for matrix in stack]))
+
+
+def test_matrices_of_one_shape_at_once_are_the_matrices_one_by_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((5, 7), (7, 5), (3, 5, 7), (5, 7), (3, 5, 7), (4, 4))
+    matrices = [torch.randn(shape, generator=generator) for shape in shapes]
+    found = orthogonal_by_shape(matrices, torch.float32)
+    torch.testing.assert_close(found, [orthogonal(matrix) for matrix in matrices])
 
 
 def test_matrices_take_orthogonal_steps_and_the_rest_adamws() -> None:

@@ -53,7 +53,9 @@ class Router(nn.Module):
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)
         if torch.is_grad_enabled():
-            return weights_Nk * self.per_expert_scale[experts_Nk], experts_Nk
+            # Looked up in rows of their own: a GPU would add up the gradients of one list of scales one by one.
+            scales_NE = self.per_expert_scale.expand(len(experts_Nk), -1)
+            return weights_Nk * scales_NE.gather(1, experts_Nk), experts_Nk
         return weights_Nk * self.per_expert_scale.take(experts_Nk), experts_Nk  # a quicker way to look them up
 
 
@@ -180,10 +182,12 @@ def mix_sorted(
 ) -> Tensor:
     """Computes `mix_experts` by two maps over all experts; shapes depend on shapes alone."""
     tokens, top_k = experts_Nk.shape
-    flat, device = experts_Nk.flatten(), experts_Nk.device
-    chosen, order = flat.sort(stable=True)
+    device = experts_Nk.device
+    # Short keys: a GPU sorts them bit by bit.
+    chosen, order = experts_Nk.flatten().to(torch.int16).sort(stable=True)
     # Where each expert's rows end. (bincount would wait for the device.)
-    ends_E = torch.searchsorted(chosen, torch.arange(num_experts, device=device), right=True, out_int32=True)
+    numbers_E = torch.arange(num_experts, device=device, dtype=torch.int16)
+    ends_E = torch.searchsorted(chosen, numbers_E, right=True, out_int32=True)
     slots = torch.empty_like(order)
     slots[order] = torch.arange(len(order), device=device)
     gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)

@@ -1,5 +1,6 @@
 """Implements RMSNorm as Gemma 4 has it: times `weight` (not 1 + weight), in fp32, cast back before the next matmul."""
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -52,8 +53,19 @@ def _definition(x: Tensor, weight: Tensor | None, *, eps: float) -> Tensor:
     return out if weight is None else out * weight
 
 
+def autocast_dtype(device_type: str) -> torch.dtype | None:
+    """Returns the type that autocast multiplies in on such a device; None where it is off."""
+    if not torch.amp.is_autocast_available(device_type) or not torch.is_autocast_enabled(device_type):
+        return None
+    return torch.get_autocast_dtype(device_type)
+
+
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Normalises the last axis of `x` [..., D] in fp32; the result has the dtype of `x`."""
+    if x.is_cuda:
+        # The kernel computes in fp32 whatever it reads; autocast would have it read and write fp32.
+        with torch.autocast("cuda", enabled=False) if torch.is_autocast_enabled("cuda") else nullcontext():
+            return F.rms_norm(x, x.shape[-1:], None if weight is None else weight.to(x.dtype), eps)
     wide, scale = x.float(), None if weight is None else weight.float()
     compiled = wide is x and serves(wide, scale)
     if x.device.type not in ("cpu", "meta"):
@@ -86,4 +98,6 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(dim)) if scale else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.weight, self.eps)
+        out = rms_norm(x, self.weight, self.eps)
+        # On a GPU in one place for all the products that read it.
+        return out if not x.is_cuda else out.to(autocast_dtype(x.device.type) or out.dtype)

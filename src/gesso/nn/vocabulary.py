@@ -160,7 +160,9 @@ class Vocabulary(nn.Module):
             uniform_N: numbers in [0, 1) that decide the samples by inverse distribution function.
             mix: False leaves the embedding out, [N, 0], where no step follows: it takes half of the time.
         """
-        rows = (align_rows(x).split(ROWS) for x in (hidden_ND, temperature_N, uniform_N))
+        # Random numbers come from the host, where rows are padded to another multiple.
+        inputs = (hidden_ND, *(x.to(hidden_ND.device) for x in (temperature_N, uniform_N)))
+        rows = (align_rows(x).split(ROWS) for x in inputs)
         passes = [self._predict_rows(*part, mix=mix) for part in zip(*rows, strict=True)]
         return VocabularyPass.cat(passes).first(len(hidden_ND))
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from gesso.nn.compiled_training import takes
+from gesso.nn.norm import autocast_dtype
 
 CPU_NUMBERS, NUMBERS = 1 << 23, 1 << 26
 """Probabilities that are there at a time, on a CPU and elsewhere; at least a row's."""
@@ -92,9 +94,7 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
     kernel with a mask.
     """
     batch, tokens, heads, dim = q_BTHK.shape
-    groups, kind = k_BSGK.shape[2], q_BTHK.device.type
-    mixed = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    dtype = torch.get_autocast_dtype(kind) if mixed else v_BSGK.dtype
+    groups, dtype = k_BSGK.shape[2], autocast_dtype(q_BTHK.device.type) or v_BSGK.dtype
     q_BGMK = q_BTHK.unflatten(2, (groups, heads // groups)).permute(0, 2, 3, 1, 4).flatten(2, 3)
     q_BGMK, k_BGSK, v_BGSK = (x.to(dtype) for x in (q_BGMK, k_BSGK.transpose(1, 2), v_BSGK.transpose(1, 2)))
     compiled = (
@@ -102,3 +102,17 @@ def attend_masked(q_BTHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, bias: Tensor |
     )
     out: Tensor = _Attention.apply(q_BGMK, k_BGSK, v_BGSK, bias, compiled)  # type: ignore[no-untyped-call]
     return out.view(batch, heads, tokens, dim).transpose(1, 2)
+
+
+def has_causal_kernel(device: torch.device) -> bool:
+    """Says whether `attend_causal` is a kernel that makes no probabilities in memory."""
+    return device.type == "cuda"
+
+
+def attend_causal(q_BTHK: Tensor, k_BTGK: Tensor, v_BTGK: Tensor) -> Tensor:
+    """Attends with grouped heads, [B, T, H, K]: every query sees itself and what came before, in a row that may be
+    filled up behind its end."""
+    shared, dtype = q_BTHK.shape[2] // k_BTGK.shape[2], autocast_dtype(q_BTHK.device.type) or v_BTGK.dtype
+    q, k, v = (x.to(dtype).transpose(1, 2) for x in (q_BTHK, k_BTGK, v_BTGK))
+    k, v = (x if shared == 1 else x.repeat_interleave(shared, dim=1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0).transpose(1, 2)

@@ -24,8 +24,10 @@ from torch.utils.checkpoint import checkpoint
 from gesso.config import AttentionKind
 from gesso.models.block import Block
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.nn.image_attention import Span
+from gesso.nn.norm import autocast_dtype
 from gesso.runner.prompt_input import EmbeddingSpan
-from gesso.train.attention import attend_masked
+from gesso.train.attention import attend_causal, attend_masked, has_causal_kernel
 from gesso.train.context_parallel import ContextGroup
 from gesso.train.encoder_rows import Group, group_rows, lay_out_rows, pick_rows
 from gesso.train.masks import MASKED, causal_bias
@@ -135,9 +137,16 @@ def encode(
     spans = [[(image.start, image.end) for image in row] for row in batch.images]
     # Made once for all layers of a kind, which keep them for the backward pass.
     asking = list(zip(groups, here.queries, strict=True))
-    biases: dict[AttentionKind, list[Tensor]] = {
-        "full_attention": [causal_bias(g.longest, None, device, (), q) for g, q in asking],
-        "sliding_attention": [causal_bias(g.longest, window, device, spans[g.rows], q) for g, q in asking],
+    fused = context is None and has_causal_kernel(device)
+
+    def bias_of(group: Group, queries: Tensor | None, seen: int | None, images: list[list[Span]]) -> Tensor | None:
+        if fused and (seen is None or (group.longest <= seen and not any(images))):
+            return None
+        return causal_bias(group.longest, seen, device, images, queries)
+
+    biases: dict[AttentionKind, list[Tensor | None]] = {
+        "full_attention": [bias_of(g, q, None, []) for g, q in asking],
+        "sliding_attention": [bias_of(g, q, window, spans[g.rows]) for g, q in asking],
     }
 
     def layer(x: Tensor, kind: AttentionKind, block: Block) -> tuple[Tensor, list[Tensor], list[Tensor]]:
@@ -146,6 +155,7 @@ def encode(
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             parts = []
+            q, k, v = (x.to(autocast_dtype(device.type) or x.dtype) for x in (q, k, v))
             seen = here.seen(k[:real], v[:real])
             # Split, not sliced: the gradient is put together once, and not for each group in a tensor of all.
             mine = (x.split([*tokens, len(x) - real])[: len(tokens)] for x in (q, k, v))
@@ -156,7 +166,11 @@ def encode(
                 values.append(rows_v)
                 if seen is not None:
                     rows_k, rows_v = seen[number]
-                parts.append(attend_masked(rows_q, rows_k, rows_v, bias).flatten(0, 1).index_select(0, slot))
+                if bias is None:
+                    out = attend_causal(rows_q, rows_k, rows_v)
+                else:
+                    out = attend_masked(rows_q, rows_k, rows_v, bias)
+                parts.append(out.flatten(0, 1).index_select(0, slot))
             return F.pad(torch.cat(parts), (0, 0, 0, 0, 0, fill))
 
         block.side.causal = True

@@ -6,6 +6,7 @@ Experts are stacks of matrices, each made orthogonal by itself. (Jordan et al. 2
 layers"; the scale: Liu et al. 2025, arXiv 2502.16982. `torch.optim.Muon` takes no stacks.)
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,20 @@ def orthogonal(matrix: Tensor) -> Tensor:
         gram = x @ x.mT
         x = _add_product(x, _add_product(gram, gram, gram, b, c), x, a, 1.0)
     return x.mT if matrix.shape[-2] > matrix.shape[-1] else x
+
+
+def orthogonal_by_shape(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Returns what `orthogonal` makes of each, computed in `dtype`, those of one shape at once: a GPU takes longer to
+    be told of a small matrix than to multiply it."""
+    alike: dict[torch.Size, list[int]] = defaultdict(list)
+    for number, matrix in enumerate(matrices):
+        alike[matrix.shape].append(number)
+    found = list(matrices)
+    for numbers in alike.values():
+        stack = torch.stack([matrices[number] for number in numbers])
+        for number, update in zip(numbers, orthogonal(stack.to(dtype)).to(stack.dtype), strict=True):
+            found[number] = update
+    return found
 
 
 def _add_product(x: Tensor, left: Tensor, right: Tensor, beta: float, alpha: float) -> Tensor:
@@ -91,6 +106,8 @@ class Muon(torch.optim.AdamW):
 
     def _orthogonal(self, matrices: list[Tensor]) -> list[Tensor]:
         if self.size == 1:
+            if all(type(matrix) is Tensor and matrix.is_cuda for matrix in matrices):
+                return orthogonal_by_shape(matrices, self.dtype)
             return [orthogonal(matrix.to(self.dtype)).to(matrix.dtype) for matrix in matrices]
         flat = torch.zeros(sum(matrix.numel() for matrix in matrices), device=matrices[0].device)
         updates = [

@@ -18,6 +18,7 @@ from gesso.train.recipes.skills import (
     skills_9,
     skills_10,
     skills_11,
+    skills_12,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -52,6 +53,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-9": skills_9,
     "skills-10": skills_10,
     "skills-11": skills_11,
+    "skills-12": skills_12,
     "skills-gpu": skills_gpu,
 }
 

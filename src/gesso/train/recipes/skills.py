@@ -21,9 +21,9 @@ FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=2)
 """Twice the key heads of `mini`: letters are copied by keys."""
 THREE = (SLIDING, SLIDING, FULL)
 SHAPE: dict[str, Any] = {"sliding_window": 256, "canvas_length": CANVAS}
-SMALL = {**SHAPE, "layers": THREE * 3, "hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
-"""8.1 million parameters: `mini` with half as many layers again. A run that goes on from weights of six layers begins
-with copies of the first three behind them (`gesso.train.deepen`)."""
+SMALL = {**SHAPE, "layers": THREE * 4, "hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
+"""10.7 million parameters: `mini` with twice as many layers. A run that goes on from weights of nine layers begins with
+copies of the first three behind them (`gesso.train.deepen`)."""
 LARGE = {**SHAPE, "layers": THREE * 2, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
 """12 million parameters, for who has a GPU."""
 
@@ -148,6 +148,16 @@ ELEVENTH = Mixture(
     },
 )  # fmt: skip
 """The same with still more of what was worst, in some 7,400 more patterns."""
+TWELFTH = Mixture(
+    0,
+    {
+        **ELEVENTH.weights,
+        "duplicates": 0.16, "reversing": 0.20, "casing": 0.15, "replacing": 0.36, "extraction": 0.46, "dates": 0.07,
+        "units": 0.06, "ranges": 0.14, "calls": 0.05, "functions": 0.045, "conversion": 0.045, "changes": 0.12,
+        "arithmetic": 0.12, "ordering": 0.07, "editing": 0.09, "counting": 0.02,
+    },
+)  # fmt: skip
+"""The same with more of what was below its goal, in steps that are large enough for some of everything."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -244,6 +254,15 @@ def skills_10() -> Recipe:
 def skills_11() -> Recipe:
     """Goes on from the bundled `skills` as `skills_9` does, in more wordings; see `gesso.train.mean_weights`."""
     return _causal_run(11, ELEVENTH, steps=2700, learning_rate=2e-3)
+
+
+def skills_12() -> Recipe:
+    """Goes on from the bundled `skills` on one GPU: the causal pass alone, sixteen times the examples a step."""
+    recipe = _causal_run(12, TWELFTH, steps=2500, learning_rate=4e-3)
+    train = dataclasses.replace(
+        recipe.train, causal_batch_size=1024, warmup_steps=150, workers=15, log_every=25, checkpoint_every=1000
+    )
+    return dataclasses.replace(recipe, train=train)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:

@@ -1,0 +1,168 @@
+"""Whether the engine answers on a GPU as on a CPU: bundled models, same seeds, everything a request may ask for.
+
+    python benchmarks/gpu/engine.py [--device cuda] [--only NAME,...] [--json]
+
+In float32, where answers should be the same tokens: a step may round to the other of two likelihoods that are as good
+as equal, so an answer that differs is told and no failure; one in ten may. What fails is an error, or a promise broken
+(a pin moved, invalid JSON). With CUDA graphs (bfloat16), which must write what the same passes write without them. The
+last line is one line of JSON; the exit code is 1 where something failed, 2 where there is no GPU.
+"""
+
+import argparse
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+import gesso
+from gesso.bench.machine import describe_machine
+from gesso.diffusion.samplers import SAMPLERS
+from gesso.engine.engine import Engine
+
+SEED = 5
+SUM, SORT = "What is 481 + 296?", "Sort: pear, fig, apple, kiwi."
+LONG = "Sort these words: " + ", ".join(f"word{n}" for n in range(60))
+SCHEMA = {
+    "type": "object",
+    "properties": {"item": {"type": "string", "maxLength": 8}, "price": {"type": "integer"}},
+    "required": ["item", "price"],
+}
+Ask = Callable[[Engine], object]
+"""Asks an engine; what it returns is compared."""
+
+
+def said(prompt: str, **options: Any) -> Ask:
+    def ask(engine: Engine) -> object:
+        result = engine.generate(prompt, seed=SEED, **options)
+        if "json_schema" in options:
+            json.loads(result.text)
+        return list(result.token_ids)
+
+    return ask
+
+
+def batch(engine: Engine) -> object:
+    prompts = [SUM, SORT, LONG, "Count from 3 to 11."]
+    requests = [{"prompt": prompt, "seed": SEED + i} for i, prompt in enumerate(prompts)]
+    return [list(result.token_ids) for result in engine.generate_batch(requests)]
+
+
+def streamed(engine: Engine) -> object:
+    return [type(event).__name__ for event in engine.stream(SUM, seed=SEED)]
+
+
+def filled(engine: Engine) -> object:
+    result = gesso.fill(engine, "def double(x):\n    return {{ }}\n", seed=SEED)
+    return result.text
+
+
+def edited(engine: Engine) -> object:
+    return gesso.edit(engine, "total = a + b", "rename a to width", seed=SEED).text
+
+
+def scenarios() -> dict[str, tuple[str, Ask]]:
+    """Returns by name which model is asked, and what."""
+    pins: list[int | None] = [None] * 8
+    pins[2] = 40
+    found: dict[str, tuple[str, Ask]] = {
+        "canvas": ("mini", said(SUM)),
+        "one by one": ("mini", said(SUM, mode="ar")),
+        "one by one, drawn": ("mini", said(SORT, mode="ar", temperature=0.9, top_p=0.9, top_k=20)),
+        "long": ("mini", said(LONG, max_new_tokens=200)),
+        "verified": ("mini", said(SORT, verify="exact")),
+        "log-probabilities": ("mini", said(SUM, logprobs=3)),
+        "top-p": ("mini", said(SORT, top_p=0.9, top_k=5)),
+        "guided": ("mini", said(SUM, guidance_scale=1.5)),
+        "pinned": ("mini", said(SUM, canvas=pins, canvas_length=16)),
+        "schema": ("mini", said("As JSON: the mug costs 12 euros.", json_schema=SCHEMA, max_new_tokens=48)),
+        "schema, one by one": (
+            "mini",
+            said("As JSON: the mug costs 12 euros.", json_schema=SCHEMA, max_new_tokens=48, mode="ar"),
+        ),
+        "pattern": ("mini", said(SUM, regex="[0-9]{3,4}")),
+        "choices": ("mini", said(SUM, choices=["777", "778", "no"])),
+        "batch": ("mini", batch),
+        "stream": ("mini", streamed),
+        "fill": ("mini", filled),
+        "edit": ("mini", edited),
+        "sudoku": ("sudoku", said("1 . . 4 . . 2 . . 3 . . . 1 . .", max_new_tokens=96)),
+        "skills": ("skills", said("Sort these words: pear, fig, apple")),
+    }
+    for name in SAMPLERS.names:
+        found[f"sampler {name}"] = ("mini", said(SUM, sampler=name))
+    return found
+
+
+def answers(device: str, asked: dict[str, tuple[str, Ask]]) -> dict[str, tuple[object, str]]:
+    """What each scenario returns there, or the error in one line."""
+    engines: dict[str, Engine] = {}
+    found: dict[str, tuple[object, str]] = {}
+    for name, (model, ask) in asked.items():
+        try:
+            if model not in engines:
+                engines[model] = gesso.load(model, device=device, dtype="float32", offline=True)
+            found[name] = ask(engines[model]), ""
+        except Exception as error:  # the others are worth knowing
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            found[name] = None, f"{type(error).__name__}: {error} ({Path(at.filename).name}:{at.lineno})"
+    return found
+
+
+def graphs(device: str) -> dict[str, Any]:
+    """An answer in bfloat16 with replayed passes and without."""
+    texts = []
+    for captured in (False, True):
+        engine = gesso.load("mini", device=device, dtype="bfloat16", cuda_graphs=captured, offline=True)
+        texts.append([engine.generate(prompt, seed=SEED).token_ids for prompt in (SUM, SORT, LONG)])
+    return {"same": texts[0] == texts[1]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", default="", help="scenarios by name; all without it")
+    parser.add_argument("--json", action="store_true", help="the JSON line alone")
+    arguments = parser.parse_args()
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device here: nothing can be compared (engine.py --device cpu)", file=sys.stderr)
+        return 2
+    asked = scenarios()
+    if arguments.only:
+        names = arguments.only.split(",")
+        if unknown := [name for name in names if name not in asked]:
+            parser.error(f"--only {unknown[0]!r} does not exist; known: {', '.join(asked)}")
+        asked = {name: asked[name] for name in names}
+    expected = answers("cpu", asked)
+    begin = time.perf_counter()
+    got = answers(arguments.device, asked)
+    told: dict[str, Any] = {}
+    for name in asked:
+        (mine, error), (theirs, wrong) = got[name], expected[name]
+        told[name] = {"error": error or wrong} if error or wrong else {"same": mine == theirs}
+    if arguments.device == "cuda" and not arguments.only:
+        try:
+            told["CUDA graphs"] = graphs(arguments.device)
+        except Exception as error:
+            told["CUDA graphs"] = {"error": f"{type(error).__name__}: {error}"}
+    differ = [name for name, one in told.items() if not one.get("same", True)]
+    failed = [name for name, one in told.items() if "error" in one]
+    if not arguments.json:
+        for name, one in told.items():
+            print(f"{name:24}", one.get("error") or ("same" if one["same"] else "differs"), flush=True)
+    summary = {"seconds": time.perf_counter() - begin, "scenarios": told, "differ": differ, "failed": failed}
+    print(
+        json.dumps({"benchmark": "gpu engine", "machine": describe_machine(torch.device(arguments.device)), **summary})
+    )
+    right = not failed and 10 * len(differ) <= len(told) and "CUDA graphs" not in differ
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
