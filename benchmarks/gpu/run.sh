@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks every kernel against its reference and measures the published 26B shape, on one GPU.
+# Checks kernels, the engine and training against the CPU, and measures the published 26B shape, on one GPU.
 #
 #   benchmarks/gpu/run.sh [OUT]
 #
-# OUT (gpu-results by default) gets a text file of each part; each ends in one JSON line. Options of the second part go
-# into MODEL_ARGS, those of the third, experts that stream, into OFFLOAD_ARGS (its checkpoint takes 16 GB of disk;
-# --folder keeps it; OFFLOAD_ARGS=skip leaves the part out), an interpreter into PYTHON (by default that of .venv, where
-# make has built one). Ends with 2 where there is no GPU, with 1 where a check fails.
+# OUT (gpu-results by default) gets a text file of each part; each ends in one JSON line. Options of the parts go into
+# TRAIN_ARGS, MODEL_ARGS and, for experts that stream, OFFLOAD_ARGS (its checkpoint takes 16 GB of disk; --folder keeps
+# it); `skip` leaves a part out. PYTHON is an interpreter (by default that of .venv, where make has built one). Ends with
+# 2 where there is no GPU, with 1 where a check fails.
 set -euo pipefail
 
 out=${1:-gpu-results}
@@ -18,9 +18,12 @@ python=${PYTHON:-$([ -x "$own" ] && echo "$own" || echo python3)}
 "$python" "$here/kernels.py" --probe
 mkdir -p "$out"
 "$python" "$here/kernels.py" | tee "$out/kernels.txt"
-# shellcheck disable=SC2086 # several options
-"$python" "$here/model.py" ${MODEL_ARGS:-} | tee "$out/model.txt"
-if [ "${OFFLOAD_ARGS:-}" != skip ]; then
-  # shellcheck disable=SC2086
-  "$python" "$here/offload.py" ${OFFLOAD_ARGS:-} | tee "$out/offload.txt"
-fi
+"$python" "$here/engine.py" | tee "$out/engine.txt"
+for part in train model offload; do
+  name=${part^^}_ARGS
+  arguments=${!name:-}
+  if [ "$arguments" != skip ]; then
+    # shellcheck disable=SC2086 # several options
+    "$python" "$here/$part.py" $arguments | tee "$out/$part.txt"
+  fi
+done

@@ -96,6 +96,9 @@ def pick_device(name: str) -> torch.device:
         raise OptionError(f"device {name!r} does not exist; known: auto, cpu, cuda, mps", option="device") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise OptionError("device cuda: PyTorch finds no CUDA device here", option="device")
+    if device.type == "cuda":
+        # cuDNN's attention makes a plan for every new shape, which takes longer than many passes.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise OptionError("device mps: PyTorch finds no Metal device here", option="device")
     return device
