@@ -19,6 +19,7 @@ from gesso.train.recipes.skills import (
     skills_10,
     skills_11,
     skills_12,
+    skills_13,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -54,6 +55,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-10": skills_10,
     "skills-11": skills_11,
     "skills-12": skills_12,
+    "skills-13": skills_13,
     "skills-gpu": skills_gpu,
 }
 

@@ -158,6 +158,16 @@ TWELFTH = Mixture(
     },
 )  # fmt: skip
 """The same with more of what was below its goal, in steps that are large enough for some of everything."""
+THIRTEENTH = Mixture(
+    0,
+    {
+        **TWELFTH.weights,
+        "extraction": 1.0, "replacing": 0.55, "sorting": 0.42, "sums": 0.45, "casing": 0.12, "duplicates": 0.12,
+        "reversing": 0.16, "ordering": 0.09, "arithmetic": 0.14, "editing": 0.10, "dates": 0.06, "changes": 0.08,
+        "dialogues": 0.14, "topics": 0.10, "sentiment": 0.08, "ranges": 0.12,
+    },
+)  # fmt: skip
+"""The same with more of the three skills that were below their goals."""
 GPU_TIMES = 24
 """A GPU's batches over a core's: some 800 examples, 100,000 tokens a step."""
 
@@ -262,6 +272,11 @@ def skills_12() -> Recipe:
     recipe = _causal_run(12, TWELFTH, steps=835, learning_rate=5e-3)
     train = dataclasses.replace(recipe.train, causal_batch_size=2048, warmup_steps=150, workers=8, checkpoint_every=500)
     return dataclasses.replace(recipe, train=train)
+
+
+def skills_13() -> Recipe:
+    """Goes on from the bundled `skills` as `skills_9` does, on two cores, for what was below its goal."""
+    return _causal_run(13, THIRTEENTH, steps=1400, learning_rate=1.2e-3)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
