@@ -1,11 +1,12 @@
 """How fast one GPU trains a recipe of a small model, by the examples of a step, and whether its losses are the CPU's.
 
-    python benchmarks/gpu/train.py [--recipe skills-12] [--examples 512,1024,2048] [--seconds 20] [--profile] [--json]
+    python benchmarks/gpu/train.py [--recipe skills-12] [--examples 512,1024,2048] [--seconds 20] [--canvases]
+                                   [--profile] [--json]
 
-The causal pass alone, through the trainer itself: batches from worker processes, checkpoints left out. The first figure
-compares the loss of one small batch and the norm of its gradient, in float32 and in bfloat16, with those of a CPU.
-`--profile` names the kernels that a step spends its time in. The last line is one line of JSON; the exit code is 1
-where losses differ, 2 where there is no GPU.
+The causal pass alone, with `--canvases` both passes over canvases of the model's width, through the trainer itself:
+batches from worker processes, checkpoints left out. The first figure compares the loss of one small batch and the norm
+of its gradient, in float32 and in bfloat16, with those of a CPU. `--profile` names the kernels that a step spends its
+time in. The last line is one line of JSON; the exit code is 1 where losses differ, 2 where there is no GPU.
 """
 
 import argparse
@@ -40,17 +41,23 @@ COMPARED = 16
 
 
 def with_examples(recipe: Recipe, examples: int, **changes: Any) -> Recipe:
-    return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, causal_batch_size=examples, **changes))
+    sizes = {"causal_batch_size": examples, "batch_size": examples}
+    return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, **sizes, **changes))
+
+
+def with_canvases(recipe: Recipe) -> Recipe:
+    train = dataclasses.replace(recipe.train, causal_steps=0, causal_share=0.0, narrow=(), denoiser_loss_weight=1.0)
+    return dataclasses.replace(recipe, train=train)
 
 
 def loss_and_norm(recipe: Recipe, device: torch.device, precision: Precision) -> tuple[float, float]:
-    """The loss of the recipe's first step, and the norm of all gradients."""
+    """The losses of the recipe's first step, and the norm of all gradients."""
     recipe = with_examples(recipe, COMPARED, precision=precision)
     group = ProcessGroup(device, 0, 1)
     model = start_model(recipe, device)
     measures, _ = DenoisingObjective(recipe, model, group).backward(step_batch(recipe, 0))
     norms = [p.grad.float().norm() for p in model.parameters() if p.grad is not None]
-    return float(measures[1]), float(torch.stack(norms).norm())
+    return float(measures.sum()), float(torch.stack(norms).norm())
 
 
 def compare(recipe: Recipe, device: torch.device) -> dict[str, Any]:
@@ -117,13 +124,15 @@ def main() -> int:
     parser.add_argument("--examples", default="512,1024,2048")
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--canvases", action="store_true", help="both passes, not the causal one alone")
+    parser.add_argument("--profile", action="store_true", help="name the kernels of a step")
     parser.add_argument("--json", action="store_true", help="the JSON line alone")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("no CUDA device here: nothing can be measured (train.py --device cpu --examples 8)", file=sys.stderr)
         return 2
     device, recipe = torch.device(arguments.device), load_recipe(arguments.recipe)
+    recipe = with_canvases(recipe) if arguments.canvases else recipe
     compared = compare(recipe, device)
     found: dict[str, Any] = {"compared": compared}
     if not arguments.json:

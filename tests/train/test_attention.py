@@ -27,12 +27,12 @@ def plain(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     repeat=st.integers(1, 3),
     mask=st.sampled_from(["none", "rows", "one row", "queries"]),
     numbers=st.sampled_from([1, 60, 1 << 20]),
-    compiled=st.booleans(),
+    kernel=st.sampled_from(["none", "compiled", "fused"]),
     seed=st.integers(0, 2**16),
 )
-@settings(max_examples=100)
+@settings(max_examples=150)
 def test_it_is_the_plain_one(
-    rows: int, tokens: int, keys: int, groups: int, repeat: int, mask: str, numbers: int, compiled: bool, seed: int
+    rows: int, tokens: int, keys: int, groups: int, repeat: int, mask: str, numbers: int, kernel: str, seed: int
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
 
@@ -50,7 +50,8 @@ def test_it_is_the_plain_one(
     found = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "CPU_NUMBERS", numbers)
-        patch.setattr(compiled_training, "LEAST", 1 if compiled else 1 << 60)
+        patch.setattr(compiled_training, "LEAST", 1 if kernel == "compiled" else 1 << 60)
+        patch.setattr(attention, "has_fused_kernel", lambda _: kernel == "fused")
         for function in (attend_masked, plain):
             q, k, v = (x.clone().requires_grad_(True) for x in given_)
             out = function(q, k, v, bias)

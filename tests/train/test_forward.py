@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from gesso.models.diffusion_gemma import DiffusionGemma, initialise
 from gesso.nn import cross_entropy
-from gesso.train import forward, two_pass
+from gesso.train import attention, forward, two_pass
 from gesso.train.batch import Batch, Conversation, make_batch
 
 EOS = 1
@@ -83,13 +83,14 @@ def test_the_passes_equal_those_of_inference(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_causal_kernel_of_a_gpu_takes_the_place_of_masks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_kernels_of_a_gpu_take_the_place_of_probabilities(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
     batch = batch_of(shape, 3)
     found = []
     for fused in (False, True):
         model = trainable(shape, 3)
-        monkeypatch.setattr(forward, "has_causal_kernel", lambda _, fused=fused: fused)
+        for module in (forward, attention):
+            monkeypatch.setattr(module, "has_fused_kernel", lambda _, fused=fused: fused)
         loss = two_pass.losses(model, batch)
         (loss.denoiser + loss.encoder).backward()
         found.append([loss.denoiser, loss.encoder, *(p.grad for p in model.parameters() if p.grad is not None)])

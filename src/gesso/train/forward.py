@@ -27,7 +27,7 @@ from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.nn.image_attention import Span
 from gesso.nn.norm import autocast_dtype
 from gesso.runner.prompt_input import EmbeddingSpan
-from gesso.train.attention import attend_causal, attend_masked, has_causal_kernel
+from gesso.train.attention import attend_causal, attend_masked, has_fused_kernel
 from gesso.train.context_parallel import ContextGroup
 from gesso.train.encoder_rows import Group, group_rows, lay_out_rows, pick_rows
 from gesso.train.masks import MASKED, causal_bias
@@ -137,7 +137,7 @@ def encode(
     spans = [[(image.start, image.end) for image in row] for row in batch.images]
     # Made once for all layers of a kind, which keep them for the backward pass.
     asking = list(zip(groups, here.queries, strict=True))
-    fused = context is None and has_causal_kernel(device)
+    fused = context is None and has_fused_kernel(device)
 
     def bias_of(group: Group, queries: Tensor | None, seen: int | None, images: list[list[Span]]) -> Tensor | None:
         if fused and (seen is None or (group.longest <= seen and not any(images))):

@@ -20,6 +20,7 @@ from gesso.train.recipes.skills import (
     skills_11,
     skills_12,
     skills_13,
+    skills_14,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -56,6 +57,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-11": skills_11,
     "skills-12": skills_12,
     "skills-13": skills_13,
+    "skills-14": skills_14,
     "skills-gpu": skills_gpu,
 }
 
