@@ -41,8 +41,8 @@ COMPARED = 16
 
 
 def with_examples(recipe: Recipe, examples: int, **changes: Any) -> Recipe:
-    sizes = {"causal_batch_size": examples, "batch_size": examples}
-    return dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, **sizes, **changes))
+    train = dataclasses.replace(recipe.train, causal_batch_size=examples, batch_size=examples, **changes)
+    return dataclasses.replace(recipe, train=train)
 
 
 def with_canvases(recipe: Recipe) -> Recipe:
