@@ -10,6 +10,7 @@ from engine.tiny import CANVAS, reciter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import gesso
 from gesso.control.edit import STRENGTH, SURE_ENOUGH, EditResult, edit, split_lines, unified_diff
 from gesso.control.job import run_job
 from gesso.control.selection import Everything, Lines, Match, Selection
@@ -285,3 +286,13 @@ def test_mini_edits_run_to_their_end() -> None:
     result = run(gesso.load("mini"), "def get_old(x):\n    return x + 7\n", "Rename the function to find_nine.", seed=0)
     assert result.answer.finish_reason == "stop"
     assert result.text.endswith("\n")
+
+
+def test_a_model_that_writes_token_by_token_edits_so_from_noise_alone() -> None:
+    skills = gesso.load("skills", "cpu", offline=True)
+    source = "def add_seven(x):\n    return x + 7\n"
+    (request,) = next(edit(skills, source, "Change 7 to 12.", seed=0))
+    assert "start_canvas" not in request.options
+    assert "start_canvas" in next(edit(skills, source, "Change 7 to 12.", seed=0, strength=0.5))[0].options
+    assert "start_canvas" in next(edit(skills, source, "Change 7 to 12.", seed=0, mode="canvas"))[0].options
+    assert run_job(skills, edit(skills, source, "Change 7 to 12.", seed=0)).text == source.replace("7", "12")

@@ -40,11 +40,14 @@ Alternatives = Annotated[
 
 @opt.takes(
     (
-        *("seed", "max_new_tokens", "canvas_length", "max_denoising_steps", "restart_steps"),
+        *("seed", "max_new_tokens", "mode", "canvas_length", "max_denoising_steps", "restart_steps"),
         *opt.strategy_options(),
         *SAMPLING,
     ),
-    helps={"max_new_tokens": "Most tokens of a hole that says no length, and no more than a canvas has room for."},
+    helps={
+        "max_new_tokens": "Most tokens of a hole that says no length, and no more than a canvas has room for.",
+        "mode": "canvas, or ar (token by token: what stands behind a hole decides how much of it is taken).",
+    },
 )
 def fill(
     options: dict[str, Any],

@@ -98,7 +98,8 @@ def edit(
     Args:
         selection: what may change; None is all of it.
         strength: share of the selection's tokens that noise takes the place of, and of the denoising steps that are
-            left, above 0 and at most 1; None denoises from noise alone.
+            left, above 0 and at most 1; None denoises from noise alone. At 1 a model whose mode is `ar` writes token by
+            token.
         context: tokens of the nearest lines around the selection that the model reads.
         name: what the diff calls the text.
         options: fields of `GenerationConfig`. Without `max_new_tokens` there is room for twice the selection and a
@@ -116,7 +117,11 @@ def edit(
     width = config.canvas_length or engine.config.canvas_length
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
-    started: dict[str, Any] = {} if strength is None else {"start_canvas": start, "strength": strength}
+    # From noise alone nothing of the text is left in a canvas: a model that writes token by token does so here, too.
+    by_tokens = strength == 1 and (options.get("mode") or engine.defaults.mode) == "ar"
+    started: dict[str, Any] = {}
+    if strength is not None and not by_tokens:
+        started = {"start_canvas": start, "strength": strength}
     if strength is not None and strength < 1:
         started |= config.stopping_options.for_given_text(sure=SURE_ENOUGH)
     prompt = edit_prompt(instruction, passage.text, *_surroundings(engine.tokenizer, parts, context))

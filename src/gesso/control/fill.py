@@ -6,6 +6,7 @@
 import time
 from typing import Any
 
+from gesso.control.causal_filler import CAUSAL_SETTINGS, CausalFiller
 from gesso.control.fill_result import Candidate, FilledHole, FillResult
 from gesso.control.filler import Filler
 from gesso.control.holes import Document, parse_document
@@ -38,8 +39,9 @@ def fill(
         alternatives: how many other texts are reported of each hole at most.
         raw: without the chat template; there is no place for an instruction, hints and what is far right then.
         max_length: tokens that prompt and canvas may have, where that is less than the model's limit.
-        settings: those of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a
-            length of its own may have.
+        settings: `mode`, which is `canvas` or `ar` (`gesso.control.causal_filler`) and else the model's own, and those
+            of `fill_settings`; see `GenerationConfig`. `max_new_tokens` is the most that a hole without a length of its
+            own may have.
 
     Raises:
         TextError: a malformed document, one that the tokenizer changes, or no text was found.
@@ -61,7 +63,8 @@ def fill(
     if names:
         message += f"\n\nMissing, in this order: {'; '.join(names)}."
     given = {name: value for name, value in settings.items() if value is not None}
-    filler = Filler(engine, document, None if raw else message, max_length, adapter, given)
+    kind = CausalFiller if _is_causal(engine, given) else Filler
+    filler = kind(engine, document, None if raw else message, max_length, adapter, given)
     holes = yield from filler.run(alternatives)
     return FillResult(
         text=document.filled([hole.text for hole in holes]),
@@ -69,6 +72,15 @@ def fill(
         prompt_tokens=filler.prompt_tokens,
         denoising_steps=filler.steps,
         seed=filler.seed,
-        truncated=filler.windows.truncated,
+        truncated=filler.truncated,
         seconds=time.monotonic() - started,
     )
+
+
+def _is_causal(engine: Engine, given: dict[str, Any]) -> bool:
+    """Says whether holes are filled token by token, and takes `mode` out of what is given. A model's own mode gives way
+    to options of canvases."""
+    mode = given.pop("mode", None)
+    if mode not in (None, "canvas", "ar"):
+        raise OptionError(f"mode {mode!r} does not go with a fill: canvas or ar", option="mode")
+    return mode == "ar" or (mode is None and engine.defaults.mode == "ar" and given.keys() <= set(CAUSAL_SETTINGS))

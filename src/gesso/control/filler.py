@@ -16,11 +16,11 @@ hole first; a candidate that does not begin with it is dropped. So is one that e
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 from gesso.control.fill_result import Candidate, FilledHole
+from gesso.control.hole_texts import Found, banned_tokens, chosen, score_of, text_of, tries
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.control.window import (
@@ -35,8 +35,7 @@ from gesso.control.window import (
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError, TextError
-from gesso.generation import LARGEST_BIAS, STRATEGIES
-from gesso.text.tokenizer import Tokenizer
+from gesso.generation import STRATEGIES
 
 USUAL_WIDTH = 4
 """Tokens that a later hole gets while an earlier one is filled."""
@@ -52,14 +51,6 @@ def fill_settings() -> tuple[str, ...]:
     """Returns the options of `GenerationConfig` that a fill takes: these, and those of its sampler, schedule and
     stopping rule."""
     return OWN_SETTINGS + tuple(name for registry in STRATEGIES.values() for name in registry.options())
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    candidate: Candidate
-    ids: tuple[int, ...]
-    converged: bool
-    complete: bool = True
 
 
 class Filler:
@@ -107,6 +98,11 @@ class Filler:
                     f"a hole of {hole.most} tokens: a canvas of {self._canvas} has {self._widest} for one at most"
                 )
 
+    @property
+    def truncated(self) -> bool:
+        """Says whether text too far from a hole was left out of what the model saw."""
+        return self.windows.truncated
+
     def run(self, alternatives: int) -> Job[list[FilledHole]]:
         """Fills one hole after the other.
 
@@ -119,9 +115,9 @@ class Filler:
         for number, hole in enumerate(holes):
             ends = number + 1 == len(holes) and not texts[-1] and hole.least is None
             after = self._after(number + 1)
-            for lead, whole_only in _tries(leading_space(texts[number])):
+            for lead, whole_only in tries(leading_space(texts[number])):
                 before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
-                banned = self._banned(ends, whole_only)
+                banned = banned_tokens(self._engine, ends=ends, whole_only=whole_only)
                 if ends:
                     found = yield from self._open_end(before, lead, banned)
                 else:
@@ -130,15 +126,9 @@ class Filler:
                     break
             else:
                 raise TextError(f"hole {number + 1}: the model wrote no whole text")
-            filled.append(_chosen(hole, found, alternatives))
+            filled.append(chosen(hole, found, alternatives))
             done = [*before, *found[0].ids]
         return filled
-
-    def _banned(self, ends: bool, whole_only: bool) -> dict[int, float]:
-        """Returns the tokens that a hole must not hold, as a bias; the end is one of them unless the hole may end."""
-        tokenizer, eos = self._engine.tokenizer, frozenset(self._engine.defaults.eos_token_ids)
-        banned = tokenizer.special_ids - eos if ends else tokenizer.special_ids | eos
-        return dict.fromkeys(banned | _partial(tokenizer) if whole_only else banned, -LARGEST_BIAS)
 
     def _after(self, number: int) -> list[int | None]:
         """Returns the tokens from text `number` to the end of the answer."""
@@ -151,7 +141,7 @@ class Filler:
 
     def _widths(
         self, hole: Hole, before: Sequence[int], after: Tokens, lead: str, banned: dict[int, float]
-    ) -> Job[list[_Found]]:
+    ) -> Job[list[Found]]:
         """Denoises candidates of several widths and returns them, the best first."""
         slack = self._canvas - len(before) - len(after)
         usual = slack if slack >= max(1, self._canvas // 4) else max(1, self._canvas // 2)
@@ -162,15 +152,15 @@ class Filler:
         tried = spread_widths(least, most)
         found = yield from self._denoise(hole, window, tried, lead, banned)
         if found:
-            best = max(found, key=_score).ids
+            best = max(found, key=score_of).ids
             rest = widths_between(tried, len(best))
             if rest:
                 found += yield from self._denoise(hole, window, rest, lead, banned)
-        return sorted(found, key=_score, reverse=True)
+        return sorted(found, key=score_of, reverse=True)
 
     def _denoise(
         self, hole: Hole, window: Window, widths: Sequence[int], lead: str, banned: dict[int, float]
-    ) -> Job[list[_Found]]:
+    ) -> Job[list[Found]]:
         """Denoises candidates of these widths as one batch; returns those that are text, as long as the hole may be."""
         start = len(window.near)
         results = yield [
@@ -184,7 +174,7 @@ class Filler:
             found += self._read(result, result.token_ids[start : start + width], places, lead)
         return [one for one in found if (hole.least or 1) <= one.candidate.width <= (hole.most or self._canvas)]
 
-    def _open_end(self, before: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[_Found]]:
+    def _open_end(self, before: Sequence[int], lead: str, banned: dict[int, float]) -> Job[list[Found]]:
         """Denoises the one candidate for a hole that ends the document, as long as the model makes it."""
         near = len(before) if len(before) <= self._canvas // 2 else self._canvas // 4
         most = min(self._budget, max(self._canvas - near, self.windows.limit // 2))
@@ -200,48 +190,13 @@ class Filler:
         options = {**self._settings, "canvas": pins or None, "max_new_tokens": tokens, "logit_bias": banned}
         return Request(window.prompt, options, self._adapter)
 
-    def _read(self, result: GenerationResult, ids: Sequence[int], places: Sequence[int], lead: str) -> list[_Found]:
+    def _read(self, result: GenerationResult, ids: Sequence[int], places: Sequence[int], lead: str) -> list[Found]:
         """Returns the candidate of a result, if it is text. `places` are those of the tokens that count for its
         score."""
         self.steps += sum(result.denoising_steps)
         self.prompt_tokens = max(self.prompt_tokens, result.prompt_tokens)
-        text = self._engine.tokenizer.decode(ids)
-        if "\ufffd" in text or not text.startswith(lead):
+        read = text_of(self._engine.tokenizer, ids, lead)
+        if read is None:
             return []
         score = sum(result.logprobs[place].logprob for place in places) / len(places)
-        alone = bool(lead) and self._engine.tokenizer.decode(ids[:1]) == lead
-        candidate = Candidate(text.removeprefix(lead), score, len(ids) - alone)
-        return [_Found(candidate, tuple(ids), all(result.converged))]
-
-
-def _tries(lead: str) -> list[tuple[str, bool]]:
-    """Returns the ways to fill a hole until one succeeds: what of the text before it is part of it, and whether only
-    tokens that are whole text by themselves are allowed."""
-    return [*([(lead, False)] if lead else []), ("", False), ("", True)]
-
-
-def _score(found: _Found) -> float:
-    return found.candidate.score
-
-
-def _chosen(hole: Hole, found: Sequence[_Found], alternatives: int) -> FilledHole:
-    """Returns the first of `found`, and of the others each text once."""
-    best = found[0].candidate
-    others = {one.candidate.text: one.candidate for one in reversed(found)}
-    del others[best.text]
-    ranked = sorted(others.values(), key=lambda other: -other.score)
-    return FilledHole(
-        name=hole.name,
-        text=best.text,
-        score=best.score,
-        width=best.width,
-        converged=found[0].converged,
-        complete=found[0].complete,
-        alternatives=tuple(ranked[:alternatives]),
-    )
-
-
-@lru_cache(maxsize=4)
-def _partial(tokenizer: Tokenizer) -> frozenset[int]:
-    """Returns the tokens that are no whole text by themselves, such as the first byte of a character."""
-    return frozenset(token for token in range(tokenizer.size) if "\ufffd" in tokenizer.piece(token))
+        return [Found(Candidate(read[0], score, read[1]), tuple(ids), all(result.converged))]
