@@ -1,6 +1,7 @@
 """Which model answers words that the default one spells."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,12 @@ def test_other_wordings_go_to_the_model_that_takes_any(capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "mini was not trained on this wording; skills answers (--model mini keeps mini)\n"
 
 
+def test_words_of_the_text_beside_a_prompt_count(capsys: pytest.CaptureFixture[str]) -> None:
+    assert suited(LoadOptions(), "Sort: fig, apple, pear", named=False, beside="grelt").model == "skills"
+    assert "mini has no tokens for these words: grelt; skills answers" in capsys.readouterr().err
+    assert suited(LoadOptions(), "Sort: fig, apple, pear", named=False, beside="fig").model == "mini"
+
+
 def test_the_model_named_is_there() -> None:
     cards = [card for name in bundled() if (card := read_card(resolve(name))) is not None]
     named = {card.model_for_other_words for card in cards} - {""}
@@ -69,6 +76,20 @@ def test_generate_says_who_answers(carded: Gesso, more: tuple[str, ...]) -> None
     assert not carded("generate", "Sort: fig, apple", *options).err
     named = carded("generate", "Sort: grelt, apple", "--model", "mini", *options)
     assert named.err == "mini has no tokens for these words: grelt; for any words: --model skills\n"
+
+
+def test_fill_and_edit_say_who_answers(carded: Gesso, tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    file.write_text("def grelt(x):\n    return {{ }}\n", encoding="utf-8")
+    answers = "mini has no tokens for these words: grelt; skills answers (--model mini keeps mini)\n"
+    keeps = "mini has no tokens for these words: grelt; for any words: --model skills\n"
+    assert carded("fill", file, "--max-new-tokens", 3).err == answers
+    assert carded("fill", file, "--max-denoising-steps", 1, "--max-new-tokens", 3).err == keeps
+    file.write_text("def grelt(x):\n    return x + 7\n", encoding="utf-8")
+    assert carded("edit", file, "Sort: fig.").err.startswith(answers)
+    assert carded("edit", file, "Sort: fig.", "--strength", 1).err.startswith(keeps)
+    file.write_text("def add_seven(x):\n    return x + 7\n", encoding="utf-8")
+    assert "skills" not in carded("edit", file, "Sort: fig.").err
 
 
 def test_chat_remarks_on_words_of_a_model_that_was_named(carded: Gesso) -> None:

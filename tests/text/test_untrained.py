@@ -54,7 +54,7 @@ def test_a_models_own_prompts_are_trained(name: str) -> None:
         ("grelt blorp fnord xyzzy fig", "has no tokens for these words: grelt, blorp, fnord ..."),
         ("Reverse the words: grelt pear fig", "has no tokens for these words: grelt"),
         ("Write hello in uppercase", WORDING),
-        ("", WORDING),
+        ("", "was not trained to go without an instruction"),
         ("Sort pear, fig, apple", WORDING),
         ("Sort: pear, fig", WORDING),
         ("What is 481+296?", WORDING),

@@ -50,6 +50,7 @@ QUESTION = "make this change? [y]es, [n]o, [a]ll the rest, [q]uit: "
 def edit(
     options: dict[str, Any],
     load: LoadOptions,
+    called: typer.Context,
     file: File,
     instruction: Instruction,
     lines: LinesOption = None,
@@ -69,10 +70,14 @@ def edit(
     selection = selection_of(lines, match)
     data, text = read_text(file)
     # A text that has no such part is refused before the model is loaded.
-    selection.of(text)
+    selected = selection.of(text).selected
+    from gesso.cli.other_words import is_named, suited
     from gesso.control.edit import CONTEXT, STRENGTH
     from gesso.control.edit import edit as edit_job
+    from gesso.tasks.edit_prompt import edit_prompt
 
+    named = is_named(called) or strength is not None
+    load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
     engine = opt.load_engine(load)
     job = edit_job(
         engine,

@@ -52,6 +52,7 @@ Alternatives = Annotated[
 def fill(
     options: dict[str, Any],
     load: LoadOptions,
+    context: typer.Context,
     file: File,
     instruction: Instruction = None,
     output: Output = None,
@@ -72,8 +73,11 @@ def fill(
     data, text = read_text(file)
     # A text without a hole is refused before the model is loaded.
     document = parse_document(text)
+    from gesso.cli.other_words import is_named, suited
     from gesso.control.fill import fill as fill_job
 
+    around = "\n".join(document.texts)
+    load = suited(load, instruction or "", named=is_named(context), options=options, beside=around)
     engine = opt.load_engine(load)
     job = fill_job(
         engine,

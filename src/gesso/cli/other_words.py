@@ -24,7 +24,7 @@ def is_named(context: typer.Context) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] = ()) -> LoadOptions:
+def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] = (), beside: str = "") -> LoadOptions:
     """Returns what to load for a prompt, and says so where it is another model.
 
     A bundled model whose words and wordings are fixed says in its card which model takes any. That one answers a prompt
@@ -34,6 +34,7 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
     Args:
         named: whether somebody named the model, and it is not only a default.
         options: names of the request's options.
+        beside: text that the prompt is about, of which only the words count.
 
     Raises:
         OptionError: the prompt has images, for which a model that sees must be named.
@@ -45,23 +46,23 @@ def suited(load: LoadOptions, text: str, *, named: bool, options: Iterable[str] 
             option=min(shown),
         )
     if named or any(table[name].group in (DENOISING, GUIDANCE, TOKENS) for name in options):
-        note_other_words(load, text)
-    elif found := _other(load, text):
+        note_other_words(load, text, beside)
+    elif found := _other(load, text, beside):
         other, told = found
         note(f"{told}; {other} answers (--model {load.model} keeps {load.model})")
         return replace(load, model=other)
     return load
 
 
-def note_other_words(load: LoadOptions, text: str) -> None:
+def note_other_words(load: LoadOptions, text: str, beside: str = "") -> None:
     """Says what of a prompt the model was not trained on, where its words and wordings are fixed, and which model takes
     it."""
-    if found := _other(load, text):
+    if found := _other(load, text, beside):
         other, told = found
         note(f"{told}; for any words: --model {other}")
 
 
-def _other(load: LoadOptions, text: str) -> tuple[str, str] | None:
+def _other(load: LoadOptions, text: str, beside: str) -> tuple[str, str] | None:
     """The model that takes what this one was not trained on, and what there is to say of it; None where it was."""
     from gesso.models.card import read_card
     from gesso.models.hub import bundled, resolve
@@ -72,7 +73,8 @@ def _other(load: LoadOptions, text: str) -> tuple[str, str] | None:
     card = read_card(resolve(load.model))
     if card is None or not card.model_for_other_words:
         return None
-    if what := untrained(text, card.wordings, _tokenizer(load.model)):
+    tokenizer = _tokenizer(load.model)
+    if what := untrained(text, card.wordings, tokenizer) or untrained(beside, (), tokenizer):
         return card.model_for_other_words, f"{load.model} {what}"
     return None
 

@@ -86,7 +86,7 @@ class CausalFiller:
         filled = []
         for number, hole in enumerate(holes):
             rest = self._rest(number + 1)
-            ends = number + 1 == len(holes) and not texts[-1] and hole.least is None
+            ends = number + 1 == len(holes) and not texts[-1].strip() and hole.least is None
             for lead, whole_only in tries(leading_space(texts[number])):
                 before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
                 banned = banned_tokens(self._engine, ends=True, whole_only=whole_only)
@@ -103,9 +103,12 @@ class CausalFiller:
         return filled
 
     def _rest(self, number: int) -> list[int]:
-        """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end."""
+        """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end.
+
+        Answers end without white space: what a file has of it behind its last word says nothing of a hole.
+        """
         text, last = self._document.texts[number], number + 1 == len(self._document.texts)
-        tokens = self._engine.tokenizer.encode(text if last else text.removesuffix(leading_space(text)))
+        tokens = self._engine.tokenizer.encode(text.rstrip() if last else text.removesuffix(leading_space(text)))
         whole = [*tokens, self._engine.end_of_turn] if last else tokens
         self.truncated |= len(whole) > REST
         return whole[:REST]

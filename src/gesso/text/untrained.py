@@ -24,7 +24,7 @@ def untrained(prompt: str, wordings: Sequence[str], tokenizer: Tokenizer) -> str
         shown = ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
         return f"has no tokens for these words: {shown}"
     if wordings and not any(re.fullmatch(wording, prompt.strip()) for wording in wordings):
-        return "was not trained on this wording"
+        return "was not trained on this wording" if prompt.strip() else "was not trained to go without an instruction"
     return ""
 
 
