@@ -310,6 +310,17 @@ def test_facts_of_things_stand_in_the_sentence() -> None:
                 assert str(value) in example.prompt
 
 
+def test_every_sentence_tells_a_fact_and_its_name() -> None:
+    rng = random.Random(3)
+    for kind, phrasings in Extraction.phrasings.items():
+        for pattern in (*phrasings.seen, *phrasings.unseen) if kind != "ask" else ():
+            for _ in range(3):
+                fields = set(re.findall(r"\{(\w+)\}", " ".join(expand(line, rng) for line in pattern.split("\n"))))
+                values = {field for field in fields if kind != "listed" or field.startswith("v")}
+                assert values, pattern
+                assert kind != "listed" or {f"k{value[1:]}" for value in values} <= fields, pattern
+
+
 def test_a_turned_adjective_stands_where_english_has_it() -> None:
     turned = [example for example in drawn(Sentiment(), 3000) if " not " in example.prompt]
     assert len(turned) > 60

@@ -52,7 +52,7 @@ def read_phrasings(file: str, name: str) -> Phrasings:
 def _sections(file: str) -> dict[str, tuple[str, ...]]:
     text = resources.files("gesso.tasks.skills").joinpath("phrasings", f"{file}.txt").read_text("utf-8")
     found = {}
-    for section in text.split("## ")[1:]:
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         name, *patterns = section.rstrip("\n").split("\n")
         found[name] = tuple(pattern.replace("\\n", "\n") for pattern in patterns)
     return found

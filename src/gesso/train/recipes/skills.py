@@ -141,7 +141,7 @@ def skills_12() -> Recipe:
 
 def skills_13() -> Recipe:
     """Goes on from the bundled `skills` as `skills_9` does, on two cores, for what was below its goal."""
-    return _causal_run(13, skill_mixtures.THIRTEENTH, steps=1050, learning_rate=8e-4)
+    return _causal_run(13, skill_mixtures.THIRTEENTH, steps=1000, learning_rate=8e-4)
 
 
 def skills_14() -> Recipe:
