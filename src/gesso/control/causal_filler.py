@@ -65,6 +65,7 @@ class CausalFiller:
         self.seed = secrets.randbits(31) if config.seed is None else config.seed
         limit = engine.config.max_position_embeddings
         self._limit = min(limit, max_length or limit)
+        self._templated = message is not None
         if message is None:
             begin = engine.tokenizer.special.get(BEGIN_OF_TEXT)
             self._head = [] if begin is None else [begin]
@@ -105,11 +106,12 @@ class CausalFiller:
     def _rest(self, number: int) -> list[int]:
         """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end.
 
-        Answers end without white space: what a file has of it behind its last word says nothing of a hole.
+        Answers end without white space: what a file has of it behind its last word says nothing of a hole. A text
+        without the chat template is no answer, and may go on.
         """
         text, last = self._document.texts[number], number + 1 == len(self._document.texts)
         tokens = self._engine.tokenizer.encode(text.rstrip() if last else text.removesuffix(leading_space(text)))
-        whole = [*tokens, self._engine.end_of_turn] if last else tokens
+        whole = [*tokens, self._engine.end_of_turn] if last and self._templated else tokens
         self.truncated |= len(whole) > REST
         return whole[:REST]
 
