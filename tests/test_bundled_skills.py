@@ -14,7 +14,7 @@ from gesso.text.graded import graded_text
 from gesso.train.evaluate import example_request
 from gesso.train.recipes import load_recipe
 
-MEGABYTES = 17
+MEGABYTES = 22
 
 
 @pytest.fixture(scope="module")
