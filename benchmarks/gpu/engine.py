@@ -10,6 +10,7 @@ last line is one line of JSON; the exit code is 1 where something failed, 2 wher
 
 import argparse
 import json
+import re
 import sys
 import time
 import traceback
@@ -43,6 +44,16 @@ def said(prompt: str, **options: Any) -> Ask:
         result = engine.generate(prompt, seed=SEED, **options)
         if "json_schema" in options:
             json.loads(result.text)
+        broken = [
+            "regex" in options and not re.fullmatch(options["regex"], result.text),
+            "choices" in options and result.text not in options["choices"],
+            any(
+                pin not in (None, token)
+                for pin, token in zip(options.get("canvas", ()), result.token_ids, strict=False)
+            ),
+        ]
+        if any(broken):
+            raise AssertionError(f"a promise is broken: {result.text!r}")
         return list(result.token_ids)
 
     return ask

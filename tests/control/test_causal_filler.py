@@ -14,7 +14,7 @@ from gesso.control.fill_result import FillResult
 from gesso.control.holes import parse_document
 from gesso.control.job import MOST_REQUESTS
 from gesso.engine.engine import Engine
-from gesso.errors import OptionError
+from gesso.errors import OptionError, TextError
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_some_continuations_are_written_and_few_beginnings_read(tiny: Engine) ->
     written = next(job)
     assert len(written) == MOST_REQUESTS
     assert [request.options["temperature"] for request in written] == [0.0] + [0.8] * (MOST_REQUESTS - 1)
-    assert {request.options["max_new_tokens"] for request in written} == {OPEN_WIDTH}
+    assert {request.options["max_new_tokens"] for request in written} == {OPEN_WIDTH + 1}, "the last says what follows"
     assert len(job.send(tiny.generate_batch(written))) <= READ + WORDS
     assert len(next(fill(tiny, "fig{{ }}, plum", mode="ar", temperature=0.0))) == 1
     assert len(next(fill(tiny, "fig{{ }}", mode="ar"))) == 1, "a hole that ends the document ends by itself"
@@ -126,3 +126,26 @@ def test_a_models_own_mode_gives_way_to_options_of_canvases(skills: Engine) -> N
 )
 def test_skills_fills_without_an_instruction(skills: Engine, source: str, expected: str) -> None:
     assert run(skills, source, seed=0).holes[0].text == expected
+
+
+def test_the_end_of_an_answer_is_no_word_of_it(skills: Engine) -> None:
+    for source in ("x = {{ }}\ny = 2\n", "x = {{: 1}}\n", "Line one.\n{{ }}\nLine three.\n"):
+        hole = run(skills, source, seed=1, alternatives=30).holes[0]
+        assert "turn" not in {hole.text, *(other.text for other in hole.alternatives)}
+
+
+@pytest.mark.parametrize("length", ["12", "20-30"])
+@pytest.mark.parametrize("tail", ["", "\n"])
+def test_a_hole_of_a_length_goes_on_where_the_answer_would_end(skills: Engine, length: str, tail: str) -> None:
+    source = 'def grelt(fig):\n    """Gives back its argument plus 371."""\n    return {{: ' + length + "}}" + tail
+    least, _, most = length.partition("-")
+    assert int(least) <= run(skills, source, seed=1).holes[0].width <= int(most or least)
+
+
+def test_odd_but_legal_settings(skills: Engine) -> None:
+    assert run(skills, "def f(x):\n    return {{ }}", seed=2**63 - 1).holes[0].text
+    for budget in (1, 2, 3):
+        hole = run(skills, "def f(x):\n    return {{ }}", seed=1, max_new_tokens=budget).holes[0]
+        assert hole.width <= budget
+    with pytest.raises(TextError, match="a hole of 5000 tokens"):
+        run(skills, "cat {{: 5000}} dog", seed=1)

@@ -270,3 +270,19 @@ def test_random_numbers_of_the_host_serve_another_device() -> None:
         found = table.predict(torch.empty(rows, 16, device="meta"), torch.ones(rows), torch.rand(rows))
         assert found.sample_N.device.type == "meta"
         assert found.sample_N.shape == (rows,)
+
+
+def test_hidden_states_of_another_type_are_read_in_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As autocast leaves them; a kernel multiplies rows of one type alone."""
+    table = Vocabulary(300, 16, 30.0).requires_grad_(False)
+    hidden = torch.randn(3, 16, generator=torch.Generator().manual_seed(0)).bfloat16()
+    given: list[torch.dtype] = []
+    whole = Vocabulary._softmax_pass
+
+    def watched(self: Vocabulary, hidden_ND: Tensor, *rest: Tensor, **options: bool) -> object:
+        given.append(hidden_ND.dtype)
+        return whole(self, hidden_ND, *rest, **options)
+
+    monkeypatch.setattr(Vocabulary, "_softmax_pass", watched)
+    table.predict(hidden, torch.ones(3), torch.rand(3))
+    assert given == [torch.float32]

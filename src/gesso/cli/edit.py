@@ -77,7 +77,8 @@ def edit(
     from gesso.tasks.edit_prompt import edit_prompt
 
     named = is_named(called) or strength is not None
-    load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
+    if instruction.strip() and selected.strip():  # others are refused
+        load = suited(load, edit_prompt(instruction, selected.strip("\n"), "", ""), named=named, beside=text)
     engine = opt.load_engine(load)
     job = edit_job(
         engine,

@@ -77,7 +77,8 @@ def fill(
     from gesso.control.fill import fill as fill_job
 
     around = "\n".join(document.texts)
-    load = suited(load, instruction or "", named=is_named(context), options=options, beside=around)
+    of_canvases = [name for name in options if (name, options[name]) != ("mode", "ar")]
+    load = suited(load, instruction or "", named=is_named(context), options=of_canvases, beside=around)
     engine = opt.load_engine(load)
     job = fill_job(
         engine,

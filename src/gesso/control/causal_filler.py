@@ -8,22 +8,23 @@ those behind which the rest's first token was likely, as the continuations tell 
 the rest, which may be what is missing and cannot be known from what stands before. A hole that ends the document ends
 by itself, where the model says so.
 
-Holes are filled in order, each behind what was chosen before; what is read behind one ends where the next begins.
+What is read behind a hole ends where the next begins.
 """
 
 import re
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from gesso.control.fill_result import Candidate, FilledHole
-from gesso.control.hole_texts import Found, banned_tokens, chosen, text_of, tries
+from gesso.control.fill_result import Candidate
+from gesso.control.hole_filler import HoleFiller
+from gesso.control.hole_texts import Found, banned_tokens, text_of
 from gesso.control.holes import Document, Hole
 from gesso.control.job import MOST_REQUESTS, Job
-from gesso.control.likelihood import CausalScore, causal_scores
-from gesso.control.window import BEGIN_OF_TEXT, check_exact, leading_space
+from gesso.control.likelihood import CausalScore, causal_scores, context_length
+from gesso.control.window import BEGIN_OF_TEXT, leading_space
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult, TokenLogprob
+from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError, TextError
 
 CAUSAL_SETTINGS = ("seed", "temperature", "top_k", "top_p", "max_new_tokens")
@@ -32,8 +33,8 @@ DRAWN_TEMPERATURE = 0.8
 """Temperature of the continuations that are drawn, where none is given."""
 OPEN_WIDTH = 64
 """Tokens of a hole that says no length and does not end the document, at most."""
-REST = 64
-"""Tokens behind a hole that are read with a candidate."""
+NEAR, REST = 512, 64
+"""Tokens before a hole and behind it that are read with a candidate."""
 READ, WORDS = 16, 8
 """Candidates that are read whole, of what was written and of the words of the rest."""
 TOP = 20
@@ -42,8 +43,8 @@ UNLIKELY = -2.0
 """Nats by which a token that is not among them is taken to be less likely than the last of them."""
 
 
-class CausalFiller:
-    """Fills the holes of one document, and counts what that takes."""
+class CausalFiller(HoleFiller):
+    """Fills the holes of one document by the causal pass."""
 
     def __init__(
         self,
@@ -54,16 +55,9 @@ class CausalFiller:
         adapter: str | None,
         settings: dict[str, Any],
     ) -> None:
-        for name in settings:
-            if name not in CAUSAL_SETTINGS:
-                known = ", ".join(CAUSAL_SETTINGS)
-                raise OptionError(f"{name} does not go with a fill by mode ar, which takes {known}", option=name)
-        config = engine.defaults.override(**settings)
-        check_exact(document, engine.tokenizer)
-        self._document, self._engine, self._adapter, self._given = document, engine, adapter, settings
-        self._budget = config.max_new_tokens
-        self.seed = secrets.randbits(31) if config.seed is None else config.seed
-        limit = engine.config.max_position_embeddings
+        super().__init__(engine, document, adapter, settings, known=CAUSAL_SETTINGS, what="a fill by mode ar")
+        self._given = settings
+        limit = context_length(engine)
         self._limit = min(limit, max_length or limit)
         self._templated = message is not None
         if message is None:
@@ -71,37 +65,22 @@ class CausalFiller:
             self._head = [] if begin is None else [begin]
         else:
             self._head = list(engine.prompts.read(message, max_tokens=self._limit).ids)
-        self.prompt_tokens = self.steps = 0
-        self.truncated = False
-        """Whether text too far from a hole was left out of what the model saw."""
+        widest = max((hole.most or 1 for hole in document.holes), default=1)
+        if widest > self._limit // 2:
+            raise TextError(f"a hole of {widest} tokens: of the {self._limit} that are read {self._limit // 2} at most")
+        self._truncated = False
 
-    def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fills one hole after the other.
+    @property
+    def truncated(self) -> bool:
+        return self._truncated
 
-        Raises:
-            TextError: the model wrote no whole text for a hole.
-            OptionError: the user's message leaves no room for an answer.
-        """
-        texts, holes = self._document.texts, self._document.holes
-        done: list[int] = []
-        filled = []
-        for number, hole in enumerate(holes):
-            rest = self._rest(number + 1)
-            ends = number + 1 == len(holes) and not texts[-1].strip() and hole.least is None
-            for lead, whole_only in tries(leading_space(texts[number])):
-                before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
-                banned = banned_tokens(self._engine, ends=True, whole_only=whole_only)
-                if ends:
-                    found = yield from self._open_end(before, lead, banned)
-                else:
-                    found = yield from self._beginnings(hole, before, rest, lead, banned)
-                if found:
-                    break
-            else:
-                raise TextError(f"hole {number + 1}: the model wrote no whole text")
-            filled.append(chosen(hole, found, alternatives))
-            done = [*before, *found[0].ids]
-        return filled
+    def _candidates(self, number: int, before: Sequence[int], lead: str, *, whole_only: bool) -> Job[list[Found]]:
+        hole = self._document.holes[number]
+        # A hole of a given length may stand where the model would end.
+        banned = banned_tokens(self._engine, ends=hole.least is None, whole_only=whole_only)
+        if self._ends(number, self._document.texts[-1].strip()):
+            return (yield from self._open_end(before, lead, banned))
+        return (yield from self._beginnings(hole, before, self._rest(number + 1), lead, banned))
 
     def _rest(self, number: int) -> list[int]:
         """Returns the tokens of text `number`, which stands behind a hole, up to the next hole or the answer's end.
@@ -112,7 +91,7 @@ class CausalFiller:
         text, last = self._document.texts[number], number + 1 == len(self._document.texts)
         tokens = self._engine.tokenizer.encode(text.rstrip() if last else text.removesuffix(leading_space(text)))
         whole = [*tokens, self._engine.end_of_turn] if last and self._templated else tokens
-        self.truncated |= len(whole) > REST
+        self._truncated |= len(whole) > REST
         return whole[:REST]
 
     def _prompt(self, before: Sequence[int], room: int) -> tuple[int, ...]:
@@ -124,7 +103,7 @@ class CausalFiller:
                 f"instruction: with it {needed} tokens are needed, of {self._limit}", option="instruction"
             )
         kept = before[max(0, len(before) - space) :]
-        self.truncated |= len(kept) < len(before)
+        self._truncated |= len(kept) < len(before)
         if not self._head and not kept:
             raise TextError("the prompt is empty: there is no text before the hole")
         return (*self._head, *kept)
@@ -135,35 +114,40 @@ class CausalFiller:
         """Returns beginnings of what the model writes, the likeliest with the rest behind it first."""
         least = hole.least or 1
         most = hole.most or min(OPEN_WIDTH, self._budget)
-        prompt = self._prompt(before, most + len(lead) + len(rest) + 1)
+        width = most + len(lead)
+        prompt = self._prompt(before, width + len(rest) + 1)
         drawn = self._given.get("temperature", DRAWN_TEMPERATURE)
         results = yield [
-            self._request(prompt, most + len(lead), banned, number, drawn if number else 0.0)
+            self._request(prompt, width + 1, banned, number, drawn if number else 0.0)
             for number in range(MOST_REQUESTS if drawn else 1)
         ]
         likely: dict[tuple[int, ...], float] = {}
         for result in results:
             self._count(result)
             written, total = self._written(result), 0.0
-            for length in range(1, len(written) + 1):
+            for length in range(1, min(len(written), width) + 1):
                 total += result.logprobs[length - 1].logprob
                 read = text_of(self._engine.tokenizer, written[:length], lead)
                 if read is not None and least <= read[1] <= most:
                     behind = result.logprobs[length : length + 1]
                     likely[written[:length]] = total + (_logprob(behind[0], rest[0]) if behind and rest else 0.0)
+        if lead and not likely:
+            return []  # the space before the hole is none of its own
         # Without a rest nothing says where a hole ends: all that was written is as good as it is on average.
         ranked = sorted(likely, key=lambda ids: likely[ids] if rest else likely[ids] / len(ids), reverse=True)[:READ]
-        ranked += [ids for ids in self._words(rest, lead, least, most) if ids not in likely]
+        ranked += [ids for ids in self._words(rest, lead, least, most) if ids not in ranked]
         if not ranked:
             return []
-        scores = yield from causal_scores(self._engine, [(prompt, [*ids, *rest]) for ids in ranked], self._adapter)
+        near = (*self._head, *prompt[len(self._head) :][-NEAR:])
+        scores = yield from causal_scores(self._engine, [(near, [*ids, *rest]) for ids in ranked], self._adapter)
         pairs = sorted(zip(scores, ranked, strict=True), key=lambda pair: _rank(pair[0], rest), reverse=True)
         return [self._found(ids, lead, score.logprob / score.tokens) for score, ids in pairs]
 
     def _words(self, rest: Sequence[int], lead: str, least: int, most: int) -> list[tuple[int, ...]]:
         """Returns the first words of the rest, as a hole of this length holds them."""
         tokenizer, found = self._engine.tokenizer, list[tuple[int, ...]]()
-        for word in dict.fromkeys(re.findall(r"\w+", tokenizer.decode(rest))):
+        text = tokenizer.decode([token for token in rest if token not in tokenizer.special_ids])
+        for word in dict.fromkeys(re.findall(r"\w+", text)):
             ids = tuple(tokenizer.encode(lead + word))
             read = text_of(tokenizer, ids, lead)
             if read is not None and read[0] == word and least <= read[1] <= most:
@@ -177,16 +161,26 @@ class CausalFiller:
         room = min(room, self._limit - len(prompt))
         (result,) = yield [self._request(prompt, room, banned, 0, self._given.get("temperature"))]
         self._count(result)
-        ids = self._written(result)
-        if not ids or text_of(self._engine.tokenizer, ids, lead) is None:
+        ids, complete = self._written(result), result.finish_reason == "stop"
+        read = text_of(self._engine.tokenizer, ids, lead) if ids else None
+        if read is not None and read[1] > self._budget:  # room was left for a space that is no token by itself
+            ids, complete = ids[: self._budget - read[1]], False
+            read = text_of(self._engine.tokenizer, ids, lead)
+        if read is None:
             return []
         score = sum(token.logprob for token in result.logprobs) / len(result.logprobs)
-        return [self._found(ids, lead, score, complete=result.finish_reason == "stop")]
+        return [self._found(ids, lead, score, complete=complete)]
 
     def _request(
         self, prompt: tuple[int, ...], tokens: int, banned: dict[int, float], number: int, temperature: float | None
     ) -> Request:
-        options = {**self._given, "mode": "ar", "seed": self.seed + number, "max_new_tokens": tokens, "stop": ()}
+        options = {
+            **self._given,
+            "mode": "ar",
+            "seed": numbered_seed(self.seed, number),
+            "max_new_tokens": tokens,
+            "stop": (),
+        }
         options |= {"logprobs": TOP, "logit_bias": banned}
         return Request(
             prompt, options if temperature is None else {**options, "temperature": temperature}, self._adapter

@@ -19,6 +19,8 @@ from gesso.display import html
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
 from gesso.errors import OptionError
+from gesso.generation import engine_options
+from gesso.generation.config import DENOISING, GUIDANCE
 from gesso.tasks.edit_prompt import edit_prompt
 from gesso.text.tokenizer import Tokenizer
 
@@ -118,7 +120,7 @@ def edit(
     start = engine.canvases_of(tokens, width)
     room = -(-2 * len(tokens) // width) * width + width
     # From noise alone nothing of the text is left in a canvas: a model that writes token by token does so here, too.
-    by_tokens = strength == 1 and (options.get("mode") or engine.defaults.mode) == "ar"
+    by_tokens = strength == 1 and _writes_tokens(engine, options)
     started: dict[str, Any] = {}
     if strength is not None and not by_tokens:
         started = {"start_canvas": start, "strength": strength}
@@ -139,6 +141,15 @@ def edit(
         answer=answer,
         left_out=left_out,
     )
+
+
+def _writes_tokens(engine: Engine, options: dict[str, Any]) -> bool:
+    """Says whether an answer is written token by token: a model's own mode gives way to options of canvases."""
+    if options.get("mode") is not None:
+        return bool(options["mode"] == "ar")
+    table = engine_options()
+    of_canvases = (name for name in _given(options) if name in table and table[name].group in (DENOISING, GUIDANCE))
+    return engine.defaults.mode == "ar" and not any(of_canvases)
 
 
 def unified_diff(old: str, new: str, name: str = "text") -> str:

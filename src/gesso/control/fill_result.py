@@ -11,8 +11,8 @@ class Candidate:
 
     text: str
     score: float
-    """Nats: mean log-probability, by the causal pass, of the hole's tokens and of those after it in the canvas that are
-    given, the end of the answer included."""
+    """Nats: mean log-probability, by the causal pass, of the hole's tokens and of those after it that are given and
+    read with it, the end of the answer included. What is filled token by token is ranked by their sum."""
     width: int
     """Tokens; the first of them may hold the space before the hole as well."""
 

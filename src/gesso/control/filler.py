@@ -8,26 +8,22 @@ How long a hole is, nobody knows. Several widths are denoised as one batch, then
 neighbours. Each canvas that comes out is read by the causal pass of the same weights, and the likeliest one wins: see
 `Candidate.score`. A hole that ends the document ends by itself, where the model says so.
 
-Holes are filled in order. One sees what was chosen before it, and later ones as free positions of a usual width.
-
-A word's token mostly holds the space before it, so a single space or line break before a hole is tried as part of the
-hole first; a candidate that does not begin with it is dropped. So is one that ends within a character.
+Later holes are free positions of a usual width while one is filled.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gesso.control.fill_result import Candidate, FilledHole
-from gesso.control.hole_texts import Found, banned_tokens, chosen, score_of, text_of, tries
+from gesso.control.fill_result import Candidate
+from gesso.control.hole_filler import HoleFiller
+from gesso.control.hole_texts import Found, banned_tokens, score_of, text_of
 from gesso.control.holes import Document, Hole
 from gesso.control.job import Job
 from gesso.control.window import (
     Tokens,
     Window,
     Windows,
-    check_exact,
     leading_space,
     spread_widths,
     widths_between,
@@ -53,8 +49,8 @@ def fill_settings() -> tuple[str, ...]:
     return OWN_SETTINGS + tuple(name for registry in STRATEGIES.values() for name in registry.options())
 
 
-class Filler:
-    """Fills the holes of one document, and counts what that takes."""
+class Filler(HoleFiller):
+    """Fills the holes of one document on canvases."""
 
     def __init__(
         self,
@@ -65,22 +61,15 @@ class Filler:
         adapter: str | None,
         settings: dict[str, Any],
     ) -> None:
-        for name in settings:
-            if name not in (known := fill_settings()):
-                raise OptionError(f"{name} does not go with a fill, which takes {', '.join(known)}", option=name)
-        config = engine.defaults.override(**settings)
+        super().__init__(engine, document, adapter, settings, known=fill_settings())
         shape = engine.config
-        check_exact(document, engine.tokenizer)
-        self._document, self._engine, self._adapter = document, engine, adapter
-        self._canvas = config.canvas_length or shape.canvas_length
+        self._canvas = self._config.canvas_length or shape.canvas_length
         if self._canvas > shape.canvas_length:
             raise OptionError(
                 f"canvas_length {self._canvas} is more than the model's {shape.canvas_length}", option="canvas_length"
             )
         self._widest = self._canvas - self._canvas // 4
-        self._budget = config.max_new_tokens
-        self.seed = secrets.randbits(31) if config.seed is None else config.seed
-        steps = min(CANDIDATE_STEPS, config.max_denoising_steps)
+        steps = min(CANDIDATE_STEPS, self._config.max_denoising_steps)
         self._settings = {
             "max_denoising_steps": steps,
             **settings,
@@ -91,7 +80,6 @@ class Filler:
         }
         limit = min(shape.max_position_embeddings, max_length or shape.max_position_embeddings)
         self.windows = Windows(engine, message, self._canvas, limit)
-        self.prompt_tokens = self.steps = 0
         for hole in document.holes:
             if (hole.most or 0) > self._widest:
                 raise TextError(
@@ -100,35 +88,15 @@ class Filler:
 
     @property
     def truncated(self) -> bool:
-        """Says whether text too far from a hole was left out of what the model saw."""
         return self.windows.truncated
 
-    def run(self, alternatives: int) -> Job[list[FilledHole]]:
-        """Fills one hole after the other.
-
-        Raises:
-            TextError: the model wrote no whole text for a hole.
-        """
-        texts, holes = self._document.texts, self._document.holes
-        done: list[int] = []
-        filled = []
-        for number, hole in enumerate(holes):
-            ends = number + 1 == len(holes) and not texts[-1] and hole.least is None
-            after = self._after(number + 1)
-            for lead, whole_only in tries(leading_space(texts[number])):
-                before = [*done, *self._engine.tokenizer.encode(texts[number].removesuffix(lead))]
-                banned = banned_tokens(self._engine, ends=ends, whole_only=whole_only)
-                if ends:
-                    found = yield from self._open_end(before, lead, banned)
-                else:
-                    found = yield from self._widths(hole, before, after, lead, banned)
-                if found:
-                    break
-            else:
-                raise TextError(f"hole {number + 1}: the model wrote no whole text")
-            filled.append(chosen(hole, found, alternatives))
-            done = [*before, *found[0].ids]
-        return filled
+    def _candidates(self, number: int, before: Sequence[int], lead: str, *, whole_only: bool) -> Job[list[Found]]:
+        ends = self._ends(number, self._document.texts[-1])
+        banned = banned_tokens(self._engine, ends=ends, whole_only=whole_only)
+        if ends:
+            return (yield from self._open_end(before, lead, banned))
+        hole = self._document.holes[number]
+        return (yield from self._widths(hole, before, self._after(number + 1), lead, banned))
 
     def _after(self, number: int) -> list[int | None]:
         """Returns the tokens from text `number` to the end of the answer."""

@@ -83,7 +83,8 @@ def read_generation_defaults(
 
 
 def pick_device(name: str) -> torch.device:
-    """Resolves the name of a device: `auto` is CUDA, then MPS, then the CPU.
+    """Resolves the name of a device: `auto` is CUDA, then MPS, then the CPU. On CUDA the process goes without cuDNN's
+    attention from here on.
 
     Raises:
         OptionError: the device does not exist here.

@@ -161,7 +161,8 @@ class Vocabulary(nn.Module):
             mix: False leaves the embedding out, [N, 0], where no step follows: it takes half of the time.
         """
         # Random numbers come from the host, where rows are padded to another multiple.
-        inputs = (hidden_ND, *(x.to(hidden_ND.device) for x in (temperature_N, uniform_N)))
+        # Autocast may have left hidden states in another type than the table's.
+        inputs = (hidden_ND.to(self.dtype), *(x.to(hidden_ND.device) for x in (temperature_N, uniform_N)))
         rows = (align_rows(x).split(ROWS) for x in inputs)
         passes = [self._predict_rows(*part, mix=mix) for part in zip(*rows, strict=True)]
         return VocabularyPass.cat(passes).first(len(hidden_ND))

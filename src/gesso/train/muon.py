@@ -17,6 +17,8 @@ from torch import Tensor, nn
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of X <- aX + b(XX')X + c(XX')²X, chosen for the steepest rise of small singular values."""
 ROUNDS = 5
+SMALL = 1 << 20
+"""Numbers of a matrix, or of a stack of them, up to which it shares a stack with others."""
 ADAMW_SIZE = 0.2
 """Root mean square of AdamW's usual update, as a share of the learning rate."""
 
@@ -34,11 +36,12 @@ def orthogonal(matrix: Tensor) -> Tensor:
 
 
 def orthogonal_by_shape(matrices: list[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Returns what `orthogonal` makes of each, computed in `dtype`, those of one shape at once: a GPU takes longer to
-    be told of a small matrix than to multiply it."""
-    alike: dict[torch.Size, list[int]] = defaultdict(list)
+    """Returns what `orthogonal` makes of each, computed in `dtype`, small ones of one shape at once: a GPU takes longer
+    to be told of a small matrix than to multiply it."""
+    alike: dict[tuple[torch.Size, int], list[int]] = defaultdict(list)
     for number, matrix in enumerate(matrices):
-        alike[matrix.shape].append(number)
+        own = number if matrix.numel() > SMALL else -1
+        alike[matrix.shape, own].append(number)
     found = list(matrices)
     for numbers in alike.values():
         stack = torch.stack([matrices[number] for number in numbers])
