@@ -23,7 +23,7 @@ FULL = LayerConfig("full_attention", head_dim=64, num_key_value_heads=2)
 THREE = (SLIDING, SLIDING, FULL)
 SHAPE: dict[str, Any] = {"sliding_window": 256, "canvas_length": CANVAS}
 SMALL = {**SHAPE, "layers": THREE * 4, "hidden_size": 192, "intermediate_size": 256, "moe_intermediate_size": 128}
-"""10.7 million parameters: `mini` with twice as many layers. A run that goes on from weights of nine layers begins with
+"""10.6 million parameters: `mini` with twice as many layers. A run that goes on from weights of nine layers begins with
 copies of the first three behind them (`gesso.train.deepen`)."""
 LARGE = {**SHAPE, "layers": THREE * 2, "hidden_size": 256, "intermediate_size": 512, "moe_intermediate_size": 192}
 """12 million parameters, for who has a GPU."""
@@ -140,7 +140,8 @@ def skills_12() -> Recipe:
 
 
 def skills_13() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_9` does, on two cores, for what was below its goal."""
+    """Goes on from the bundled `skills` as `skills_9` does, for what was below its goal. Run once, to step 815; not
+    bundled."""
     return _causal_run(13, skill_mixtures.THIRTEENTH, steps=1000, learning_rate=8e-4)
 
 
