@@ -20,7 +20,8 @@ from gesso.tasks.vocabulary import build_tokenizer
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.evaluate import evaluate_task, ratio_interval, wilson_interval
-from gesso.train.recipes.skills import ALL, skill_data
+from gesso.train.recipes.skill_mixtures import ALL
+from gesso.train.recipes.skills import skill_data
 from gesso.train.task_data import TaskData
 from gesso.vision.preprocess import prepare_image
 from gesso.vision.size import PatchLayout

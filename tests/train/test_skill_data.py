@@ -12,7 +12,8 @@ from gesso.tasks.vocabulary import SPECIAL_TOKENS
 from gesso.text.chat_template import ChatTemplate
 from gesso.text.tokenizer import Tokenizer
 from gesso.train.recipes.common import TOKENS
-from gesso.train.recipes.skills import ALL, CANVAS, FIRST, NARROW, NARROWEST, skill_data
+from gesso.train.recipes.skill_mixtures import ALL, FIRST
+from gesso.train.recipes.skills import CANVAS, NARROW, NARROWEST, skill_data
 from gesso.train.skill_data import Mixture, SkillData, messages_of
 
 TOKENIZER = Tokenizer(build_tokenizer())
