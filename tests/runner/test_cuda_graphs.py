@@ -4,8 +4,6 @@ whatever the host would do now."""
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -32,7 +30,7 @@ from gesso.nn.quant.base import Format, dequantize
 from gesso.nn.quant.integer import Int8
 from gesso.nn.quant.layers import quantized_tensors
 from gesso.runner import cuda_graphs
-from gesso.runner.cuda_graphs import CudaGraphRunner, Pass, cuda_graph_runner
+from gesso.runner.cuda_graphs import KEPT, Capture, CudaGraphRunner, Pass, cuda_graph_runner
 from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CanvasBatch, CanvasItem, PrefillBatch, PrefillItem
 from gesso.text.tokenizer import TokenIds
@@ -45,19 +43,34 @@ OPTIONS = {"max_new_tokens": 24, "ignore_eos": True, "max_denoising_steps": 6, "
 class Tracer:
     """Captures a pass as a trace."""
 
+    hidden_size = SHAPE.hidden
+
     def __init__(self) -> None:
         self.captured = self.replayed = 0
 
-    def __call__(self, work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        trace = make_fx(work)(canvas_N, self_conditioning_ND)
-        out = torch.zeros_like(self_conditioning_ND)
+    def __call__(self, work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+        def captured(*given: Tensor) -> Tensor:
+            return work(*given)  # an argument that has a default would have to be given
+
+        trace = make_fx(captured)(*inputs)
+        out = torch.zeros(len(inputs[0]), self.hidden_size)
         self.captured += 1
 
         def replay() -> None:
             self.replayed += 1
-            out.copy_(trace(canvas_N, self_conditioning_ND))
+            out.copy_(trace(*inputs))
 
         return replay, out
+
+
+def run_again(work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+    """Captures nothing: what stands for a replay runs the pass, to the same bits as one that reads places."""
+    out = torch.zeros(len(inputs[0]), SHAPE.hidden)
+
+    def replay() -> None:
+        out.copy_(work(*inputs))
+
+    return replay, out
 
 
 @pytest.fixture
@@ -68,7 +81,7 @@ def in_one_call() -> Iterator[None]:
         yield
 
 
-def make_engine(tracer: "Tracer | None" = None, model: DiffusionGemma | None = None) -> Engine:
+def make_engine(tracer: Capture | None = None, model: DiffusionGemma | None = None) -> Engine:
     model = model or random_model(SHAPE)
     runner = ModelRunner(model, None if tracer is None else CudaGraphRunner(model, tracer))
     return Engine(runner, TokenIds(), None, GenerationConfig(eos_token_ids=(1,)))
@@ -84,8 +97,61 @@ def test_tokens_are_those_of_passes_that_are_run(seed: int) -> None:
     tracer = Tracer()
     plain, engine = make_engine(), make_engine(tracer)
     assert tokens_of(engine, seed=seed) == tokens_of(plain, seed=seed)
-    assert tracer.captured == 3, "once for each canvas"
-    assert tracer.replayed == 3 * 5 - 1, "all steps but the first of each, and the first that could have been"
+    assert tracer.captured == 2, "the first step of a canvas and a further one, once for all canvases"
+    assert tracer.replayed == 3 * 6 - 2, "all steps but the first of either kind"
+
+
+@pytest.mark.usefixtures("in_one_call")
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:2]], ids=["past the window", "within it"])
+def test_tokens_one_by_one_are_replayed(prompt: list[int]) -> None:
+    """Over more tokens than the window has, so that the keys of a sliding layer are moved in their memory."""
+    tracer = Tracer()
+    plain, engine = make_engine(), make_engine(tracer)
+    options = {**OPTIONS, "mode": "ar", "max_new_tokens": 40, "seed": 3}
+    expected, found = (one.generate(prompt, **options).token_ids for one in (plain, engine))
+    assert found == expected
+    assert (tracer.captured, tracer.replayed) == (1, 40 - 2), "all but the prompt's pass and the first token's"
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_the_next_request_finds_the_graphs_of_the_one_before() -> None:
+    """Its cache takes the memory of that one's, though its prompt is of another length."""
+    plain, engine = make_engine(), make_engine(tracer := Tracer())
+    for prompt in (PROMPT, PROMPT[:9], PROMPT * 3):
+        expected, found = (one.generate(prompt, **OPTIONS, seed=1).token_ids for one in (plain, engine))
+        assert found == expected
+    assert (tracer.captured, tracer.replayed) == (2, 3 * 18 - 2)
+    many = engine.generate(PROMPT * 70, **OPTIONS, seed=1).token_ids
+    assert many == plain.generate(PROMPT * 70, **OPTIONS, seed=1).token_ids
+    assert tracer.captured == 4, "a larger cache has other memory"
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_the_oldest_of_many_graphs_is_let_go() -> None:
+    tracer = Tracer()
+    model = random_model(SHAPE)
+    graphs, cache = CudaGraphRunner(model, tracer), model.new_cache(1, 64, 32)
+    model.encode(torch.arange(5)[None] + 2, cache)
+    widths = range(4, 4 + KEPT + 1)
+    for width in (*widths, *widths, 5, 4):
+        graphs.denoise_flat(torch.arange(width), [width], cache)
+    assert tracer.captured == KEPT + 2, "every width once, and the first again"
+    assert tracer.replayed == KEPT + 3
+
+
+@pytest.mark.usefixtures("in_one_call")
+def test_tokens_past_the_positions_are_refused_by_a_graph_too() -> None:
+    model = random_model(SHAPE)
+    graphs, cache = CudaGraphRunner(model, Tracer()), model.new_cache(1, 64, 32)
+    model.encode(torch.arange(5)[None] + 2, cache)
+    most = model.config.max_position_embeddings
+    for length in (5, most - 1, most):
+        cache.rows[0].length = length
+        if length == most:
+            with pytest.raises(OptionError, match=f"^{most + 1} tokens are past the model's {most}$"):
+                graphs.encode_flat(torch.tensor([3]), [1], cache)
+        else:
+            graphs.encode_flat(torch.tensor([3]), [1], cache)
 
 
 @pytest.mark.usefixtures("in_one_call")
@@ -119,7 +185,7 @@ def test_other_caches_and_other_weights_are_captured_anew() -> None:
     assert tracer.captured == 2
     for one in (model, expected):
         one.norm.weight.data.mul_(2.0)
-    graphs.invalidate()
+    graphs.invalidate("other weights")
     check(7)
     assert tracer.captured == 3
 
@@ -128,28 +194,30 @@ def test_other_caches_and_other_weights_are_captured_anew() -> None:
 def test_an_adapter_that_is_put_on_is_captured(tmp_path: Path) -> None:
     made = random_model(SHAPE)
     attach(made, LoraConfig())
+    drawn = torch.Generator().manual_seed(3)
     for name, parameter in made.named_parameters():
         if "lora_B" in name:
-            torch.nn.init.normal_(parameter, std=0.3)
+            torch.nn.init.normal_(parameter, std=0.3, generator=drawn)
     save_adapter(made, LoraConfig(), tmp_path / "one", base="random")
     tracer = Tracer()
     runners = [
-        ModelRunner(model := random_model(SHAPE), CudaGraphRunner(model, tracer)),
-        ModelRunner(random_model(SHAPE)),
+        ModelRunner(model := random_model(SHAPE), CudaGraphRunner(model, capture)) for capture in (tracer, run_again)
     ]
     said = []
     for runner in runners:
         runner.load_adapters({"one": tmp_path / "one"})
         assert runner.adapters == ("one",)
-        cache, state = runner.new_cache(64, 32), new_canvas()
+        cache = runner.new_cache(64, 32)
         runner.prefill(PrefillBatch(None, (PrefillItem(0, cache, tuple(range(5))),)))
         entropies = []
         for adapter in (None, None, None, None, "one", "one", "one", None):
+            state = new_canvas()
             runner.denoise(CanvasBatch(adapter, (CanvasItem(0, cache, state),)))
             entropies.append(state.entropy_C)
         said.append(torch.stack(entropies))
     torch.testing.assert_close(*said)
-    assert (tracer.captured, tracer.replayed) == (3, 5), "without it, with it, and without it again"
+    assert float((said[0][3] - said[0][4]).abs().max()) > 0.1, "the adapter changes something"
+    assert (tracer.captured, tracer.replayed) == (3, 6), "without it, with it, and without it again"
 
 
 def new_canvas() -> CanvasState:
@@ -168,8 +236,8 @@ class Addresses(Tracer):
         tables = [table._table for table in self._model.ropes.values()]
         return [0 if table is None else table.data_ptr() for table in tables]
 
-    def __call__(self, work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        replay, out = super().__call__(work, canvas_N, self_conditioning_ND)
+    def __call__(self, work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+        replay, out = super().__call__(work, inputs)
         captured = self._tables()
 
         def checked() -> None:
@@ -192,9 +260,8 @@ def test_tables_of_positions_stay_where_a_graph_found_them() -> None:
     assert len(long.prompt) > 1024
     found = engine.generate_batch([short, long])
     assert tracer.replayed > 8
-    assert [result.token_ids for result in found] == [
-        result.token_ids for result in make_engine().generate_batch([short, long])
-    ]
+    plain = make_engine(run_again).generate_batch([short, long])
+    assert [result.token_ids for result in found] == [result.token_ids for result in plain]
 
 
 def _soft(model: DiffusionGemma) -> Tensor:
@@ -255,26 +322,26 @@ def test_packed_layers_are_captured() -> None:
     tracer = Tracer()
     plain, engine = packed_engine(Int8()), packed_engine(Int8(), tracer)
     assert tokens_of(engine, seed=1) == tokens_of(plain, seed=1)
-    assert (tracer.captured, tracer.replayed) == (3, 14)
+    assert (tracer.captured, tracer.replayed) == (2, 16)
 
 
-def test_the_first_pass_of_a_width_is_not_captured() -> None:
-    seen, replayed = [], []
+@pytest.mark.usefixtures("in_one_call")
+def test_the_first_pass_of_a_kind_is_not_captured() -> None:
+    captured = []
 
-    def capture(work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        return lambda: replayed.append(len(canvas_N)), torch.zeros_like(self_conditioning_ND)
+    def capture(work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+        captured.append([tuple(given.shape) for given in inputs])
+        return run_again(work, inputs)
 
-    def work(canvas_N: Tensor, self_conditioning_ND: Tensor) -> Tensor:
-        seen.append(len(canvas_N))
-        return self_conditioning_ND
-
-    model: Any = SimpleNamespace(denoise_flat=lambda canvas, widths, cache, soft: work(canvas, soft))
-    model.device, model.reference_parameter = torch.device("cpu"), torch.zeros(1)
-    graphs, cache = CudaGraphRunner(model, capture), random_model(SHAPE).new_cache(1, 64, 32)
+    model = random_model(SHAPE)
+    graphs, cache = CudaGraphRunner(model, capture), model.new_cache(1, 64, 32)
     for width in (8, 8, 4, 8, 4, 4):
-        graphs.denoise_flat(torch.zeros(width, dtype=torch.int64), [width], cache, torch.zeros(width, 3))
-    assert seen == [8, 4]
-    assert replayed == [8, 8, 4, 4]
+        graphs.denoise_flat(torch.zeros(width, dtype=torch.int64), [width], cache, torch.zeros(width, SHAPE.hidden))
+    assert captured == [[(8,), (8, SHAPE.hidden)], [(4,), (4, SHAPE.hidden)]]
+    for _ in range(3):
+        graphs.denoise_flat(torch.zeros(8, dtype=torch.int64), [8], cache)
+        graphs.encode_flat(torch.zeros(1, dtype=torch.int64), [1], cache)
+    assert captured[2:] == [[(8,)], [(1,)]]
 
 
 def test_packed_experts_need_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

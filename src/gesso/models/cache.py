@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gesso.config import LayerConfig, ModelShape
+from gesso.models.places import Places
 from gesso.nn.attention import attend_all
 from gesso.nn.image_attention import Span, attend_with_images
 
@@ -28,7 +29,7 @@ class LayerCache:
         self.start = self.end = 0
         self.kv = torch.empty(2, layer.num_key_value_heads, 0, layer.head_dim, dtype=dtype, device=device)
 
-    def _room(self, tokens: int, max_seq_len: int, max_write_len: int) -> None:
+    def make_room(self, tokens: int, max_seq_len: int, max_write_len: int) -> None:
         """Makes room for `tokens` behind the end; the sequence is expected to reach `max_seq_len` tokens and to write
         `max_write_len` at once."""
         keep = self.end - self.start
@@ -43,14 +44,14 @@ class LayerCache:
             wanted = max_seq_len if max_seq_len > need else max(need, 2 * capacity)
             if self.window is not None:
                 wanted = max(need, min(wanted, self.window - 1 + max(tokens, max_write_len)))
-            self.kv = self.kv.new_empty(2, self.kv.shape[1], wanted, self.kv.shape[3])
+            self.kv = self.kv.new_zeros(2, self.kv.shape[1], wanted, self.kv.shape[3])  # a mask leaves nan in
             self.kv[:, :, :keep] = kept
         self.start, self.end = 0, keep
 
     def write(self, k_TGK: Tensor, v_TGK: Tensor, max_seq_len: int, max_write_len: int) -> tuple[Tensor, Tensor]:
         """Writes T keys and values behind the end; returns what is visible, [G, S, K] each, without a copy."""
         tokens = k_TGK.shape[0]
-        self._room(tokens, max_seq_len, max_write_len)
+        self.make_room(tokens, max_seq_len, max_write_len)
         stop = self.end + tokens
         if tokens == 1 and self.kv.is_cpu and k_TGK.dtype == self.kv.dtype and not torch.is_grad_enabled():
             torch.stack((k_TGK[0], v_TGK[0]), out=self.kv.select(2, self.end))  # fewer calls than below
@@ -106,6 +107,25 @@ class SequenceCache:
             LayerCache(layer, config.sliding_window if layer.is_sliding else None, dtype, device)
             for layer in config.layers
         ]
+        self.places: Places | None = None
+        """Where passes read on the device what is committed; None where the host says it."""
+
+    def clear(self) -> None:
+        """Forgets all tokens; the buffers stay."""
+        self.length = 0
+        for layer in self.layers:
+            layer.start = layer.end = 0
+
+    def make_room(self, tokens: int) -> None:
+        """Makes room in every layer for the next tokens that are written."""
+        for layer in self.layers:
+            layer.make_room(tokens, self.max_seq_len, self.max_write_len)
+
+    def positions(self, tokens: int, device: torch.device) -> Tensor:
+        """Returns the positions of the next tokens."""
+        if self.places is not None:
+            return self.places.positions(tokens)
+        return torch.arange(self.length, self.length + tokens, device=device)
 
     def attend_causal(
         self, layer: int, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, images: Sequence[Span] = ()
@@ -113,12 +133,17 @@ class SequenceCache:
         """Writes T keys and values of a layer and attends causally over all, [T, H, K]; `images` are the spans of the T
         tokens that see themselves both ways."""
         cache = self.layers[layer]
+        if self.places is not None:
+            assert len(q_THK) == 1, "a later token would be seen"
+            return self.places.attend(layer, cache.kv, q_THK, k_TGK, v_TGK)
         keys, values = cache.write(k_TGK, v_TGK, self.max_seq_len, self.max_write_len)
         return attend_with_images(q_THK, keys, values, cache.window, images)
 
     def attend_canvas(self, layer: int, q_CHK: Tensor, k_CGK: Tensor, v_CGK: Tensor) -> Tensor:
         """Writes a canvas's keys and values behind the committed ones and attends over all without a mask, [C, H,
         K]."""
+        if self.places is not None:
+            return self.places.attend(layer, self.layers[layer].kv, q_CHK, k_CGK, v_CGK)
         keys, values = self.layers[layer].write(k_CGK, v_CGK, self.max_seq_len, self.max_write_len)
         return attend_all(q_CHK, keys, values)
 

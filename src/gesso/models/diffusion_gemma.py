@@ -106,6 +106,14 @@ class DiffusionGemma(nn.Module):
             assert isinstance(block, Block)
             yield i, layer.kind, block
 
+    def check_length(self, tokens: int) -> None:
+        """
+        Raises:
+            OptionError: a sequence of so many tokens is past the model's positions.
+        """
+        if tokens > self.config.max_position_embeddings:
+            raise OptionError(f"{tokens} tokens are past the model's {self.config.max_position_embeddings}")
+
     def fix_positions(self, positions: int) -> None:
         """Makes the tables of positions below `positions` at once. They are not replaced from here on, so that a CUDA
         graph may keep their addresses; without this they grow as they are needed."""
@@ -147,10 +155,21 @@ class DiffusionGemma(nn.Module):
             images: for each row its images, in order, whole and as they are, not scaled by sqrt(D). The tokens of an
                 image see each other both ways in sliding layers; see `gesso.nn.image_attention`. () for none anywhere.
         """
-        x = self._layers(tokens_N, counts, cache, None, causal=True, images=images)
+        x = self.pass_causal(tokens_N, counts, cache, images)
         for row, count in zip(cache.rows, counts, strict=True):
             row.commit(count)
         return x
+
+    @torch.no_grad()
+    def pass_causal(
+        self,
+        tokens_N: Tensor,
+        counts: Sequence[int],
+        cache: KVCache,
+        images: Sequence[Sequence[PlacedEmbeddings]] = (),
+    ) -> Tensor:
+        """Runs the pass of `encode_flat`, which is not committed yet."""
+        return self._layers(tokens_N, counts, cache, None, causal=True, images=images)
 
     @torch.no_grad()
     def denoise_flat(
@@ -193,9 +212,7 @@ class DiffusionGemma(nn.Module):
             OptionError: tokens past the model's positions.
         """
         align = as_they_are if keeps_rows_apart(self.layers[0]) else align_rows
-        longest = longest_of(cache, counts)
-        if longest > self.config.max_position_embeddings:
-            raise OptionError(f"{longest} tokens are past the model's {self.config.max_position_embeddings}")
+        self.check_length(longest_of(cache, counts))
         x = self.vocabulary.embed(align(tokens_N.to(self.device)))
         spans = place_images(x, counts, images)
         if not causal:
@@ -206,8 +223,8 @@ class DiffusionGemma(nn.Module):
         self, x_ND: Tensor, counts: Sequence[int], cache: KVCache, spans: Sequence[Sequence[Span]], *, causal: bool
     ) -> Tensor:
         """Runs the layers over aligned rows, behind what the cache holds; [N, D]."""
-        lengths = zip(cache.lengths, counts, strict=True)
-        positions = torch.cat([torch.arange(n, n + c, device=x_ND.device) for n, c in lengths])
+        pairs = zip(cache.rows, counts, strict=True)
+        positions = torch.cat([row.positions(count, x_ND.device) for row, count in pairs])
         aligned = positions if len(positions) == len(x_ND) else align_rows(positions)
         rope = self.rope(aligned, longest_of(cache, counts))
         for i, kind, block in self.blocks():

@@ -55,8 +55,8 @@ class Attention(nn.Module):
         return out
 
 
-def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
-    """Attends from every query to every key, [T, H, K]: no mask is built and no head is repeated.
+def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, mask_1S: Tensor | None = None) -> Tensor:
+    """Attends from every query to every key, or to those of a mask, [T, H, K]: no head is repeated.
 
     The query heads that share a key head become further queries of it.
     """
@@ -67,7 +67,7 @@ def attend_all(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor) -> Tensor:
     else:
         q = q_THK.view(tokens, groups, -1, head_dim).permute(1, 2, 0, 3).reshape(1, groups, -1, head_dim)
     with all_threads() if k_GSK.numel() > MANY_KEYS else nullcontext():
-        out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], scale=1.0)
+        out = F.scaled_dot_product_attention(q, k_GSK[None], v_GSK[None], attn_mask=mask_1S, scale=1.0)
     if tokens == 1:
         return out.reshape(q_THK.shape)
     return out.view(groups, -1, tokens, head_dim).permute(2, 0, 1, 3).reshape(tokens, num_heads, head_dim)

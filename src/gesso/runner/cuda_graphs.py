@@ -1,53 +1,74 @@
-"""Captures denoising passes once and replays them, as CUDA graphs.
+"""Captures passes over one sequence once and replays them, as CUDA graphs: a denoising pass, or a single token's.
 
-Within a canvas every step's pass is the same kernels over the same memory, behind a cache that does not change; what
-differs is the canvas's tokens and the self-conditioning. Telling a GPU of some thousand kernels takes the host longer
-than the kernels take, replaying a capture of them does not.
+Telling a GPU of some thousand kernels takes the host longer than the kernels take, replaying a capture of them does
+not. What differs from pass to pass is the tokens, the self-conditioning, and how much is committed; the first two are
+copied into memory of the graph's own, and the last stands in memory, too (`gesso.models.places`), so that a graph goes
+on serving when a canvas or a token is committed.
 
-Life cycle of a graph: the first step of a canvas has no self-conditioning and runs as ever, which also puts the cache's
-buffers in place; the second is captured; those after it are replayed. It serves as long as the cache's memory and
-lengths are what they were, so committing a canvas ends it. One graph is held, of one canvas: a batch runs as ever.
+Life cycle of a graph: the first pass of a kind (a canvas's first step, its further ones, a token, each of some width)
+runs, the second is captured, and all after it are replayed, for as long as the cache's memory and the weights lie where
+they lay. Caches of a size mostly get the memory of the one before. `KEPT` graphs are held. A batch runs as ever, and so
+does a prompt.
 
 A graph keeps the addresses of all that it reads, so nothing that a pass reads may be made anew while it lives: the
 runner fixes the tables of positions at their full size before the first pass.
 
 Nothing in a pass may wait for the device while it is captured. What would is the routing of experts, where it goes from
 expert to expert: `cuda_graph_runner` refuses models whose experts are not multiplied in one call. Nor may anything be
-set up that is set up when it is first asked for, a kernel for so many rows say: the first pass of every width, with
-every adapter, runs as ever.
+set up that is set up when it is first asked for, a kernel for so many rows say: that is why the first pass of a kind,
+with every adapter, runs.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from gesso.errors import OptionError
-from gesso.models.cache import KVCache
+from gesso.models.cache import KVCache, SequenceCache
 from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.flat_rows import PlacedEmbeddings
+from gesso.models.places import Places
 from gesso.nn.experts import Experts, can_group
 from gesso.nn.quant.base import in_kernel
 from gesso.nn.quant.layers import QuantizedExperts
 from gesso.nn.vocabulary import Vocabulary
 
-Pass = Callable[[Tensor, Tensor], Tensor]
-"""(canvas [N], self-conditioning [N, D]) -> hidden states [N, D]."""
-Capture = Callable[[Pass, Tensor, Tensor], tuple[Callable[[], None], Tensor]]
+Pass = Callable[..., Tensor]
+"""(tokens [N], and where there is one the self-conditioning [N, D]) -> hidden states [N, D]."""
+Capture = Callable[[Pass, tuple[Tensor, ...]], tuple[Callable[[], None], Tensor]]
 """A pass and the memory of its inputs -> what replays it, and the memory of its output, which replaying fills."""
+KEPT = 8
+"""Graphs that are held at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Holds one captured pass."""
+
+    inputs: tuple[Tensor, ...]
+    replay: Callable[[], None]
+    out: Tensor
+
+    def run(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        for own, given in zip(self.inputs, inputs, strict=True):
+            own.copy_(given)
+        self.replay()
+        return self.out.clone()
 
 
 class CudaGraphRunner:
-    """Runs the denoising passes of one model, from its graph where there is one; a `Denoiser` in the model's place."""
+    """Runs the passes of one model, from a graph where there is one; a `Denoiser` in the model's place."""
 
     def __init__(self, model: DiffusionGemma, capture: Capture) -> None:
         self._model = model
         self._capture = capture
-        self._key: Hashable = None
-        self._inputs: tuple[Tensor, Tensor] | None = None
-        self._replay: Callable[[], None] | None = None
-        self._out: Tensor | None = None
+        self._places = Places(len(model.config.layers), model.reference_parameter.device)
+        self._graphs: dict[Hashable, _Graph] = {}
+        """The one that served longest ago comes first."""
         self._weights: Hashable = None
-        self._warm: set[tuple[Hashable, int]] = set()
+        self._warm: set[Hashable] = set()
 
     @property
     def device(self) -> torch.device:
@@ -61,47 +82,70 @@ class CudaGraphRunner:
         self, canvas_N: Tensor, widths: Sequence[int], cache: KVCache, self_conditioning_ND: Tensor | None = None
     ) -> Tensor:
         """Runs `DiffusionGemma.denoise_flat`, replayed where it is captured."""
-        if self_conditioning_ND is None or len(widths) != 1 or (self._weights, widths[0]) not in self._warm:
-            if self_conditioning_ND is not None and len(widths) == 1:
-                self._warm.add((self._weights, widths[0]))
+        if len(widths) != 1:
             return self._model.denoise_flat(canvas_N, widths, cache, self_conditioning_ND)
 
-        def work(tokens_N: Tensor, soft_ND: Tensor) -> Tensor:
+        def work(tokens_N: Tensor, soft_ND: Tensor | None = None) -> Tensor:
             return self._model.denoise_flat(tokens_N, widths, cache, soft_ND)
 
-        canvas_N = canvas_N.to(self.device)
-        key = (
-            *widths,
-            _memory_of(cache),
-            self_conditioning_ND.dtype,
-            torch.is_inference_mode_enabled(),
-            self._model.reference_parameter.data_ptr(),  # says whether the weights lie where they lay
-        )
-        if key != self._key:
-            inputs = canvas_N.clone(), self_conditioning_ND.clone()
-            # The last graph is let go of when this one stands: they share their memory.
-            self._replay, self._out = self._capture(work, *inputs)
-            self._inputs, self._key = inputs, key
-        assert self._inputs is not None
-        assert self._replay is not None
-        assert self._out is not None
-        for own, given in zip(self._inputs, (canvas_N, self_conditioning_ND), strict=True):
-            own.copy_(given)
-        self._replay()
-        return self._out.clone()
+        soft = () if self_conditioning_ND is None else (self_conditioning_ND,)
+        return self._run("canvas", work, cache.rows[0], (canvas_N.to(self.device), *soft))
+
+    def encode_flat(
+        self,
+        tokens_N: Tensor,
+        counts: Sequence[int],
+        cache: KVCache,
+        images: Sequence[Sequence[PlacedEmbeddings]] = (),
+    ) -> Tensor:
+        """Runs `DiffusionGemma.encode_flat`; a single token's pass is replayed where it is captured."""
+        if list(counts) != [1] or any(images):
+            return self._model.encode_flat(tokens_N, counts, cache, images)
+
+        def work(tokens_N: Tensor) -> Tensor:
+            return self._model.pass_causal(tokens_N, counts, cache)
+
+        found = self._run("token", work, cache.rows[0], (tokens_N.to(self.device),))
+        cache.rows[0].commit(1)
+        return found
 
     def invalidate(self, weights: Hashable = None) -> None:
-        """Drops the graph, because other weights compute from here on; `weights` names them, such as an adapter."""
-        self._key = None
+        """Drops the graphs, because other weights compute from here on; `weights` names them, such as an adapter."""
+        self._graphs.clear()
         self._weights = weights
 
+    def _run(self, kind: str, work: Pass, row: SequenceCache, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Runs a pass over one sequence, which reads from the device where its tokens are.
 
-def _memory_of(cache: KVCache) -> Hashable:
-    """Returns where keys and values lie, and how many there are: all that a pass knows of a cache."""
-    return tuple(
-        (row.length, tuple((part.kv.data_ptr(), part.kv.shape, part.start, part.end) for part in row.layers))
-        for row in cache.rows
-    )
+        Raises:
+            OptionError: tokens past the model's positions.
+        """
+        tokens = len(inputs[0])
+        self._model.check_length(row.length + tokens)
+        row.make_room(tokens)
+        self._places.update(row.length, [(layer.start, layer.end) for layer in row.layers])
+        row.places = self._places
+        try:
+            same = kind, *((given.shape, given.dtype) for given in inputs), self._weights
+            if same not in self._warm:
+                self._warm.add(same)
+                return work(*inputs)
+            key = (
+                same,
+                tuple((layer.kv.data_ptr(), layer.kv.shape) for layer in row.layers),
+                torch.is_inference_mode_enabled(),
+                self._model.reference_parameter.data_ptr(),  # says whether the weights lie where they lay
+            )
+            graph = self._graphs.pop(key, None)
+            if graph is None:
+                if len(self._graphs) == KEPT:
+                    del self._graphs[next(iter(self._graphs))]
+                own = tuple(given.clone() for given in inputs)
+                graph = _Graph(own, *self._capture(work, own))
+            self._graphs[key] = graph
+        finally:
+            row.places = None
+        return graph.run(inputs)
 
 
 def cuda_graph_runner(model: DiffusionGemma) -> CudaGraphRunner:
@@ -137,14 +181,14 @@ class _CudaCapture:
         self._stream = torch.cuda.Stream(device)
         self._pool = torch.cuda.graph_pool_handle()
 
-    def __call__(self, work: Pass, canvas_N: Tensor, self_conditioning_ND: Tensor) -> tuple[Callable[[], None], Tensor]:
-        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(canvas_N.device)
+    def __call__(self, work: Pass, inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream(inputs[0].device)
         self._stream.wait_stream(now)
         with torch.cuda.stream(self._stream):
             # Other threads, a server's say, may go on using the device.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
-                out = work(canvas_N, self_conditioning_ND)
+                out = work(*inputs)
             finally:
                 graph.capture_end()
         now.wait_stream(self._stream)

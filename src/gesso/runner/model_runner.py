@@ -39,6 +39,8 @@ Model = BlockDiffusionModel
 """What this runner runs."""
 Tower = VisionModel
 """What makes embeddings of images beside it."""
+_WHOLE_TOKENS, _WHOLE_WRITES = 1024, 512
+"""Where passes are captured, caches have room for multiples of these: of tokens, and of those written at once."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,6 +87,8 @@ class ModelRunner:
         self._rows: dict[int, _Row] = {}
         self._numbers = count()
         self._lock = RLock()
+        self._spare: SequenceCache | None = None
+        """The cache that was let go of last, whose memory a graph knows; None where passes are not captured."""
         if graphs is not None:
             model.fix_positions(self.max_model_len)
 
@@ -139,17 +143,32 @@ class ModelRunner:
         return cache_memory(self.device, reserved + (0 if self._images is None else KEPT_BYTES))
 
     def cache_bytes(self, max_seq_len: int, max_write_len: int) -> int:
-        return cache_bytes(self.config, self.model.dtype, max_seq_len, max_write_len)
+        return cache_bytes(self.config, self.model.dtype, *self._sizes(max_seq_len, max_write_len))
 
     def new_cache(self, max_seq_len: int, max_write_len: int) -> CacheHandle:
         with self._lock:
-            (cache,) = self.model.new_cache(1, max_seq_len, max_write_len).rows
+            sizes = self._sizes(max_seq_len, max_write_len)
+            cache, self._spare = self._spare, None
+            if cache is not None and (cache.max_seq_len, cache.max_write_len) == sizes:
+                cache.clear()
+            else:
+                del cache  # whose memory may be needed
+                (cache,) = self.model.new_cache(1, *sizes).rows
             handle = CacheHandle(next(self._numbers))
             self._rows[handle.number] = _Row(cache)
             return handle
 
     def release(self, cache: CacheHandle) -> None:
-        self._rows.pop(cache.number, None)
+        row = self._rows.pop(cache.number, None)
+        if row is not None and self.graphs is not None:
+            self._spare = row.cache
+
+    def _sizes(self, max_seq_len: int, max_write_len: int) -> tuple[int, int]:
+        """Rounds the sizes of a cache up where passes are captured, so that one request's memory serves the next."""
+        if self.graphs is None:
+            return max_seq_len, max_write_len
+        whole = -(-max_seq_len // _WHOLE_TOKENS) * _WHOLE_TOKENS
+        return min(whole, self.max_model_len), -(-max_write_len // _WHOLE_WRITES) * _WHOLE_WRITES
 
     def cache(self, handle: CacheHandle) -> SequenceCache:
         """Returns the cache that a handle names, for a test or a benchmark that inspects it."""
@@ -163,7 +182,8 @@ class ModelRunner:
             sizes = [len(item.tokens) for item in batch.items]
             images = [self._embeddings(item) for item in batch.items]
             flat = torch.tensor([token for item in batch.items for token in item.tokens])
-            hidden = self.model.encode_flat(flat, sizes, KVCache([row.cache for row in rows]), images).split(sizes)
+            passes = self.graphs or self.model
+            hidden = passes.encode_flat(flat, sizes, KVCache([row.cache for row in rows]), images).split(sizes)
             for row, item, hidden_TD in zip(rows, batch.items, hidden, strict=True):
                 before = row.hidden_TD
                 row.rolled_back = row.hidden_TD = row.before_1D = None

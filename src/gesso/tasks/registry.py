@@ -16,7 +16,7 @@ from gesso.tasks.sight.talks import Talks
 from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
-from gesso.tasks.sudoku import SPARSE, Sudoku
+from gesso.tasks.sudoku import HARD, SPARSE, Sudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
@@ -29,6 +29,7 @@ TASKS: dict[str, Task] = {
 TRAINING_TASKS: dict[str, Task] = {
     **TASKS,
     "sudoku-sparse": Sudoku(SPARSE),
+    "sudoku-hard": Sudoku(HARD),
     "filling": Filling(),
     "sight-first": First(),
     "sight-talks": Talks(),

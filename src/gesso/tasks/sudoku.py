@@ -27,11 +27,16 @@ BANDS: Mapping[str, range] = {"easy": range(40, 51), "medium": range(30, 40), "h
 _BAND_SHARES = {"easy": 170, "medium": 170, "hard": 160}
 _CYCLE = sum(_BAND_SHARES.values())
 _UNIFORM = dict.fromkeys(range(MIN_CLUES, BANDS["easy"].stop), 1.0)
-_SPARSE_SHARES = {"easy": 0.15, "medium": 0.4, "hard": 0.45}
-SPARSE: Mapping[int, float] = {
-    clues: share / len(BANDS[band]) for band, share in _SPARSE_SHARES.items() for clues in BANDS[band]
-}
+
+
+def _clue_weights(**shares: float) -> Mapping[int, float]:
+    return {clues: share / len(BANDS[band]) for band, share in shares.items() for clues in BANDS[band]}
+
+
+SPARSE = _clue_weights(easy=0.15, medium=0.4, hard=0.45)
 """Weights of numbers of clues for a model that knows the game: mostly the puzzles it cannot solve yet."""
+HARD = _clue_weights(easy=0.1, medium=0.3, hard=0.6)
+"""And for one that solves all but the hard ones."""
 _DIGITS = "123456789"
 UNITS: tuple[tuple[int, ...], ...] = (
     *(tuple(range(9 * row, 9 * row + 9)) for row in range(9)),

@@ -13,6 +13,8 @@ CANVAS, WINDOW = 96, 256
 PUZZLES = Stage(0, {CANVAS: {"sudoku": 1.0}})
 SPARSE = Stage(0, {CANVAS: {"sudoku-sparse": 1.0}})
 """Puzzles of fewer clues."""
+HARD = Stage(0, {CANVAS: {"sudoku-hard": 1.0}})
+"""And of fewer still."""
 
 ONE_CANVAS = {**RELEASED, "verify": 0, "max_denoising_steps": 96, "restart_steps": 24}
 """An answer is one canvas; docs/lab.md has what other settings do."""
@@ -47,6 +49,12 @@ sudoku_4 = continued(
     SPARSE, start="sudoku", seed=4, generation=TRAINED_ATTEMPTS,
     steps=600, batch_size=16, canvases_per_example=1, learning_rate=8e-4,
     on_policy=True, time_exponent=1.0, own_draft_probability=0.0,
+)  # fmt: skip
+sudoku_5 = continued(
+    sudoku_4, "sudoku-5",
+    "The bundled `sudoku` taught further along its own canvases: harder puzzles, longer attempts.",
+    HARD, start="sudoku", seed=5, generation={**TRAINED_ATTEMPTS, "max_denoising_steps": 48, "restart_steps": 16},
+    steps=600, learning_rate=7e-4, warmup_steps=50,
 )  # fmt: skip
 sudoku_distill = continued(
     sudoku, "sudoku-distill",
