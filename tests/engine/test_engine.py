@@ -5,6 +5,7 @@ import gc
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_start_canvas_replaces_the_first_noise_only(tiny: Engine) -> None:
     again = tiny.generate("hi", seed=2, start_canvas=start, max_new_tokens=16, max_denoising_steps=1)
     assert again.token_ids[:CANVAS] == one.token_ids[:CANVAS], "one step's argmax depends on the start alone"
     assert again.token_ids[CANVAS:] != one.token_ids[CANVAS:]
+
+
+# Chunks
+
+
+@pytest.mark.parametrize(
+    ("device", "memory", "expected"), [("cpu", 0, 128), ("mps", 0, 512), ("cuda", 16e9, 512), ("cuda", 80e9, 2048)]
+)
+def test_prompts_are_cut_by_the_device(
+    device: str, memory: float, expected: int, tiny: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(tiny.runner), "device", torch.device(device))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=memory))
+    assert tiny.chunk == expected
+    monkeypatch.setattr(tiny.model, "offload", object())
+    assert tiny.chunk == min(expected, 512), "the account of what streams counts so many"
 
 
 # Batches

@@ -9,16 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from gesso.nn.attention import attend_all
+from gesso.nn import attention
+from gesso.nn.attention import attend_all, attend_causal
 
 pytest.importorskip("triton")
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def problem(
-    tokens: int, heads: int, groups: int, width: int, room: int, dtype: torch.dtype, layers: int = 1
-) -> tuple[Tensor, Tensor]:
+def problem(tokens: int, heads: int, groups: int, width: int, room: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(tokens + room)
     q = torch.randn(tokens, heads, width, generator=generator)
     kv = torch.randn(2, groups, room, width, generator=generator)
@@ -52,11 +51,14 @@ def test_it_equals_attention_over_those_keys(
     from gesso.kernels.attention import attend_between
 
     q, kv = problem(tokens, heads, groups, width, room, dtype)
-    q *= width**-0.5
     kv[:, :, :begin] = kv[:, :, end:] = torch.nan  # nothing else is read
     ends = torch.tensor([begin, end], device=DEVICE)
-    found = attend_between(q, kv, ends, stretches=stretches)
+    found = attend_between(q, kv[0], kv[1], ends, stretches=stretches)
     expected = attend_all(q.float(), *kv[:, :, begin:end].float().unbind())
+    check(found, expected, dtype)
+
+
+def check(found: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
     assert found.dtype == dtype
     off = 1e-5 if dtype == torch.float32 else 0.02
     torch.testing.assert_close(found.float(), expected, atol=off, rtol=off)
@@ -70,55 +72,90 @@ def test_one_call_serves_every_number_of_keys() -> None:
     ends = torch.zeros(2, dtype=torch.int64, device=DEVICE)
     for begin, end in ((0, 2), (7, 128), (30, 31)):
         ends.copy_(torch.tensor([begin, end]))
-        expected = attend_all(q, *kv[:, :, begin:end].unbind())
-        torch.testing.assert_close(attend_between(q, kv, ends), expected, atol=1e-5, rtol=1e-5)
+        expected = attend_all(q, kv[0, :, begin:end], kv[1, :, begin:end])
+        check(attend_between(q, kv[0], kv[1], ends), expected, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("window", [None, 1, 9, 40])
+@pytest.mark.parametrize(("tokens", "keys"), [(1, 60), (37, 37), (30, 95), (130, 200)])
+def test_causal_attention_is_the_plain_one(
+    tokens: int, keys: int, window: int | None, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, kv = problem(tokens, 6, 2, 32, keys, dtype)
+    with torch.no_grad():
+        expected = attend_causal(q.float(), *kv.float().unbind(), window)
+        monkeypatch.setattr(attention, "usable", lambda device: True)
+        found = attend_causal(q, kv[0], kv[1], window)
+    check(found, expected, dtype)
+
+
+@pytest.mark.parametrize("stretches", [2, 5])
+@pytest.mark.parametrize("window", [None, 20])
+def test_queries_that_see_nothing_of_a_stretch_are_whole(stretches: int, window: int | None) -> None:
+    from gesso.kernels.attention import attend_between
+
+    q, kv = problem(90, 4, 2, 16, 130, torch.float32)
+    ends = torch.tensor([0, 130], device=DEVICE)
+    found = attend_between(q, kv[0], kv[1], ends, causal=True, window=window, stretches=stretches)
+    check(found, attend_causal(q, kv[0], kv[1], window), torch.float32)
 
 
 SCRIPT = """
 import sys
-import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.attention import _attend, _join
+from gesso.kernels.attention import _attend, _join, blocks, padded_width
 
-kind, width, tile, keys, stretches, warps = sys.argv[1], *map(int, sys.argv[2:])
-element = {"bf16": "*bf16", "fp32": "*fp32"}[kind]
-sizes = dict(HEADS=16, SHARED=2, WIDTH=width, PADDED=width, TILE=tile, KEYS=keys, STRETCHES=stretches)
-sizes["INTERPRETED"] = False
-known = dict.fromkeys(("q", "kv"), element) | {"ends": "*i64", "sums": "*fp32", "rows": "i32"}
-known |= {"parts": element if stretches == 1 else "*fp32"} | dict.fromkeys(("of_kind", "of_group", "of_key"), "i32")
-known |= dict.fromkeys(sizes, "constexpr")
-source = ASTSource(_attend, {name: known[name] for name in _attend.arg_names}, constexprs=sizes)
-options = {"num_warps": warps, "num_stages": 2, "enable_fp_fusion": True}
-made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-print(made.asm["ptx"])
-sizes = dict(WIDTH=width, PADDED=width, STRETCHES=5, ROOM=8)
-known = {"parts": "*fp32", "sums": "*fp32", "out": element, "rows": "i32"} | dict.fromkeys(sizes, "constexpr")
-source = ASTSource(_join, {name: known[name] for name in _join.arg_names}, constexprs=sizes)
-compile(source, target=GPUTarget("cuda", 90, 32), options=options | {"num_warps": 4})
-print(made.metadata.shared)
+architecture, kind, width, rows, stretches, causal = int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
+element, itemsize = {"bf16": ("*bf16", 2), "fp32": ("*fp32", 4)}[kind]
+tile, keys, warps = blocks(rows, width, itemsize, roomy=architecture in (80, 90))
+shape = dict(WIDTH=width, PADDED=padded_width(width), STRETCHES=stretches)
+options = {"num_stages": 2, "enable_fp_fusion": True}
+pointers = {"q": element, "k": element, "v": element, "ends": "*i64", "sums": "*fp32", "out": element}
+pointers |= {"parts": element if stretches == 1 else "*fp32"}
+
+def made(kernel, numbers, sizes, warps):
+    known = pointers | dict.fromkeys(numbers, "i32") | dict.fromkeys(sizes, "constexpr")
+    aligned = [*pointers, "of_group", "of_key"]  # as at a call, where pointers and strides are multiples of 16
+    attributes = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name in aligned}
+    source = ASTSource(kernel, {name: known[name] for name in kernel.arg_names}, constexprs=sizes, attrs=attributes)
+    return compile(source, target=GPUTarget("cuda", architecture, 32), options=options | {"num_warps": warps})
+
+sizes = dict(HEADS=16, SHARED=2, TILE=tile, KEYS=keys, CAUSAL=bool(causal), WINDOW=1024 * causal, INTERPRETED=False)
+attend = made(_attend, ("tokens", "of_group", "of_key"), shape | sizes, warps)
+print(attend.asm["ptx"])
+made(_join, ("rows",), shape | {"ROOM": 32}, 4)
+print(attend.metadata.shared)
 """
 
 
+@pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize(
-    ("kind", "width", "tile", "keys", "stretches", "warps", "matmul"),
+    ("architecture", "kind", "width", "rows", "stretches", "matmul"),
     [
-        ("bf16", 256, 128, 64, 2, 8, "wgmma.mma_async"),
-        ("bf16", 512, 64, 32, 2, 8, "wgmma.mma_async"),
-        ("bf16", 512, 16, 32, 32, 4, "mma.sync"),
-        ("bf16", 256, 128, 64, 1, 8, "wgmma.mma_async"),
-        ("fp32", 512, 32, 16, 2, 8, "fma"),
+        (90, "bf16", 256, 512, 5, "wgmma.mma_async"),
+        (90, "bf16", 256, 512, 1, "wgmma.mma_async"),
+        (90, "bf16", 512, 2048, 5, "wgmma.mma_async"),
+        (90, "bf16", 512, 8, 32, "mma.sync"),
+        (90, "fp32", 512, 2048, 2, "fma"),
+        (80, "bf16", 512, 2048, 5, "mma.sync"),
+        (89, "bf16", 256, 512, 5, "mma.sync"),
+        (89, "bf16", 512, 2048, 5, "mma.sync"),
+        (89, "fp32", 256, 512, 5, "fma"),
+        (120, "bf16", 512, 8, 32, "mma.sync"),
+        (120, "fp32", 512, 2048, 2, "fma"),
     ],
 )
-def test_it_compiles_for_hopper(
-    kind: str, width: int, tile: int, keys: int, stretches: int, warps: int, matmul: str, tmp_path: Path
+def test_it_compiles_within_the_shared_memory_of_gpus(
+    architecture: int, kind: str, width: int, rows: int, stretches: int, matmul: str, causal: int, tmp_path: Path
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    sizes = [str(number) for number in (width, tile, keys, stretches, warps)]
+    sizes = [str(number) for number in (architecture, kind, width, rows, stretches, causal)]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, *sizes], capture_output=True, text=True, env=environment, check=False
+        [sys.executable, "-c", SCRIPT, *sizes], capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     assert matmul in done.stdout
-    assert int(done.stdout.split()[-1]) <= 227 << 10, "the shared memory that a program may have"
+    assert int(done.stdout.split()[-1]) <= {90: 227, 80: 163}.get(architecture, 99) << 10

@@ -45,7 +45,7 @@ class Places:
         if usable(q_THK.device):
             from gesso.kernels.attention import attend_between
 
-            return attend_between(q_THK, kv_2GSK, visible_2)
+            return attend_between(q_THK, kv_2GSK[0], kv_2GSK[1], visible_2)
         key_S = torch.arange(kv_2GSK.shape[2], device=ends_2.device)
         mask_1S = ((key_S >= visible_2[0]) & (key_S < visible_2[1]))[None]
         return attend_all(q_THK, kv_2GSK[0], kv_2GSK[1], mask_1S)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gesso.config import LayerConfig
+from gesso.kernels import usable
 from gesso.nn.fused_norms import fuses, norm_heads
 from gesso.nn.linear import Linear, apply_together
 from gesso.nn.norm import RMSNorm
@@ -84,6 +85,11 @@ def attend_causal(q_THK: Tensor, k_GSK: Tensor, v_GSK: Tensor, window: int | Non
     narrow = window is not None and keys > window
     if tokens == 1 and not narrow:
         return attend_all(q_THK, k_GSK, v_GSK)
+    if usable(q_THK.device) and not torch.is_grad_enabled():
+        from gesso.kernels.attention import attend_between
+
+        ends_2 = torch.tensor([0, keys], device=q_THK.device)
+        return attend_between(q_THK, k_GSK, v_GSK, ends_2, causal=True, window=window)
     mask = None
     if tokens != keys or narrow:
         query = torch.arange(keys - tokens, keys, device=q_THK.device)[:, None]
