@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from gesso.models import places
+from gesso.models.places import Places
 from gesso.nn import attention
 from gesso.nn.attention import attend_all, attend_causal
 
@@ -101,18 +103,39 @@ def test_queries_that_see_nothing_of_a_stretch_are_whole(stretches: int, window:
     check(found, attend_causal(q, kv[0], kv[1], window), torch.float32)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("tokens", "groups", "width"), [(1, 2, 16), (7, 3, 24)])
+def test_keys_are_written_behind_the_end_and_seen(
+    tokens: int, groups: int, width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the pass does that reads places without a kernel."""
+    q, kv = problem(tokens, 2 * groups, groups, width, 40, dtype)
+    k, v = torch.randn(2, tokens, groups, width, generator=torch.Generator().manual_seed(1)).to(DEVICE, dtype)
+    found = []
+    for kernel in (False, True):
+        where, own = Places(3, DEVICE), kv.clone()
+        where.update(30, [(0, 30), (4, 21), (0, 30)])
+        monkeypatch.setattr(places, "usable", lambda device, kernel=kernel: kernel)
+        out = where.attend(1, own, q, k, v)
+        found.append((own, out.float()))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[1][0][0, :, 21 : 21 + tokens], k.transpose(0, 1))
+    assert torch.equal(found[1][0][1, :, 21 + tokens :], kv[1, :, 21 + tokens :]), "what stands behind is untouched"
+    check(found[1][1].to(dtype), found[0][1], dtype)
+
+
 SCRIPT = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.attention import _attend, _join, blocks, padded_width
+from gesso.kernels.attention import _append, _attend, _join, blocks, padded_width
 
 architecture, kind, width, rows, stretches, causal = int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
 element, itemsize = {"bf16": ("*bf16", 2), "fp32": ("*fp32", 4)}[kind]
 tile, keys, warps = blocks(rows, width, itemsize, roomy=architecture in (80, 90))
 shape = dict(WIDTH=width, PADDED=padded_width(width), STRETCHES=stretches)
 options = {"num_stages": 2, "enable_fp_fusion": True}
-pointers = {"q": element, "k": element, "v": element, "ends": "*i64", "sums": "*fp32", "out": element}
+pointers = dict.fromkeys(("q", "k", "v", "kv"), element) | {"ends": "*i64", "sums": "*fp32", "out": element}
 pointers |= {"parts": element if stretches == 1 else "*fp32"}
 
 def made(kernel, numbers, sizes, warps):
@@ -123,9 +146,10 @@ def made(kernel, numbers, sizes, warps):
     return compile(source, target=GPUTarget("cuda", architecture, 32), options=options | {"num_warps": warps})
 
 sizes = dict(HEADS=16, SHARED=2, TILE=tile, KEYS=keys, CAUSAL=bool(causal), WINDOW=1024 * causal, INTERPRETED=False)
-attend = made(_attend, ("tokens", "of_group", "of_key"), shape | sizes, warps)
+attend = made(_attend, ("tokens", "behind", "of_group", "of_key"), shape | sizes, warps)
 print(attend.asm["ptx"])
 made(_join, ("rows",), shape | {"ROOM": 32}, 4)
+made(_append, ("of_kind", "of_group", "of_key"), dict(GROUPS=8, WIDTH=width, PADDED=8 * width), 4)
 print(attend.metadata.shared)
 """
 

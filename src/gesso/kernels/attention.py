@@ -46,17 +46,19 @@ def attend_between(
     v_GSK: Tensor,
     ends_2: Tensor,
     *,
+    behind: int = 0,
     causal: bool = False,
     window: int | None = None,
     stretches: int | None = None,
 ) -> Tensor:
-    """Attends from every query to the keys at `ends_2[0]` up to, not including, `ends_2[1]`; [T, H, K].
+    """Attends from every query to the keys at `ends_2[0]` up to, not including, `ends_2[1] + behind`; [T, H, K].
 
     Scores are plain products, without 1/sqrt(K). There is at least one key.
 
     Args:
         k_GSK: keys; each head's K numbers lie side by side, and all strides are those of the values.
         ends_2: int64, on the device.
+        behind: keys that stand behind the end.
         causal: the queries are the last T of these positions, and see themselves and what came before.
         window: positions that a query then sees at most, itself included; None sees all.
         stretches: that the keys are split into; None for what suits the device.
@@ -82,6 +84,7 @@ def attend_between(
         parts,
         sums,
         tokens,
+        behind,
         *k_GSK.stride()[:2],
         HEADS=heads,
         SHARED=heads // groups,
@@ -111,6 +114,23 @@ def attend_between(
             enable_fp_fusion=True,
         )
     return out
+
+
+def append_keys(k_TGK: Tensor, v_TGK: Tensor, kv_2GSK: Tensor, ends_2: Tensor) -> None:
+    """Writes the keys and values of T tokens at `ends_2[1]` and behind it; each head's K numbers lie side by side."""
+    tokens, groups, width = k_TGK.shape
+    _append[(tokens, 2)](
+        k_TGK.contiguous(),
+        v_TGK.contiguous(),
+        kv_2GSK,
+        ends_2,
+        *kv_2GSK.stride()[:3],
+        GROUPS=groups,
+        WIDTH=width,
+        PADDED=triton.next_power_of_2(groups * width),
+        num_warps=4,
+        enable_fp_fusion=True,
+    )
 
 
 def padded_width(width: int) -> int:
@@ -146,6 +166,28 @@ def _stretches(programs: int, device: torch.device) -> int:
 
 
 @triton.jit
+def _append(
+    k,
+    v,
+    kv,
+    ends,
+    of_kind,
+    of_group,
+    of_key,
+    GROUPS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+):
+    """The keys of one token, or its values."""
+    token, kind = tl.program_id(0), tl.program_id(1)
+    i = tl.arange(0, PADDED)
+    known = i < GROUPS * WIDTH
+    place = (tl.load(ends + 1) + token) * of_key + kind * of_kind + i // WIDTH * of_group + i % WIDTH
+    x = tl.load((k if kind == 0 else v) + token * GROUPS * WIDTH + i, mask=known)
+    tl.store(kv + place, x, mask=known)
+
+
+@triton.jit
 def _reach(first, last, tokens, row, TILE: tl.constexpr, SHARED: tl.constexpr, WINDOW: tl.constexpr):
     """Returns where the keys begin and end that a row of a tile sees, whose first row is `row`."""
     begin = last - tokens
@@ -172,6 +214,7 @@ def _attend(
     parts,
     sums,
     tokens,
+    behind,
     of_group,
     of_key,
     HEADS: tl.constexpr,
@@ -200,7 +243,7 @@ def _attend(
     x = tl.load(q + place[:, None] * WIDTH + d[None, :], mask=mine, other=0.0)
     if INTERPRETED:
         x = x.to(tl.float32)
-    first, last = tl.load(ends).to(tl.int32), tl.load(ends + 1).to(tl.int32)
+    first, last = tl.load(ends).to(tl.int32), tl.load(ends + 1).to(tl.int32) + behind
     position = last - tokens + token
     if CAUSAL:
         first, last = _reach(first, last, tokens, tl.program_id(0) * TILE, TILE, SHARED, WINDOW)

@@ -37,15 +37,14 @@ class Places:
     def attend(self, layer: int, kv_2GSK: Tensor, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor) -> Tensor:
         """Writes T keys and values of a layer behind the committed ones and attends from every query to all, [T, H,
         K]."""
-        ends_2 = self._held[2 * layer + 1 : 2 * layer + 3]
-        tokens = k_TGK.shape[0]
-        places_T = ends_2[1] + torch.arange(tokens, device=ends_2.device)
-        kv_2GSK.index_copy_(2, places_T, torch.stack((k_TGK, v_TGK)).transpose(1, 2).to(kv_2GSK.dtype))
-        visible_2 = torch.stack((ends_2[0], ends_2[1] + tokens))
+        ends_2, tokens = self._held[2 * layer + 1 : 2 * layer + 3], len(k_TGK)
         if usable(q_THK.device):
-            from gesso.kernels.attention import attend_between
+            from gesso.kernels.attention import append_keys, attend_between
 
-            return attend_between(q_THK, kv_2GSK[0], kv_2GSK[1], visible_2)
+            append_keys(k_TGK, v_TGK, kv_2GSK, ends_2)
+            return attend_between(q_THK, kv_2GSK[0], kv_2GSK[1], ends_2, behind=tokens)
+        places_T = ends_2[1] + torch.arange(tokens, device=ends_2.device)
+        kv_2GSK.index_copy_(2, places_T, torch.stack((k_TGK, v_TGK)).transpose(1, 2))
         key_S = torch.arange(kv_2GSK.shape[2], device=ends_2.device)
-        mask_1S = ((key_S >= visible_2[0]) & (key_S < visible_2[1]))[None]
+        mask_1S = ((key_S >= ends_2[0]) & (key_S < ends_2[1] + tokens))[None]
         return attend_all(q_THK, kv_2GSK[0], kv_2GSK[1], mask_1S)
