@@ -8,10 +8,9 @@ import torch
 from oracle import Shape, random_model
 from torch import Tensor
 
-from gesso.models import block
 from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.quantization.plan import Quantization, replace_layers
-from gesso.nn import attention
+from gesso.nn import attention, fused_norms
 from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import quantized_tensors
 
@@ -65,7 +64,7 @@ def test_fused_layers_give_the_bits_of_those_that_are_not(
     monkeypatch.setattr(normed, "add_norm", counted)
     found = passes(packed)
     assert fused == [9, 9, 1, 1, 3, 3, 18, 18, 8, 8]
-    for module in (block, attention):
+    for module in (fused_norms, attention):
         monkeypatch.setattr(module, "fuses", lambda *_: False)
     expected = passes(packed)
     assert len(fused) == 10

@@ -34,6 +34,13 @@ def usable(device: torch.device) -> bool:
     return device.type == "cuda" and _has_triton()
 
 
+def serves(x: Tensor, *others: Tensor | None) -> bool:
+    """Says whether kernels compute with these: where they run, of one type, and without gradient or autocast."""
+    if not usable(x.device) or torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type):
+        return False
+    return all(other is None or other.dtype == x.dtype for other in others)
+
+
 @functools.cache
 def _has_triton() -> bool:
     return find_spec("triton") is not None

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from gesso.config import LayerConfig, ModelConfig
+from gesso.nn import fused_norms
 from gesso.nn.attention import Attend, Attention
 from gesso.nn.compiled_training import serves
 from gesso.nn.experts import Experts, Router
-from gesso.nn.fused_norms import fuses
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm
 from gesso.nn.separate_lora import PassSide
@@ -69,7 +69,7 @@ class Block(nn.Module):
 
     def _fuses(self, x_ND: Tensor) -> bool:
         """Says whether kernels compute what stands between products; a norm that somebody observes is called itself."""
-        return not self._observed() and fuses(self.mlp.down_proj, x_ND, *self._scales())
+        return not self._observed() and fused_norms.fuses(self.mlp.down_proj, x_ND, *self._scales())
 
     def _trains_compiled(self, x_ND: Tensor, scalar: Tensor) -> bool:
         """Says whether kernels compute the same with gradients."""
@@ -86,19 +86,19 @@ class Block(nn.Module):
         return self.router.scale, *(norm.weight for norm in self._norms())
 
     def _forward_fused(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
-        """Computes `forward` to the same bits, with the norms of a row in one kernel."""
-        from gesso.kernels.host import normed
-
+        """Computes `forward` with the norms of a row in one kernel; on a CPU to the same bits."""
         eps, router = self.input_norm.eps, self.router
         weights_D = [cast("Tensor", norm.weight) for norm in self._norms()]
         before, after, to_mlp, to_experts, of_mlp, of_experts, last = weights_D
-        attended = self.attention(normed.norm(x_ND, before, eps), rope, attend)
+        attended = self.attention(fused_norms.norm(x_ND, before, eps), rope, attend)
         weights_of = (to_mlp, to_experts, router.scale)
-        x_ND, for_mlp, for_experts, for_router = normed.add_norm(x_ND, attended, after, weights_of, eps, router.root)
+        x_ND, for_mlp, for_experts, for_router = fused_norms.add_norm(
+            x_ND, attended, after, weights_of, eps, router.root
+        )
         dense = self.mlp(for_mlp)
         weights, experts = router.choose(multiply_few(router.proj, for_router))
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
-        return normed.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, float(scalar))
+        return fused_norms.add_branches(x_ND, (dense, routed), (of_mlp, of_experts, last), eps, scalar)
 
     def _forward_training(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
         """Computes `forward` with gradients, up to rounding, with the norms of a row in one kernel each way."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gesso import kernels
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
@@ -240,6 +241,10 @@ def weighted(out_MD: Tensor, slots_Nk: Tensor, weights_Nk: Tensor) -> Tensor:
         weights_Nk = weights_Nk.to(out_MD.dtype)
         out: Tensor = F.embedding_bag(slots_Nk, out_MD, mode="sum", per_sample_weights=weights_Nk)
         return out
+    if kernels.serves(out_MD):
+        from gesso.kernels import normed
+
+        return normed.mix(out_MD, slots_Nk, weights_Nk)
     out_NkD = out_MD.index_select(0, slots_Nk.flatten()).view(*slots_Nk.shape, -1)
     return (out_NkD * weights_Nk[..., None].to(out_NkD.dtype)).sum(dim=1)
 

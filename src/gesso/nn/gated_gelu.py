@@ -1,6 +1,7 @@
 """Computes gelu(gate) * up, what stands between the products of a gated feed-forward (arXiv 2002.05202).
 
-In training on a CPU a compiled kernel does it in one pass over memory each way; kept are gate and up alone.
+In training on a CPU a compiled kernel does it in one pass over memory each way; kept are gate and up alone. On a GPU
+one kernel does it where there is no gradient.
 
     N rows   F features
 """
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gesso import kernels
 from gesso.nn.compiled_training import differentiate_plainly, serves
 from gesso.nn.elementwise import gelu
 
@@ -19,6 +21,10 @@ def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
     if gate_NF.shape == up_NF.shape and serves(gate_NF, up_NF):
         out: Tensor = _Gated.apply(gate_NF, up_NF)  # type: ignore[no-untyped-call]
         return out
+    if kernels.serves(gate_NF, up_NF) and gate_NF.dim() == 2 and gate_NF.stride(1) == up_NF.stride(1) == 1:
+        from gesso.kernels import normed
+
+        return normed.gate(gate_NF, up_NF)
     return _plain(gate_NF, up_NF)
 
 
