@@ -11,7 +11,6 @@ there is a GPU; `--profile` names the kernels that a replayed pass spends its ti
 import argparse
 import json
 import os
-import statistics
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -27,12 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from gesso.bench.floor import Rates
 from gesso.bench.machine import describe_machine, measure_rates
-from gesso.bench.random_weights import SEED
-from gesso.models.cache import KVCache
-from gesso.models.diffusion_gemma import DiffusionGemma, initialise
-from gesso.nn import attention as attention_module
 from gesso.nn import vocabulary as vocabulary_module
-from gesso.nn.attention import attend_all, attend_causal
 from gesso.nn.experts import mix_experts, mix_grouped
 from gesso.nn.quant import base as quant_base
 from gesso.nn.quant.base import Format
@@ -42,48 +36,13 @@ from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear
 from gesso.nn.quant.nf4 import NF4
 from gesso.nn.quant.nvfp4 import NVFP4
 from gesso.nn.vocabulary import Vocabulary, VocabularyPass
-from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
+from gpu._layers import ATTENTION, attention, between_products, captured_passes
+from gpu._measuring import distance, milliseconds
 from gpu.qlora import config
 
 FORMS: tuple[Format, ...] = (Int8(), FP8(), Int4(), NF4(), NVFP4())
-ATTENTION = (
-    ("canvas, sliding layer", (256, 16, 8, 256), 1279, 0),
-    ("canvas, full layer behind 4,096", (256, 16, 2, 512), 4352, 0),
-    ("token, full layer behind 4,096", (1, 16, 2, 512), 4097, 0),
-    ("prompt, sliding layer", (2048, 16, 8, 256), 3071, 1024),
-    ("prompt, full layer", (2048, 16, 2, 512), 4096, None),
-)
-"""Name, (tokens, heads, key heads, head size), keys, and window: 0 for no mask, None for all that came before."""
 GOAL = 1.25
 """Times the floor."""
-TRIALS = 20
-
-
-def milliseconds(work: Callable[[], object], *, captured: bool = False) -> float:
-    """The median of several calls, by the device's own clock; of replays, where the host would take longer to tell the
-    device of the kernels than they take."""
-    for _ in range(3):
-        work()
-    if captured:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            work()
-        work = graph.replay
-        work()
-    spans: list[float] = []
-    for _ in range(TRIALS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        spans.append(begin.elapsed_time(end))
-    return float(statistics.median(spans))
-
-
-def distance(found: Tensor, expected: Tensor) -> float:
-    """The largest difference in the largest magnitude of what is expected."""
-    return float((found.float() - expected.float()).abs().max() / expected.float().abs().max().clamp(min=1e-30))
 
 
 def vocabulary_pass(device: torch.device, dtype: torch.dtype, sizes: tuple[int, int, int]) -> dict[str, Any]:
@@ -203,98 +162,6 @@ def _beside_turning_back(name: str, layer: Callable[[], Tensor], device: torch.d
     return told
 
 
-def attention(
-    device: torch.device, dtype: torch.dtype, name: str, sizes: tuple[int, int, int, int], keys: int, window: int | None
-) -> dict[str, Any]:
-    """Attention of the newest tokens over a row's keys by the kernel, and by PyTorch's: all see all where `window` is
-    0, else a prompt's tokens see what came before."""
-    tokens, heads, groups, width = sizes
-    q = torch.randn(tokens, heads, width, device=device, dtype=dtype) * width**-0.5
-    kv = torch.randn(2, groups, keys, width, device=device, dtype=dtype)
-    ends = torch.tensor([0, keys], device=device)
-
-    def by_kernel() -> Tensor:
-        from gesso.kernels.attention import attend_between  # Triton is not everywhere
-
-        return attend_between(q, kv[0], kv[1], ends, causal=window != 0, window=window or None)
-
-    def plain() -> Tensor:
-        if window == 0:
-            return attend_all(q, kv[0], kv[1])
-        with mock.patch.object(attention_module, "usable", return_value=False):
-            return attend_causal(q, kv[0], kv[1], window)
-
-    error = distance(by_kernel(), plain())
-    near = 1e-4 if dtype == torch.float32 else 0.02
-    told: dict[str, Any] = {"name": f"attention, {name}", "right": error <= near, "errors": {"out": error}}
-    if device.type == "cuda":
-        seen = tokens * keys if window == 0 else sum(min(keys - i, window or keys) for i in range(tokens))
-        told |= {
-            "ms": milliseconds(by_kernel, captured=True),
-            "plain_ms": milliseconds(plain),
-            "bytes": kv.nbytes + 2 * q.nbytes,
-            "operations": 4 * seen * heads * width,
-        }
-    return told
-
-
-def captured_passes(device: torch.device, *, profile: bool) -> list[dict[str, Any]]:
-    """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token."""
-    with torch.device("meta"):
-        model = DiffusionGemma(config(6, small=False)).to(torch.bfloat16)
-    model = model.to_empty(device=device).eval().requires_grad_(False)
-    for buffer in model.buffers():
-        buffer.fill_(1.0)
-    initialise(model, SEED)
-    model.fix_positions(model.config.max_position_embeddings)
-    softs = torch.randn(4, 256, model.config.hidden_size, device=device, dtype=torch.bfloat16)
-    canvases = torch.randint(2, 1000, (4, 256), device=device)
-    graphs, run_again = cuda_graph_runner(model), CudaGraphRunner(model, _run_again)
-
-    def steps(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
-        pairs = zip(canvases, softs, strict=True)
-        return [runner.denoise_flat(canvas, [256], cache, soft) for canvas, soft in pairs]
-
-    def tokens(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
-        return [runner.encode_flat(canvas[:1], [1], cache) for canvas in canvases]
-
-    found = []
-    for name, passes in (("step", steps), ("token", tokens)):
-        caches = [model.new_cache(1, 1024, 512) for _ in range(3)]
-        for cache in caches:
-            model.encode(torch.arange(2, 514, device=device)[None], cache)
-        runners: tuple[DiffusionGemma | CudaGraphRunner, ...] = (graphs, run_again, model)
-        for runner, cache in zip(runners, caches, strict=True):
-            passes(runner, cache)  # the first pass of a kind is not captured
-        mine, same, plain = (passes(runner, cache) for runner, cache in zip(runners, caches, strict=True))
-        bits = max(distance(a, b) for a, b in zip(mine, same, strict=True))
-        error = max(distance(a, b) for a, b in zip(mine, plain, strict=True))
-        if profile:
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-                passes(graphs, caches[0])
-            print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
-        found.append(
-            {
-                "name": f"captured {name}, 6 layers",
-                "right": bits <= 1e-3 and error <= 0.1,
-                "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
-                "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,
-                "plain_ms": milliseconds(partial(passes, model, caches[2])) / 4,
-            }
-        )
-    return found
-
-
-def _run_again(work: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
-    """Captures nothing: what stands for a replay runs the pass."""
-    out = work(*inputs)
-
-    def replay() -> None:
-        out.copy_(work(*inputs))
-
-    return replay, out
-
-
 def beside_the_floor(told: dict[str, Any], rates: Rates) -> dict[str, Any]:
     if "bytes" not in told:
         return told
@@ -314,6 +181,7 @@ def run(device: torch.device, *, profile: bool = False) -> dict[str, Any]:
             *(packed_experts(device, form, (256, 2816, 704, 128)) for form in FORMS),
             *(packed_linear(device, form, (256, 2816, 4096)) for form in FORMS),
             *(attention(device, torch.bfloat16, *case) for case in ATTENTION),
+            between_products(device, (256, 2816, 2112)),
             *captured_passes(device, profile=profile),
         ]
         rates = measure_rates(config(6, small=False), 256, torch.bfloat16, device)
@@ -325,6 +193,7 @@ def run(device: torch.device, *, profile: bool = False) -> dict[str, Any]:
             experts(device, (32, 64, 32, 16)),
             *(packed_experts(device, form, (32, 128, 64, 16)) for form in FORMS),
             *(packed_linear(device, form, (32, 128, 100)) for form in FORMS),
+            between_products(device, (32, 272, 100)),
             attention(device, torch.bfloat16, "canvas", (16, 4, 2, 32), 70, 0),
             attention(device, torch.bfloat16, "prompt", (40, 4, 1, 64), 90, None),
             attention(device, torch.float32, "prompt, window", (40, 4, 2, 16), 90, 12),

@@ -1,0 +1,176 @@
+"""Checks and times what a layer computes beside its products, and whole captured passes; see `kernels.py`."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from gesso.bench.random_weights import SEED
+from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import DiffusionGemma, initialise
+from gesso.nn import attention as attention_module
+from gesso.nn.attention import attend_all, attend_causal
+from gesso.nn.experts import Router
+from gesso.nn.norm import rms_norm
+from gesso.nn.rope import apply_rope
+from gesso.runner.cuda_graphs import CudaGraphRunner, cuda_graph_runner
+from gpu._measuring import distance, milliseconds
+from gpu.qlora import config
+
+ATTENTION = (
+    ("canvas, sliding layer", (256, 16, 8, 256), 1279, 0),
+    ("canvas, full layer behind 4,096", (256, 16, 2, 512), 4352, 0),
+    ("token, full layer behind 4,096", (1, 16, 2, 512), 4097, 0),
+    ("prompt, sliding layer", (2048, 16, 8, 256), 3071, 1024),
+    ("prompt, full layer", (2048, 16, 2, 512), 4096, None),
+)
+"""Name, (tokens, heads, key heads, head size), keys, and window: 0 for no mask, None for all that came before."""
+
+
+def attention(
+    device: torch.device, dtype: torch.dtype, name: str, sizes: tuple[int, int, int, int], keys: int, window: int | None
+) -> dict[str, Any]:
+    """Attention of the newest tokens over a row's keys by the kernel, and by PyTorch's: all see all where `window` is
+    0, else a prompt's tokens see what came before."""
+    tokens, heads, groups, width = sizes
+    q = torch.randn(tokens, heads, width, device=device, dtype=dtype) * width**-0.5
+    kv = torch.randn(2, groups, keys, width, device=device, dtype=dtype)
+    ends = torch.tensor([0, keys], device=device)
+
+    def by_kernel() -> Tensor:
+        from gesso.kernels.attention import attend_between  # Triton is not everywhere
+
+        return attend_between(q, kv[0], kv[1], ends, causal=window != 0, window=window or None)
+
+    def plain() -> Tensor:
+        if window == 0:
+            return attend_all(q, kv[0], kv[1])
+        with mock.patch.object(attention_module, "usable", return_value=False):
+            return attend_causal(q, kv[0], kv[1], window)
+
+    error = distance(by_kernel(), plain())
+    near = 1e-4 if dtype == torch.float32 else 0.02
+    told: dict[str, Any] = {"name": f"attention, {name}", "right": error <= near, "errors": {"out": error}}
+    if device.type == "cuda":
+        seen = tokens * keys if window == 0 else sum(min(keys - i, window or keys) for i in range(tokens))
+        told |= {
+            "ms": milliseconds(by_kernel, captured=True),
+            "plain_ms": milliseconds(plain),
+            "bytes": kv.nbytes + 2 * q.nbytes,
+            "operations": 4 * seen * heads * width,
+        }
+    return told
+
+
+def between_products(device: torch.device, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """All that stands between the products of a layer but its attention, by kernels, and by operations one by one."""
+    rows, width, inner = sizes
+    router, top_k = Router(width, 16, 8, 1e-6).to(device, torch.bfloat16), 8
+
+    def made(*shape: int) -> Tensor:
+        return torch.randn(*shape, device=device, dtype=torch.bfloat16)
+
+    x, one, other, weight, factor, heads = (
+        made(rows, width), made(rows, width), made(rows, width), made(width), made(1), made(rows, 16, 256)
+    )  # fmt: skip
+    turn, halves = (made(rows, 1, 256), made(rows, 1, 256)), made(rows, 2 * inner)
+    experts_MD = made(rows * top_k, width)
+    slots = torch.randperm(rows * top_k, device=device).view(rows, top_k)
+    shares = torch.rand(rows, top_k, device=device)
+
+    def by_kernels() -> list[Tensor]:
+        from gesso.kernels import normed  # Triton is not everywhere
+
+        sums = normed.add_norm(x, one, weight, (weight, weight, weight), 1e-6, router.root)
+        added = normed.add_branches(x, (one, other), (weight, weight, weight), 1e-6, factor)
+        gated = normed.gate(*halves.chunk(2, dim=-1))
+        turned = normed.norm_heads(heads, weight[:256], turn, 1e-6)
+        return [*sums, added, turned, gated, normed.mix(experts_MD, slots, shares)]
+
+    def plain() -> list[Tensor]:
+        total = x + rms_norm(one, weight, 1e-6)
+        both = rms_norm(one, weight, 1e-6) + rms_norm(other, weight, 1e-6)
+        gate, up = halves.chunk(2, dim=-1)
+        rows_NkD = experts_MD[slots.flatten()].view(*slots.shape, -1)
+        return [
+            total,
+            rms_norm(total, weight, 1e-6),
+            rms_norm(total, weight, 1e-6),
+            rms_norm(total, None, 1e-6) * weight * router.root,
+            (x + rms_norm(both, weight, 1e-6)) * factor,
+            apply_rope(rms_norm(heads, weight[:256], 1e-6), *turn),
+            torch.nn.functional.gelu(gate, approximate="tanh") * up,
+            (rows_NkD * shares[..., None].to(rows_NkD.dtype)).float().sum(dim=1).to(x.dtype),
+        ]
+
+    error = max(distance(a, b) for a, b in zip(by_kernels(), plain(), strict=True))
+    told: dict[str, Any] = {"name": "between products", "right": error <= 0.02, "errors": {"out": error}}
+    if device.type == "cuda":
+        moved = [x, one, *by_kernels(), x, one, other, heads, halves, experts_MD]
+        told |= {
+            "ms": milliseconds(by_kernels, captured=True),
+            "plain_ms": milliseconds(plain, captured=True),
+            "bytes": sum(tensor.nbytes for tensor in moved),
+            "operations": 0,
+        }
+    return told
+
+
+def captured_passes(device: torch.device, *, profile: bool) -> list[dict[str, Any]]:
+    """Time passes of six layers of the published shape, replayed, and run: a denoising step, and a token."""
+    with torch.device("meta"):
+        model = DiffusionGemma(config(6, small=False)).to(torch.bfloat16)
+    model = model.to_empty(device=device).eval().requires_grad_(False)
+    for buffer in model.buffers():
+        buffer.fill_(1.0)
+    initialise(model, SEED)
+    model.fix_positions(model.config.max_position_embeddings)
+    softs = torch.randn(4, 256, model.config.hidden_size, device=device, dtype=torch.bfloat16)
+    canvases = torch.randint(2, 1000, (4, 256), device=device)
+    graphs, run_again = cuda_graph_runner(model), CudaGraphRunner(model, _run_again)
+
+    def steps(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
+        pairs = zip(canvases, softs, strict=True)
+        return [runner.denoise_flat(canvas, [256], cache, soft) for canvas, soft in pairs]
+
+    def tokens(runner: DiffusionGemma | CudaGraphRunner, cache: KVCache) -> list[Tensor]:
+        return [runner.encode_flat(canvas[:1], [1], cache) for canvas in canvases]
+
+    found = []
+    for name, passes in (("step", steps), ("token", tokens)):
+        caches = [model.new_cache(1, 1024, 512) for _ in range(3)]
+        for cache in caches:
+            model.encode(torch.arange(2, 514, device=device)[None], cache)
+        runners: tuple[DiffusionGemma | CudaGraphRunner, ...] = (graphs, run_again, model)
+        for runner, cache in zip(runners, caches, strict=True):
+            passes(runner, cache)  # the first pass of a kind is not captured
+        mine, same, plain = (passes(runner, cache) for runner, cache in zip(runners, caches, strict=True))
+        bits = max(distance(a, b) for a, b in zip(mine, same, strict=True))
+        error = max(distance(a, b) for a, b in zip(mine, plain, strict=True))
+        if profile:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+                passes(graphs, caches[0])
+            print(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=70))
+        found.append(
+            {
+                "name": f"captured {name}, 6 layers",
+                "right": bits <= 1e-3 and error <= 0.1,
+                "errors": {"beside the same pass run": bits, "beside PyTorch's attention": error},
+                "ms": milliseconds(partial(passes, graphs, caches[0])) / 4,
+                "plain_ms": milliseconds(partial(passes, model, caches[2])) / 4,
+            }
+        )
+    return found
+
+
+def _run_again(work: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> tuple[Callable[[], None], Tensor]:
+    """Captures nothing: what stands for a replay runs the pass."""
+    out = work(*inputs)
+
+    def replay() -> None:
+        out.copy_(work(*inputs))
+
+    return replay, out
