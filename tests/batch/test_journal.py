@@ -1,6 +1,7 @@
 """Answers on the disk: torn ends are cut, and a file is of one batch and one process."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
     with pytest.raises(OptionError, match=f"{name} is a folder"):
         Journal(Path(name), FACTS)
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    """A device is not read, which would never end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (Path("/dev/null"), pipe):
+        with pytest.raises(OptionError, match=f"^{path} is no file"):
+            Journal(path, FACTS)
+        assert not path.with_name(f"{path.name}.batch").exists()
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:

@@ -207,6 +207,7 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--target", "nothing.*"), "the target 'nothing.*' matches no layer"),
         (("{data}", "--out", "{out}", "--experts", "--target", "x"), "--experts adds the experts"),
         (("{data}", "--out", "{out}", "--epochs", 0), "epochs must be above 0"),
+        (("{data}", "--out", "{out}", "--epochs", 1, "--steps", 1), "--steps stands in the place of --epochs"),
         (("{data}", "--out", "{out}", "--source-share", 0.5), "no line to train on has one"),
         (("{data}", "--out", "{out}", "--source-share", 2), "source_share must be at least 0"),
         (("{data}", "--out", "{out}", "--batch-size", 0), "batch_size must be at least 1"),

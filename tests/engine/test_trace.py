@@ -36,7 +36,7 @@ def test_events_and_their_file_are_the_same_replay(trace: Path) -> None:
     assert pages[0][0].pop("model") == "mini"
     assert pages[1][0].pop("model") == ""
     for page in pages:
-        for name in ("seconds", "seconds_to_first_block"):
+        for name in ("seconds", "seconds_to_first_block", "seconds_to_prompt"):
             page[-1]["result"].pop(name)
     assert pages[0] == pages[1]
     assert replay(str(trace)) == from_file

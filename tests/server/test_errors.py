@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from gesso.engine.events import Failed, Finished
 from gesso.errors import ClosingError, OptionError, QueueFullError, TextError
+from gesso.server.errors import from_gesso
 from server.conftest import chat_body, make_client, refusal
 from server.fake import FakeService, result
 
@@ -218,3 +219,16 @@ def test_ids_that_could_do_harm_are_replaced(client: TestClient, given: str) -> 
     found = client.get("/health", headers={"X-Request-Id": given}).headers["x-request-id"]
     assert found.startswith("req_")
     assert client.get("/health", headers={"X-Request-Id": "A-1._b"}).headers["x-request-id"] == "A-1._b"
+
+
+@pytest.mark.parametrize(
+    ("path", "param"),
+    [
+        ("/v1/chat/completions", "messages"),
+        ("/v1/responses", "input"),
+        ("/v1/completions", "prompt"),
+        ("/v1/fill", "prompt"),
+    ],
+)
+def test_a_text_that_is_refused_is_named_as_its_endpoint_does(path: str, param: str) -> None:
+    assert from_gesso(TextError("a tool message needs a call"), path).body["error"]["param"] == param

@@ -41,6 +41,7 @@ def test_nothing_is_said_of_a_model_that_nobody_measured(service: FakeService) -
     [
         ("What is 481 + 296?", ""),
         ([{"type": "text", "text": "What is 481 + 296?"}], ""),
+        ([{"type": "text", "text": "What is 481 "}, {"type": "text", "text": "+ 296?"}], ""),
         ("What is 481 - 296?", "was not trained on this wording"),
         ("What is grelt?", "has no tokens for these words: grelt"),
     ],

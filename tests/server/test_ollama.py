@@ -133,6 +133,47 @@ def test_forms_and_thoughts(client: TestClient, service: FakeService) -> None:
     assert "thinking" not in third.options
 
 
+def test_a_whole_block_of_options_at_their_neutral_values_is_taken(client: TestClient, service: FakeService) -> None:
+    """As clients send it that list all that Ollama has."""
+    options = {
+        "seed": -1, "min_p": 0.0, "typical_p": 1.0, "tfs_z": 1.0, "mirostat": 0, "mirostat_tau": 5.0,
+        "mirostat_eta": 0.1, "repeat_last_n": 64, "repeat_penalty": 1.0, "penalize_newline": True, "numa": False,
+        "main_gpu": 0, "low_vram": False, "use_mmap": True, "use_mlock": False, "num_thread": 8,
+    }  # fmt: skip
+    ask(client, messages=ASKED, options=options)
+    (request,) = service.requests
+    assert "seed" not in request.options, "another one each time"
+
+
+@pytest.mark.parametrize(("path", "asked"), [("/api/chat", {"messages": ASKED}), ("/api/generate", {"prompt": "Hi"})])
+def test_a_stream_of_null_is_one_that_was_left_out(client: TestClient, path: str, asked: dict[str, Any]) -> None:
+    answers = [client.post(path, json={"model": "mini", **asked, **more}) for more in ({"stream": None}, {})]
+    assert {answer.headers["content-type"] for answer in answers} == {"application/x-ndjson"}
+    assert len({len(answer.text.splitlines()) for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("named", [{}, {"name": "weather"}, {"tool_name": "weather"}])
+def test_results_belong_to_the_calls_that_wait(client: TestClient, service: FakeService, named: dict[str, str]) -> None:
+    called = [{"function": {"name": name, "arguments": {}}} for name in ("weather", "clock")]
+    said = [
+        *ASKED,
+        {"role": "assistant", "tool_calls": called},
+        {"role": "tool", "content": "rain", **named},
+        {"role": "tool", "content": "noon"},
+    ]
+    ask(client, messages=said, tools=[WEATHER])
+    (request,) = service.requests
+    results: Any = [message for message in request.prompt if message["role"] == "tool"]
+    assert [result["tool_call_id"] for result in results] == ["weather", "clock"]
+
+
+def test_the_parts_of_a_duration_are_not_more_than_the_whole(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(seconds=0.2, seconds_to_prompt=0.05))]
+    answer = ask(client, messages=ASKED)
+    assert (answer["prompt_eval_duration"], answer["eval_duration"]) == (50_000_000, 150_000_000)
+    assert answer["total_duration"] >= 200_000_000
+
+
 def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeService) -> None:
     assert ask(client, messages=[])["done_reason"] == "load"
     assert ask(client, "/api/generate")["done_reason"] == "load"
@@ -143,7 +184,15 @@ def test_asking_for_nothing_loads_nothing(client: TestClient, service: FakeServi
     ("fields", "said"),
     [
         ({"model": "other"}, "no model 'other'"),
-        ({"options": {"mirostat": 1}}, "unknown field options.mirostat"),
+        ({"options": {"mirostat": 1}}, "options.mirostat: only 0: likelihoods are cut by top_p and top_k"),
+        ({"options": {"min_p": 0.1}}, "options.min_p: only 0"),
+        ({"options": {"seed": -2}}, "options.seed"),
+        ({"options": {"grammar": ""}}, "unknown field options.grammar"),
+        ({"think": "bogus"}, "think: input should be 'low', 'medium' or 'high'"),
+        (
+            {"messages": [{"role": "user", "content": "x", "name": "f"}]},
+            "name: goes with messages of a tool",
+        ),
         ({"options": {"num_ctx": 100_000}}, "options.num_ctx: 100000 is past this server's 4096"),
         ({"options": {"num_predict": 100_000}}, "options.num_predict: 100000 is past this server's 4096"),
         ({"options": {"num_predict": 0}}, "options.num_predict: must be at least 1, or -1"),

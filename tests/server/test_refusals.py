@@ -112,7 +112,7 @@ def test_what_is_known_and_not_supported_says_why(client: TestClient, fields: di
         ({"messages": "hi"}, "messages"),
         ({"messages": None}, "messages"),
         ({"messages": [USER] * 2049}, "messages"),
-        ({"messages": [{"role": "king", "content": "x"}]}, "messages[0]"),
+        ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": []}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": 3}]}]}, "messages[0].content[0].text"),

@@ -214,7 +214,10 @@ def test_refusals(client: TestClient, service: FakeService) -> None:
 
     assert refused(steps=3)["param"] == "steps"
     assert refused(background=True)["param"] == "background"
-    assert refused(input=[{"type": "item_reference", "id": "x"}])["param"] == "input[0]"
+    reference = refused(input=[{"type": "item_reference", "id": "x"}])
+    assert reference["param"] == "input[0].type"
+    assert reference["message"].startswith("input[0].type: 'item_reference' is none of 'message', 'function_call'")
+    assert "at least 1" in refused(input=[])["message"]
     assert refused(tools=[{"type": "web_search"}])["param"].startswith("tools[0]")
     assert refused(top_logprobs=2)["param"] == "top_logprobs"
     assert refused(diffusion={"draft_frames": True})["param"] == "diffusion.draft_frames"

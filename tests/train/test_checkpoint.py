@@ -185,8 +185,11 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
     train(recipe(steps=1), tmp_path, device="cpu")
     other = Fixed()
     other.fingerprint = "other"
-    with pytest.raises(CheckpointError, match="was trained on other data"):
+    with pytest.raises(CheckpointError, match="was trained on other data, or on the same read otherwise"):
         train(replace(recipe(), data=other), tmp_path, device="cpu")
+    seeded = replace(recipe(), data=other, train=replace(recipe().train, seed=5))
+    with pytest.raises(CheckpointError, match=r"with other settings \(seed 0, now 5\)"):
+        train(seeded, tmp_path, device="cpu")
 
 
 def test_a_run_that_is_killed_loses_the_steps_since_its_checkpoint_only(tmp_path: Path) -> None:

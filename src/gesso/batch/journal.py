@@ -34,7 +34,7 @@ class Journal:
         option: name of the option that named the file.
 
     Raises:
-        OptionError: the file is of another batch, of none, a folder, or written by another process.
+        OptionError: the file is of another batch, of none, a folder, a device, or written by another process.
         OSError: it cannot be written.
     """
 
@@ -46,6 +46,8 @@ class Journal:
         """How many of them are errors."""
         if path.is_dir():
             raise OptionError(f"{path} is a folder: answers go to a file", option=option)
+        if path.exists() and not path.is_file():
+            raise OptionError(f"{path} is no file: answers are read again to go on behind them", option=option)
         beside = path.with_name(f"{path.name}.batch")
         if not beside.exists() and self._holds_any():
             raise OptionError(f"{path} is there already, and is no output of a batch", option=option)

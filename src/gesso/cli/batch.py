@@ -61,7 +61,11 @@ def batch(
             "--server has its own model: leave out --model, --adapter and what loads them", option="server"
         )
     scanned = _scanned(input, out)
-    with Journal(out, {"input": scanned.sha256, "model": load.model if server is None else server}) as journal:
+    facts: dict[str, object] = {"input": scanned.sha256, "model": load.model if server is None else server}
+    numbers = {"adapter": sorted(adapter or []), "merged adapter": load.adapter, "dtype": load.dtype}
+    # What is at its default is not told: answers from before these were known are gone on with.
+    facts |= {name: value for name, value in numbers.items() if value not in ([], None, "auto")}
+    with Journal(out, facts) as journal:
         there = len(journal.done)
         if there:
             note(f"{out}: {there} of {scanned.lines} lines are answered already")

@@ -31,7 +31,7 @@ def finetune(
     out: Out = None,
     model: opt.Model = "mini",
     method: Annotated[str, typer.Option(help=METHOD)] = "lora",
-    epochs: Annotated[float, typer.Option(help="Times that each example is seen.")] = 3.0,
+    epochs: Annotated[float | None, typer.Option(help="Times that each example is seen.  [default: 3.0]")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps, instead of epochs.")] = None,
     batch_size: Annotated[int, typer.Option(help="Examples of a step, over all processes.")] = 16,
     micro_batch_size: Annotated[int | None, typer.Option(help="Examples at a time: less memory, same result.")] = None,
@@ -150,6 +150,8 @@ def finetune(
         raise OptionError(
             "--experts adds the experts to the default targets; with --target name layers.*.experts", option="experts"
         )
+    if steps is not None and epochs is not None:
+        raise OptionError("--steps stands in the place of --epochs: give one of them", option="steps")
     if held_out is not None and held_out_file:
         raise OptionError("--held-out and --held-out-file exclude each other", option="held_out")
     if sample_every is not None and not sample_prompt:
@@ -194,7 +196,8 @@ def finetune(
         sample_prompts=tuple(sample_prompt or ()),
     )
     shares = {"source_share": source_share, "distill": distill}
-    plan = Plan(method, epochs, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
+    seen = Plan().epochs if epochs is None else epochs
+    plan = Plan(method, seen, steps, learning_rate, **shares, causal_only=causal_only)  # type: ignore[arg-type]
     reading = FileDataConfig(
         max_length=max_length,
         held_out=share,

@@ -4,6 +4,7 @@
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from gesso.control.causal_filler import CAUSAL_SETTINGS, CausalFiller
@@ -65,7 +66,7 @@ def fill(
     given = {name: value for name, value in settings.items() if value is not None}
     kind = CausalFiller if _is_causal(engine, given) else Filler
     filler = kind(engine, document, None if raw else message, max_length, adapter, given)
-    holes = yield from filler.run(alternatives)
+    holes = [_with_own_ends(hole, document) for hole in (yield from filler.run(alternatives))]
     return FillResult(
         text=document.filled([hole.text for hole in holes]),
         holes=tuple(holes),
@@ -75,6 +76,11 @@ def fill(
         truncated=filler.truncated,
         seconds=time.monotonic() - started,
     )
+
+
+def _with_own_ends(hole: FilledHole, document: Document) -> FilledHole:
+    others = (replace(other, text=document.own_line_ends(other.text)) for other in hole.alternatives)
+    return replace(hole, text=document.own_line_ends(hole.text), alternatives=tuple(others))
 
 
 def _is_causal(engine: Engine, given: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ MOST_HOLES = 64
 
 _OPEN = re.compile(r"\{\{\{\{|\{\{(?!\{)")
 _HOLE = re.compile(r"\{\{([^{}\r\n]*)\}\}")
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _LENGTH = re.compile(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?")
 
 
@@ -44,6 +45,11 @@ class Document:
     def filled(self, contents: Sequence[str]) -> str:
         """Returns the document with these texts in its holes."""
         return "".join(chain.from_iterable(zip_longest(self.texts, contents, fillvalue="")))
+
+    def own_line_ends(self, content: str) -> str:
+        """Returns what fills a hole with lines that end as those around it do, where all of these end in `\\r\\n`."""
+        ends = {end for text in self.texts for end in _LINE_END.findall(text)}
+        return _LINE_END.sub("\r\n", content) if ends == {"\r\n"} else content
 
 
 def parse_document(source: str) -> Document:

@@ -181,6 +181,7 @@ class RequestState:
         return self.output.result(
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
+            prompt_encoded=self.prompt_encoded,
             seed=self.seed,
             decision=self.decision,
             ignored=self.ignored,

@@ -44,6 +44,8 @@ class GenerationResult:
     seconds_to_first_block: float
     """Seconds until the first canvas was finished; 0 where none was."""
     seconds: float
+    seconds_to_prompt: float = 0.0
+    """Seconds until the prompt was read; 0 where it never was."""
     tool_calls: tuple[ToolCall, ...] = ()
     warnings: tuple[str, ...] = ()
     """What went wrong with the output, such as a tool call that cannot be read."""

@@ -88,7 +88,8 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
     if isinstance(error, ClosingError):
         return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
     if isinstance(error, TextError):
-        prompt = "messages" if path.endswith("/chat/completions") else "prompt"
+        prompt = {"completions": "messages", "responses": "input"}.get(path.rpartition("/")[2], "prompt")
+        prompt = "prompt" if path.endswith("/v1/completions") else prompt
         return ApiError(400, said(error), param=request_field(error.option) or prompt)
     return ApiError(400, said(error), param=request_field(error.option))
 
@@ -104,7 +105,10 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
         return ApiError(400, "the request does not fit the schema")
     placed = [(error, _path(error, body)) for error in errors]
     rank = {"refused": 0, "extra_forbidden": 1}
-    error, path = min(placed, key=lambda item: (rank.get(item[0]["type"], 2), -len(item[1])))
+    # Of the branches of a union the one of the value's own kind says what is wrong with it.
+    error, path = min(
+        placed, key=lambda item: (rank.get(item[0]["type"], 2), -len(item[1]), str(item[0]["type"]).endswith("_type"))
+    )
     param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or None
     param = error.get("ctx", {}).get("field", param)
     if error["type"] == "extra_forbidden":
@@ -113,6 +117,11 @@ def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiErr
         message, code = f"{param or 'the request'}: {error['msg']}", "unsupported_value"
     elif error["type"] == "missing":
         message, code = f"{param} is missing", "missing_field"
+    elif error["type"] == "union_tag_invalid":
+        field = str(error["ctx"]["discriminator"]).strip("'")
+        param = f"{param}.{field if field.isidentifier() else 'type'}"
+        message = f"{param}: {error['ctx']['tag']!r} is none of {error['ctx']['expected_tags']}"
+        code = "invalid_value"
     else:
         what = str(error["msg"]).removeprefix("Value error, ")
         message, code = f"{param or 'the body'}: {what[:1].lower()}{what[1:]}", "invalid_value"

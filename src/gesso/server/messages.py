@@ -48,11 +48,12 @@ def logged_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def last_question(messages: Sequence[Message]) -> str:
-    """Returns the text of the last message of a user, its parts one below the other; empty where there is none."""
+    """Returns the text of the last message of a user, its parts one behind the other as the model reads them; empty
+    where there is none."""
     asked = next((message for message in reversed(messages) if message.role == "user"), None)
     content = asked.model_dump(include={"content"})["content"] if asked is not None else ""
     texts = [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]
-    return "\n".join(texts)
+    return "".join(texts)
 
 
 def _template_message(message: Message, number: int) -> dict[str, Any]:

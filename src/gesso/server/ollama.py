@@ -44,7 +44,7 @@ def ollama_routes(context: Context) -> APIRouter:
         name = _name(context, body)
         if not body.messages:
             return JSONResponse(_line(body.model, _message("", "", ()), done=True, done_reason="load"))
-        request = chat_request(body, name, [_told(message) for message in body.messages], body.tools or ())
+        request = chat_request(body, name, told(body.messages), body.tools or ())
         places = [
             f"messages[{number}].images[{place}]"
             for number, message in enumerate(body.messages)
@@ -64,8 +64,11 @@ def ollama_routes(context: Context) -> APIRouter:
             wanted = checked(CompletionRequest, given)
             filled = await insert(context, wanted, context.adapter(name), http)
             (found,) = filled.choices
-            told = _line(body.model, {"response": found.text}, done=True, done_reason=found.finish_reason)
-            return _lines([told]) if body.stream else JSONResponse(told)
+            assert filled.usage is not None
+            counts = {"prompt_eval_count": filled.usage.prompt_tokens, "eval_count": filled.usage.completion_tokens}
+            ended = {"done": True, "done_reason": found.finish_reason, **counts}
+            line = _line(body.model, {"response": found.text}, **ended)
+            return _lines([line]) if body.streams else JSONResponse(line)
         if body.raw:
             wanted = checked(CompletionRequest, {**_settings(body, name), "prompt": body.prompt, **_outputs(body)})
             choices = await submit_text(context, wanted, http)
@@ -103,9 +106,11 @@ def _name(context: Context, body: OllamaRequest) -> str:
 def _settings(body: OllamaRequest, name: str) -> dict[str, Any]:
     """Fields of any completion."""
     options = body.options
-    given: dict[str, Any] = {"model": name, "stream": body.stream or None}
+    given: dict[str, Any] = {"model": name, "stream": body.streams or None}
     if options is not None:
         given |= options.model_dump(include={"temperature", "top_p", "top_k", "seed", "stop"}, exclude_none=True)
+        if options.seed == -1:
+            del given["seed"]
         given["max_tokens"] = None if options.num_predict in (None, -1) else options.num_predict
     if body.diffusion is not None:
         given["diffusion"] = body.diffusion.model_dump(exclude_unset=True)
@@ -140,23 +145,34 @@ def chat_request(body: OllamaRequest, name: str, messages: list[dict[str, Any]],
     return checked(ChatRequest, given)
 
 
-def _told(message: OllamaMessage) -> dict[str, Any]:
-    """One message as a chat completion has it; calls have no ids here, so a result belongs to the one of its name."""
-    told: dict[str, Any] = {"role": message.role, "content": _content(message.content, message.images)}
-    if message.role == "tool":
-        told["tool_call_id"] = message.tool_call_id or message.tool_name or "call"
-        if message.tool_name:
-            told["name"] = message.tool_name
-    if message.tool_calls:
-        told["tool_calls"] = [
-            {
-                "id": call.id or call.function.name,
-                "type": "function",
-                "function": {"name": call.function.name, "arguments": json.dumps(call.function.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    return told
+def told(messages: Sequence[OllamaMessage]) -> list[dict[str, Any]]:
+    """Writes messages as a chat completion has them.
+
+    Calls have no ids here: a result belongs to the call that it names, or to the first that has none yet.
+    """
+    found, waiting = list[dict[str, Any]](), list[str]()
+    for message in messages:
+        one: dict[str, Any] = {"role": message.role, "content": _content(message.content, message.images)}
+        if message.role == "tool":
+            name = message.tool_name or message.name
+            call = message.tool_call_id or name or (waiting[0] if waiting else "call")
+            if call in waiting:
+                waiting.remove(call)
+            one["tool_call_id"] = call
+            if name:
+                one["name"] = name
+        if message.tool_calls:
+            waiting = [call.id or call.function.name for call in message.tool_calls]
+            one["tool_calls"] = [
+                {
+                    "id": identity,
+                    "type": "function",
+                    "function": {"name": call.function.name, "arguments": json.dumps(call.function.arguments)},
+                }
+                for identity, call in zip(waiting, message.tool_calls, strict=True)
+            ]
+        found.append(one)
+    return found
 
 
 def _content(text: str, images: Sequence[str] | None) -> str | list[dict[str, Any]]:
@@ -169,7 +185,7 @@ def _content(text: str, images: Sequence[str] | None) -> str | list[dict[str, An
 
 async def _answer(body: OllamaRequest, choices: Choices, http: HttpRequest, write: Write) -> Response:
     started = time.monotonic()
-    if body.stream:
+    if body.streams:
         lines = _stream(body.model, choices, write, started)
         return EventStream(choices, lines, failure=_failure, last=b"", media_type=NDJSON)
     (result,) = await choices.wait(http.receive)
@@ -215,16 +231,16 @@ def _line(model: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
 def _end(result: GenerationResult, started: float) -> dict[str, Any]:
     """What the last line says; durations are nanoseconds."""
     total = int((time.monotonic() - started) * 1e9)
-    first, whole = int(result.seconds_to_first_block * 1e9), int(result.seconds * 1e9)
+    read, whole = int(result.seconds_to_prompt * 1e9), int(result.seconds * 1e9)
     return {
         "done": True,
         "done_reason": "length" if result.finish_reason == "length" else "stop",
         "total_duration": max(total, whole),
         "load_duration": 0,
         "prompt_eval_count": result.prompt_tokens,
-        "prompt_eval_duration": first,
+        "prompt_eval_duration": read,
         "eval_count": result.completion_tokens,
-        "eval_duration": whole,
+        "eval_duration": whole - read,
         "diffusion": diffusion_report(result).model_dump(exclude_unset=True),
     }
 

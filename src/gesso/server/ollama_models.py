@@ -12,6 +12,9 @@ from gesso.server.schema import FirstError, FunctionName, JsonObject, Strict, co
 _SHARED = ("temperature", "top_p", "top_k")
 NO_EFFECT = "taken, because it does not change the answer: the model stays loaded"
 NO_PENALTY = "a canvas is drawn at once, so there is no count of what was said before a token"
+NO_PENALTY_TAKEN = "taken, because it does not change the answer: there is no penalty"
+OTHER_CUT = "likelihoods are cut by top_p and top_k"
+NO_MIROSTAT = "taken, because it does not change the answer: mirostat is off"
 
 
 Images = Annotated[list[Annotated[str, Field(min_length=1)]], FirstError, Field(max_length=MAX_PARTS)] | None
@@ -38,11 +41,15 @@ class OllamaMessage(Strict):
     """Left out of the prompt, as the model's chat format has it."""
     tool_calls: Annotated[list[Call], FirstError] | None = None
     tool_name: FunctionName | None = None
+    name: FunctionName | None = None
+    """`tool_name`, as it was called before."""
     tool_call_id: str | None = None
     images: Images = None
 
     @model_validator(mode="after")
     def _check_images(self) -> "OllamaMessage":
+        if self.name is not None and self.role != "tool":
+            raise contradiction("name", "goes with messages of a tool")
         if self.images and self.role not in ("user", "system"):
             raise contradiction("images", "goes with messages of the user and the system")
         return self
@@ -52,7 +59,8 @@ class OllamaMessage(Strict):
 class ModelOptions(Strict):
     """Sets what one request may set. What would change the answer and cannot be had is refused."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**63 - MAX_CHOICES)] | None = None
+    seed: Annotated[int, Field(ge=-1, lt=2**63 - MAX_CHOICES)] | None = None
+    """-1: another one each time."""
     num_predict: Annotated[int, Field(ge=-1)] | None = None
     """Most tokens of the answer; -1: as many as there is room for by default."""
     num_ctx: Annotated[int, Field(ge=1)] | None = None
@@ -65,11 +73,23 @@ class ModelOptions(Strict):
     repeat_penalty: Annotated[float | None, only(1, 1.0, because=f"only 1: {NO_PENALTY}")] = None
     presence_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
     frequency_penalty: Annotated[float | None, only(0, 0.0, because=f"only 0: {NO_PENALTY}")] = None
+    repeat_last_n: Annotated[int | None, Field(description=NO_PENALTY_TAKEN)] = None
+    penalize_newline: Annotated[bool | None, Field(description=NO_PENALTY_TAKEN)] = None
+    min_p: Annotated[float | None, only(0, 0.0, because=f"only 0: {OTHER_CUT}")] = None
+    typical_p: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
+    tfs_z: Annotated[float | None, only(1, 1.0, because=f"only 1: {OTHER_CUT}")] = None
+    mirostat: Annotated[int | None, only(0, because=f"only 0: {OTHER_CUT}")] = None
+    mirostat_tau: Annotated[float | None, Field(description=NO_MIROSTAT)] = None
+    mirostat_eta: Annotated[float | None, Field(description=NO_MIROSTAT)] = None
     num_keep: Annotated[int | None, Field(description=NO_EFFECT)] = None
     num_batch: Annotated[int | None, Field(description=NO_EFFECT)] = None
     num_gpu: Annotated[int | None, Field(description=NO_EFFECT)] = None
     num_thread: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    main_gpu: Annotated[int | None, Field(description=NO_EFFECT)] = None
+    low_vram: Annotated[bool | None, Field(description=NO_EFFECT)] = None
+    numa: Annotated[bool | None, Field(description=NO_EFFECT)] = None
     use_mmap: Annotated[bool | None, Field(description=NO_EFFECT)] = None
+    use_mlock: Annotated[bool | None, Field(description=NO_EFFECT)] = None
 
     @model_validator(mode="after")
     def _check_length(self) -> "ModelOptions":
@@ -82,7 +102,8 @@ class OllamaRequest(Strict):
     """Declares the fields of both."""
 
     model: str
-    stream: bool = True
+    stream: bool | None = None
+    """Off where it is false."""
     format: Literal["", "json"] | JsonObject | None = None
     """`json`, or a JSON Schema."""
     options: ModelOptions | None = None
@@ -91,6 +112,11 @@ class OllamaRequest(Strict):
     logprobs: Annotated[bool | None, only(False, because="use /v1/chat/completions")] = None
     top_logprobs: Annotated[int | None, only(0, because="use /v1/chat/completions")] = None
     diffusion: Diffusion | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Says whether the answer is wanted line by line, which it is where nothing is said."""
+        return self.stream is not False
 
     @model_validator(mode="after")
     def _check_frames(self) -> "OllamaRequest":

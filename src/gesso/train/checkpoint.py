@@ -38,7 +38,7 @@ from gesso.train.vision import resume_vision
 STATE = "trainer.json"
 _NAME = re.compile(r"step-\d{6,}")
 OPTIMIZER = "optimizer.safetensors"
-_DIGESTS = {"data": "on other data", WEIGHTS: "from other base weights"}
+_DIGESTS = {"data": "on other data, or on the same read otherwise", WEIGHTS: "from other base weights"}
 """What is said of a run whose digest of that name is another."""
 
 
@@ -209,7 +209,8 @@ def _read_progress(recipe: str, identity: dict[str, object], folder: Path) -> Pr
     state = read_json(folder / STATE)
     if state.get("recipe") != recipe:
         raise CheckpointError(f"{folder} belongs to recipe {state.get('recipe')!r}, not {recipe!r}")
-    for name, ours in identity.items():
+    # A setting says more than a digest that it is a part of.
+    for name, ours in sorted(identity.items(), key=lambda item: item[0] in _DIGESTS):
         if state.get(name, ours) != ours and not (name == "base" and WEIGHTS in state):
             what = _DIGESTS.get(name, f"with other settings ({name} {state.get(name)!r}, now {ours!r})")
             raise CheckpointError(f"{folder} was trained {what}: go on with the same, or train into another folder")

@@ -104,7 +104,10 @@ class FileData:
         if not report.examples:
             raise DataError(f"nothing is left to train on: {report.summary}")
         if not report.held_out and (separate or self._config.held_out):
-            raise DataError(f"nothing is held out: {report.summary}; hold out more, or nothing at all")
+            raise DataError(
+                f"nothing is held out: {report.summary}; hold out more, or nothing at all",
+                hint="--held-out 0 trains on all of it, --held-out-file names lines of their own",
+            )
 
     def batch(self, step: int, size: int, canvas_length: int | None) -> list[Conversation]:  # noqa: ARG002
         """Returns the examples at [step * size, (step + 1) * size) of all epochs laid end to end.
