@@ -50,6 +50,10 @@ class Router(nn.Module):
 
     def choose(self, scores_NE: Tensor) -> tuple[Tensor, Tensor]:
         """Returns weights and expert numbers of rows with these scores."""
+        if kernels.serves(scores_NE):
+            from gesso.kernels import routing
+
+            return routing.choose(scores_NE, self.per_expert_scale, self.top_k)
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)
@@ -182,18 +186,31 @@ def mix_sorted(
     down: GroupedProjection,
 ) -> Tensor:
     """Computes `mix_experts` by two maps over all experts; shapes depend on shapes alone."""
-    tokens, top_k = experts_Nk.shape
+    source_M, slots_M, ends_E = _sorted_by_expert(experts_Nk, num_experts)
+    gate, up = gate_up(x_ND.index_select(0, source_M), ends_E).chunk(2, dim=-1)
+    out = down(gated_gelu(gate, up), ends_E)
+    return weighted(out, slots_M.view(experts_Nk.shape), weights_Nk)
+
+
+def _sorted_by_expert(experts_Nk: Tensor, num_experts: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Lays tokens side by side by expert, without waiting for the device.
+
+    Returns:
+        The token of every row [M], the row of every (token, choice) [M], and where each expert's rows end [E].
+    """
     device = experts_Nk.device
+    if kernels.usable(device):
+        from gesso.kernels import routing
+
+        return routing.lay_out(experts_Nk, num_experts)
     # Short keys: a GPU sorts them bit by bit.
     chosen, order = experts_Nk.flatten().to(torch.int16).sort(stable=True)
     # Where each expert's rows end. (bincount would wait for the device.)
     numbers_E = torch.arange(num_experts, device=device, dtype=torch.int16)
     ends_E = torch.searchsorted(chosen, numbers_E, right=True, out_int32=True)
-    slots = torch.empty_like(order)
-    slots[order] = torch.arange(len(order), device=device)
-    gate, up = gate_up(x_ND.index_select(0, order // top_k), ends_E).chunk(2, dim=-1)
-    out = down(gated_gelu(gate, up), ends_E)
-    return weighted(out, slots.view(tokens, top_k), weights_Nk)
+    slots_M = torch.empty_like(order)
+    slots_M[order] = torch.arange(len(order), device=device)
+    return order // experts_Nk.shape[1], slots_M, ends_E
 
 
 def mix_experts(
