@@ -155,7 +155,8 @@ def _beside_turning_back(name: str, layer: Callable[[], Tensor], device: torch.d
             return layer()
 
     error = distance(run(kernel=True), run(kernel=False))
-    told: dict[str, Any] = {"name": name, "right": error <= 0.02, "errors": {"out": error}}
+    # Two products one behind the other, each rounded to bfloat16 in another order of adding up.
+    told: dict[str, Any] = {"name": name, "right": error <= 0.03, "errors": {"out": error}}
     if device.type == "cuda":
         told["ms"] = milliseconds(partial(run, kernel=True), captured=True)
         told["plain_ms"] = milliseconds(partial(run, kernel=False))
