@@ -42,6 +42,11 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
     [
         (("-n", 0), "--examples must be at least 1"),
         (("--max-minutes", 0), "--max-minutes must be above 0"),
+        (("--max-minutes", "nan"), "--max-minutes must be above 0 and finite, got nan"),
+        (("--threads", 0), "--threads must be at least 1, got 0"),
+        (("--threads", 100_000), "--threads must be at most 1,024, got 100,000"),
+        (("deep.json",), "deep.json is no JSON: "),
+        (("--set", "mode=ar sampler=remdm"), "mode ar has no canvas: leave sampler out"),
         (("--set", "sampler"), "--set takes NAME=VALUE, got 'sampler'"),
         (("--set", "samplr=remdm"), "a setting has no 'samplr'; known: "),
         (("--set", "sampler=no"), "sampler must be one of"),
@@ -50,7 +55,11 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("--set", "a='b"), "--set"),
     ],
 )
-def test_mistakes_are_one_line(gesso: Gesso, tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
+def test_mistakes_are_one_line(
+    gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.json").write_text("[" * 200_000, encoding="utf-8")
     outcome = gesso("lab", "--out", tmp_path / "lab.sqlite", *arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith(f"gesso: {message}")

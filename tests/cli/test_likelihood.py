@@ -64,7 +64,10 @@ def test_fewer_answers_where_so_many_are_asked_for(gesso: Gesso, tmp_path: Path)
         (("--likelihood", "x.jsonl", "--reward-scale", 2), "--reward-scale needs --particles"),
         (("--likelihood", "x.jsonl", "--max-denoising-steps", 2), "--max-denoising-steps does not go"),
         (("--likelihood", "x.jsonl", "-n", 0), "--examples must be at least 1"),
-        (("--likelihood", "x.jsonl", "--samples", 1), "samples must be 0 or at least 2"),
+        (("--likelihood", "x.jsonl", "--samples", 1), "samples must be 0 or from 2 to 65,536, got 1"),
+        (("--likelihood", "x.jsonl", "--samples", 10**11), "samples must be 0 or from 2 to 65,536"),
+        (("--likelihood", "x.jsonl", "--seed", -1), "seed must be at least 0"),
+        (("--likelihood", "x.jsonl", "--seed", 10**20), "seed must be at least 0 and below 2^62"),
         (("--likelihood", "x.jsonl"), "x.jsonl cannot be read: No such file"),
     ],
 )

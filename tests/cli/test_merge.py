@@ -35,7 +35,7 @@ def test_float32_is_what_is_stored_though_auto_takes_bfloat16(
     assert any(not torch.equal(tensor, tensor.bfloat16().float()) for tensor in stored.values())
 
 
-def test_a_merge_over_a_sharded_checkpoint_that_is_broken_off_leaves_it(
+def test_a_folder_that_holds_something_is_left_alone(
     gesso: Gesso, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -43,6 +43,9 @@ def test_a_merge_over_a_sharded_checkpoint_that_is_broken_off_leaves_it(
     assert gesso("merge", adapter, "--out", out).code == 0
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     assert INDEX in before
+    again = gesso("merge", adapter, "--out", out)
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert f"--out {out} is there already and no empty folder: name another" in again.err
     write, written = saving.write_tensors, []
 
     def full(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -52,9 +55,10 @@ def test_a_merge_over_a_sharded_checkpoint_that_is_broken_off_leaves_it(
         write(path, tensors)
 
     monkeypatch.setattr(saving, "write_tensors", full)
-    refused = gesso("merge", adapter, "--out", out, "--dtype", "float32")
+    refused = gesso("merge", adapter, "--out", tmp_path / "other", "--dtype", "float32")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "No space left on device" in refused.err
+    assert not any((tmp_path / "other").iterdir())
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 

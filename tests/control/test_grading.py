@@ -50,6 +50,17 @@ def test_a_file_that_fails(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n", encoding="utf-8")
     with pytest.raises(OptionError, match=r"bad\.py cannot be imported: ZeroDivisionError"):
         find_grader(f"{tmp_path / 'bad.py'}:check")
+    (tmp_path / "end.py").write_text("raise SystemExit(0)\n", encoding="utf-8")
+    with pytest.raises(OptionError, match=r"end\.py cannot be imported: SystemExit: 0"):
+        find_grader(f"{tmp_path / 'end.py'}:check")
+
+
+def test_a_check_that_exits_has_failed() -> None:
+    def check(prompt: str, text: str) -> float:
+        raise SystemExit(3)
+
+    with pytest.raises(OptionError, match=r"^the check failed: SystemExit: 3$"):
+        grade(check, "What?", "That.")
 
 
 def test_what_knows_other_forms_of_a_prompt(tmp_path: Path) -> None:

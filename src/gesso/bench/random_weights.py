@@ -36,7 +36,7 @@ TABLE_ROWS = 1 << 12
 """Rows of the table that are drawn and packed at a time."""
 
 
-def read_shape(path: Path) -> ModelConfig:
+def read_shape(path: Path, option: str = "random_weights") -> ModelConfig:
     """Reads the config of a `config.json`, or of the folder that holds it.
 
     Raises:
@@ -45,12 +45,12 @@ def read_shape(path: Path) -> ModelConfig:
     file = path / "config.json" if path.is_dir() else path
     if not file.is_file():
         raise OptionError(
-            f"--random-weights {path}: there is no such file, or folder with a config.json", option="random_weights"
+            f"--{option.replace('_', '-')} {path}: there is no such file, or folder with a config.json", option=option
         )
     try:
         return read_config(read_json(file))
     except CheckpointError as error:
-        raise OptionError(f"--random-weights {path}: {error}", option="random_weights") from None
+        raise OptionError(f"--{option.replace('_', '-')} {path}: {error}", option=option) from None
 
 
 def read_formats(quantize: str | None, embedding: str | None = None) -> Quantization:

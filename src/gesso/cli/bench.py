@@ -234,11 +234,7 @@ def _measure(
 
 
 def _use_threads(threads: int | None) -> None:
-    from gesso.errors import OptionError
     from gesso.nn.cpu_threads import decide
 
-    if threads is None:
-        return
-    if threads < 1:
-        raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
-    decide(threads)
+    if threads is not None:
+        decide(threads)

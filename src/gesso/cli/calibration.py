@@ -81,7 +81,7 @@ def _of_file(file: Path) -> list[Any]:
 def _of_json(line: str, place: str) -> Any:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise OptionError(f"{place} is no JSON", option="calibration_prompts") from None
     prompt, messages = record.get("prompt"), record.get("messages")
     if isinstance(prompt, str):

@@ -1,5 +1,6 @@
 """Implements `gesso lab`."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,8 +75,8 @@ def lab(
 
     if examples < 1:
         raise OptionError(f"--examples must be at least 1, got {examples}", option="examples")
-    if max_minutes is not None and max_minutes <= 0:
-        raise OptionError(f"--max-minutes must be above 0, got {max_minutes:g}", option="max_minutes")
+    if max_minutes is not None and not 0 < max_minutes < math.inf:
+        raise OptionError(f"--max-minutes must be above 0 and finite, got {max_minutes:g}", option="max_minutes")
     wanted = _grid(grid, model, task, setting)
     if threads is not None:
         from gesso.nn.cpu_threads import decide

@@ -25,13 +25,14 @@ def merge(
     from gesso.models.dtype import DTYPES
     from gesso.models.hub import resolve
     from gesso.models.loading import folder_dtype, load_folder, read_generation_defaults
-    from gesso.models.saving import save_folder
+    from gesso.models.saving import refuse_filled, save_folder
 
     if dtype not in DTYPES:
         raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
     folder = resolve(model, offline=offline)
     if out.resolve() in (folder.resolve(), adapter.resolve()):
         raise OptionError(f"--out is {out}, which is read from: name another folder", option="out")
+    refuse_filled(out)
     held = folder_dtype(folder, "cpu", "auto")  # deltas are added in fp32 where it fits, and always if it is asked for
     base = load_folder(folder, "cpu", held if held == "float32" else dtype)
     load_adapter(base, adapter)

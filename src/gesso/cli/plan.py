@@ -86,7 +86,7 @@ def plan(
         raise OptionError(f"--format must be bf16, fp8, int8 or int4, got {weights!r}", option="weights")
     if price is not None and not 0 <= price < float("inf"):
         raise OptionError(f"price must be at least 0, got {price}", option="price")
-    config = PUBLISHED if shape is None else read_shape(shape)
+    config = PUBLISHED if shape is None else read_shape(shape, "shape")
     chosen, machine = read_formats(None if weights == "bf16" else weights), find_gpu(gpu)
     if measured is not None:
         costs, memory = cost.measured(measured, prompt), None

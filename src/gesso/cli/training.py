@@ -126,7 +126,7 @@ def run_training(
     from gesso.extras import pip_install
     from gesso.train.plot import plot_losses
 
-    for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes), ("--threads", threads)):
+    for option, value in (("--stop-at", stop_at), ("--max-minutes", max_minutes)):
         if value is not None and not value > 0:
             raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
     if plot and find_spec("matplotlib") is None:

@@ -108,7 +108,7 @@ def _module(place: str, option: str) -> ModuleType:
         spec.loader.exec_module(module)
     except OptionError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"{place} cannot be imported: {type(error).__name__}: {error}", option=option) from error
     return module
 
@@ -136,7 +136,7 @@ def _asked(option: str, what: str, function: Callable[..., Any], *arguments: Any
         return function(*arguments)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"{what} failed: {type(error).__name__}: {error}", option=option) from error
 
 

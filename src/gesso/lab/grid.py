@@ -101,7 +101,7 @@ def read_grid(path: Path) -> Grid:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"no grid {path}: {error.strerror}; a grid is a JSON file, a model is --model NAME") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError(f"{path} holds no JSON object")

@@ -8,16 +8,22 @@ such as `max_denoising_steps`, are given beside the model: `--model_args pretrai
 from collections.abc import Sequence
 from typing import Any
 
-from lm_eval.api.instance import Instance
-from lm_eval.api.model import LM
-from lm_eval.api.registry import register_model
-
 from gesso.api import load
 from gesso.control.job import run_job
 from gesso.control.likelihood import causal_scores
 from gesso.engine.engine import Request
 from gesso.errors import OptionError
+from gesso.extras import pip_install
 from gesso.generation import split_options
+
+try:
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.model import LM
+    from lm_eval.api.registry import register_model
+except ModuleNotFoundError as error:
+    if error.name != "lm_eval":
+        raise
+    raise ModuleNotFoundError(f"the harness is missing; {pip_install('lm-eval')}", name="lm_eval") from None
 
 _LOADING = (
     "device",

@@ -26,7 +26,7 @@ BREAKS = 6
 PATIENCE = 30.0
 """Seconds without a byte after which a connection counts as broken."""
 LONGEST_PAUSE = 60.0
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 _AGAIN = "the same command again goes on where it stopped"
 
 
@@ -107,6 +107,8 @@ class RemoteBytes:
                     pause = float(asked) if asked.isdecimal() else 0.0
                     raise _BrokenError(f"HTTP status {error.code}", pause) from None
             raise HubError(f"the server refused {self.name} (HTTP status {error.code})") from None
+        except ValueError as error:
+            raise HubError(f"the server sends to an address of {self.name} that is none: {error}") from None
 
     def _check(self, response: Any, begin: int, end: int) -> None:
         """Refuses an answer that is not the part that was asked for.

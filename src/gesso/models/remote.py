@@ -60,18 +60,18 @@ def look_up(name: str) -> RemoteModel:
         raise HubError(f"offline mode is on (HF_HUB_OFFLINE): {name} cannot be fetched")
     with hub_errors(repo, revision):
         found = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=30)
-        files = []
+        files = list[RemoteFile]()
         for entry in found.siblings or ():
             wanted = any(fnmatch(entry.rfilename, pattern) for pattern in WANTED)
             if not wanted or any(fnmatch(entry.rfilename, pattern) for pattern in NESTED):
                 continue
-            if entry.size is None or entry.blob_id is None or found.sha is None:
+            if not isinstance(entry.size, int) or entry.blob_id is None or found.sha is None:
                 raise HubError(f"the Hub does not say how large {entry.rfilename} of {repo} is: it cannot be checked")
             large = entry.lfs.sha256 if entry.lfs is not None else None
             if not _SUM.fullmatch(large or entry.blob_id):
                 raise HubError(f"the Hub's checksum of {entry.rfilename} of {repo} is none: it cannot be checked")
             files.append(RemoteFile(entry.rfilename, entry.size, entry.blob_id, large))
-    known = {file.name for file in files}
+    known = {file.name: file for file in files}
     if "config.json" not in known or not any(file.holds_weights for file in files):
         raise HubError(f"{name} holds no config.json with safetensors weights: gesso reads nothing else")
-    return RemoteModel(name, repo, revision, str(found.sha), tuple(sorted(files, key=lambda file: file.name)))
+    return RemoteModel(name, repo, revision, str(found.sha), tuple(sorted(known.values(), key=lambda file: file.name)))

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models import hf_config, hf_generation_config
 from gesso.models.diffusion_gemma import DiffusionGemma
@@ -29,6 +30,15 @@ from gesso.models.vision_tower import VisionModel
 
 SHARD_BYTES = 5 * 10**9
 _OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
+
+
+def refuse_filled(out: Path) -> None:
+    """
+    Raises:
+        OptionError: a folder that a command is to write a checkpoint into holds something, or is none.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
 
 
 def save_folder(

@@ -16,6 +16,9 @@ from gesso.train.data_lines import LineReader
 from gesso.train.evaluate import Interval, ratio_interval
 from gesso.train.file_scan import BYTE_ORDER_MARK
 
+MOST_SAMPLES = 1 << 16
+"""Noisy canvases of an example at most."""
+
 AT_ONCE = 32
 """Examples whose requests are made at once."""
 
@@ -57,8 +60,10 @@ def score_file(engine: Engine, path: Path, *, samples: int, seed: int, limit: in
     Raises:
         DataError: a line cannot be used, or the file cannot be read or is empty.
     """
-    if samples == 1 or samples < 0:
-        raise OptionError(f"samples must be 0 or at least 2, got {samples}", option="samples")
+    if samples == 1 or not 0 <= samples <= MOST_SAMPLES:
+        raise OptionError(f"samples must be 0 or from 2 to {MOST_SAMPLES:,}, got {samples:,}", option="samples")
+    if not 0 <= seed < 2**62:
+        raise OptionError(f"seed must be at least 0 and below 2^62, got {seed}", option="seed")
     causal: list[CausalScore] = []
     bounds: list[BoundScore] = []
     examples = itertools.islice(_examples(engine, path), limit)

@@ -30,7 +30,7 @@ from gesso.models.quantization.folding import Folds
 from gesso.models.quantization.plan import Quantization, replace_layers, write_quantization
 from gesso.models.quantization.resume import Written
 from gesso.models.quantization.tiles import check_disk, form_of, pack_tiles, places
-from gesso.models.saving import copy_text_files, write_json, write_tensors
+from gesso.models.saving import copy_text_files, refuse_filled, write_json, write_tensors
 from gesso.models.state_dict_adapter import to_hf
 from gesso.models.tensors import INDEX, check_copies, check_finite, open_checked, read_tensor, sources
 from gesso.nn.quant.base import Format
@@ -139,8 +139,7 @@ def check_out(out: Path, chosen: Quantization) -> Path:
     """
     if chosen == Quantization():
         raise OptionError("--dense, --experts and --embedding are all none: nothing would be quantized", option="dense")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
+    refuse_filled(out)
     place = out.resolve()
     if place == Path.cwd() or os.path.ismount(place):
         raise OptionError(
