@@ -92,6 +92,17 @@ def test_causal_attention_is_the_plain_one(
     check(found, expected, dtype)
 
 
+def test_keys_and_values_may_lie_as_they_like() -> None:
+    from gesso.kernels.attention import attend_between
+
+    q, kv = problem(4, 4, 2, 16, 30, torch.float32)
+    ends = torch.tensor([0, 30], device=DEVICE)
+    turned = kv[1].transpose(0, 1).contiguous().transpose(0, 1)
+    assert turned.stride() != kv[0].stride()
+    found = attend_between(q, kv[0], turned, ends)
+    assert torch.equal(found, attend_between(q, kv[0], kv[1], ends))
+
+
 @pytest.mark.parametrize("stretches", [2, 5])
 @pytest.mark.parametrize("window", [None, 20])
 def test_queries_that_see_nothing_of_a_stretch_are_whole(stretches: int, window: int | None) -> None:

@@ -56,7 +56,8 @@ def attend_between(
     Scores are plain products, without 1/sqrt(K). There is at least one key.
 
     Args:
-        k_GSK: keys; each head's K numbers lie side by side, and all strides are those of the values.
+        k_GSK: keys. Neither they nor the values are copied where each head's K numbers lie side by side, and all strides
+            are equal.
         ends_2: int64, on the device.
         behind: keys that stand behind the end.
         causal: the queries are the last T of these positions, and see themselves and what came before.
@@ -65,8 +66,8 @@ def attend_between(
     """
     tokens, heads, width = q_THK.shape
     groups, device = k_GSK.shape[0], q_THK.device
-    assert k_GSK.stride() == v_GSK.stride()
-    assert k_GSK.stride(2) == 1
+    if k_GSK.stride() != v_GSK.stride() or k_GSK.stride(2) != 1:
+        k_GSK, v_GSK = k_GSK.contiguous(), v_GSK.contiguous()
     tile, keys, warps = blocks(tokens * (heads // groups), width, q_THK.itemsize, roomy=_roomy(device))
     tiles = triton.cdiv(tokens * (heads // groups), tile)
     split = stretches or _stretches(tiles * groups, device)
