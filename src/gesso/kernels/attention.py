@@ -56,8 +56,7 @@ def attend_between(
     Scores are plain products, without 1/sqrt(K). There is at least one key.
 
     Args:
-        k_GSK: keys. Neither they nor the values are copied where each head's K numbers lie side by side, and all strides
-            are equal.
+        k_GSK: keys. Nothing is copied where each head's K numbers lie side by side, and values have the same strides.
         ends_2: int64, on the device.
         behind: keys that stand behind the end.
         causal: the queries are the last T of these positions, and see themselves and what came before.
