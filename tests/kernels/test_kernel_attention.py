@@ -139,7 +139,8 @@ SCRIPT = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from gesso.kernels.attention import _append, _attend, _join, blocks, padded_width
+from gesso.kernels.appending import _append
+from gesso.kernels.attention import _attend, _join, blocks, padded_width
 
 architecture, kind, width, rows, stretches, causal = int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
 element, itemsize = {"bf16": ("*bf16", 2), "fp32": ("*fp32", 4)}[kind]

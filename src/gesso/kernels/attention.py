@@ -116,23 +116,6 @@ def attend_between(
     return out
 
 
-def append_keys(k_TGK: Tensor, v_TGK: Tensor, kv_2GSK: Tensor, ends_2: Tensor) -> None:
-    """Writes the keys and values of T tokens at `ends_2[1]` and behind it; each head's K numbers lie side by side."""
-    tokens, groups, width = k_TGK.shape
-    _append[(tokens, 2)](
-        k_TGK.contiguous(),
-        v_TGK.contiguous(),
-        kv_2GSK,
-        ends_2,
-        *kv_2GSK.stride()[:3],
-        GROUPS=groups,
-        WIDTH=width,
-        PADDED=triton.next_power_of_2(groups * width),
-        num_warps=4,
-        enable_fp_fusion=True,
-    )
-
-
 def padded_width(width: int) -> int:
     """Returns the columns of a program's blocks for heads of so many numbers."""
     return max(SMALLEST, int(triton.next_power_of_2(width)))
@@ -163,28 +146,6 @@ def _multiprocessors(device: torch.device) -> int:
 def _stretches(programs: int, device: torch.device) -> int:
     """Returns into how many stretches keys are split where there are so many programs for each."""
     return min(MOST_STRETCHES, max(1, math.ceil(PROGRAMS * _multiprocessors(device) / programs)))
-
-
-@triton.jit
-def _append(
-    k,
-    v,
-    kv,
-    ends,
-    of_kind,
-    of_group,
-    of_key,
-    GROUPS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PADDED: tl.constexpr,
-):
-    """The keys of one token, or its values."""
-    token, kind = tl.program_id(0), tl.program_id(1)
-    i = tl.arange(0, PADDED)
-    known = i < GROUPS * WIDTH
-    place = (tl.load(ends + 1) + token) * of_key + kind * of_kind + i // WIDTH * of_group + i % WIDTH
-    x = tl.load((k if kind == 0 else v) + token * GROUPS * WIDTH + i, mask=known)
-    tl.store(kv + place, x, mask=known)
 
 
 @triton.jit

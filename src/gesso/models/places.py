@@ -39,7 +39,8 @@ class Places:
         K]."""
         ends_2, tokens = self._held[2 * layer + 1 : 2 * layer + 3], len(k_TGK)
         if usable(q_THK.device):
-            from gesso.kernels.attention import append_keys, attend_between
+            from gesso.kernels.appending import append_keys
+            from gesso.kernels.attention import attend_between
 
             append_keys(k_TGK, v_TGK, kv_2GSK, ends_2)
             return attend_between(q_THK, kv_2GSK[0], kv_2GSK[1], ends_2, behind=tokens)

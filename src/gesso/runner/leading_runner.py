@@ -20,8 +20,9 @@ from gesso.ranks.caches import CacheNumbers
 from gesso.ranks.follower import held_numbers
 from gesso.ranks.group import RankGroup
 from gesso.ranks.processes import RankProcesses
-from gesso.runner.model_runner import ModelRunner, TensorCopy
+from gesso.runner.model_runner import ModelRunner
 from gesso.runner.protocol import CacheHandle, LayerKind, PrefixCopy
+from gesso.runner.rows import TensorCopy
 
 ANSWER_SECONDS = 30.0
 """Within which a rank must answer while something is computed."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -34,37 +33,12 @@ from gesso.runner.protocol import (
     PrefixCopy,
     TokenScore,
 )
+from gesso.runner.rows import Row, TensorCopy, whole_sizes
 
 Model = BlockDiffusionModel
 """What this runner runs."""
 Tower = VisionModel
 """What makes embeddings of images beside it."""
-_WHOLE_TOKENS, _WHOLE_WRITES = 1024, 512
-"""Where passes are captured, caches have room for multiples of these: of tokens, and of those written at once."""
-
-
-@dataclass(eq=False, slots=True)
-class _Row:
-    """Holds one request's cache, and what is kept of the passes over its newest tokens."""
-
-    cache: SequenceCache
-    hidden_TD: Tensor | None = None
-    """Hidden states of the newest tokens, where a pass was to keep them."""
-    before_1D: Tensor | None = None
-    """Hidden state of the token before them."""
-    rolled_back: tuple[list[Tensor], Tensor | None, Tensor | None] | None = None
-    """What was rolled back: keys and values by layer, `hidden_TD` and `before_1D`."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorCopy:
-    """Holds keys and values of some tokens, [2, G, T, K] for each layer of a kind."""
-
-    layers: tuple[Tensor, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self.layers)
 
 
 class ModelRunner:
@@ -84,7 +58,7 @@ class ModelRunner:
             self.vision = vision_input(only_diffusion_gemma(model, "images", "a vision tower").config, vision)
         self._images = None if vision is None else ImageEmbeddings(vision)
         self._switch: AdapterSwitch | None = None
-        self._rows: dict[int, _Row] = {}
+        self._rows: dict[int, Row] = {}
         self._numbers = count()
         self._lock = RLock()
         self._spare: SequenceCache | None = None
@@ -155,7 +129,7 @@ class ModelRunner:
                 del cache  # whose memory may be needed
                 (cache,) = self.model.new_cache(1, *sizes).rows
             handle = CacheHandle(next(self._numbers))
-            self._rows[handle.number] = _Row(cache)
+            self._rows[handle.number] = Row(cache)
             return handle
 
     def release(self, cache: CacheHandle) -> None:
@@ -164,11 +138,9 @@ class ModelRunner:
             self._spare = row.cache
 
     def _sizes(self, max_seq_len: int, max_write_len: int) -> tuple[int, int]:
-        """Rounds the sizes of a cache up where passes are captured, so that one request's memory serves the next."""
         if self.graphs is None:
             return max_seq_len, max_write_len
-        whole = -(-max_seq_len // _WHOLE_TOKENS) * _WHOLE_TOKENS
-        return min(whole, self.max_model_len), -(-max_write_len // _WHOLE_WRITES) * _WHOLE_WRITES
+        return whole_sizes(max_seq_len, max_write_len, self.max_model_len)
 
     def cache(self, handle: CacheHandle) -> SequenceCache:
         """Returns the cache that a handle names, for a test or a benchmark that inspects it."""
@@ -289,7 +261,7 @@ class ModelRunner:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def _row(self, cache: CacheHandle) -> _Row:
+    def _row(self, cache: CacheHandle) -> Row:
         return self._rows[cache.number]
 
     def _denoised(self, items: Sequence[CanvasItem]) -> KVCache:
@@ -323,6 +295,6 @@ class ModelRunner:
             self.graphs.invalidate(adapter)
 
 
-def _kept(row: _Row) -> Tensor:
+def _kept(row: Row) -> Tensor:
     assert row.hidden_TD is not None, "its hidden states were not kept"
     return row.hidden_TD
