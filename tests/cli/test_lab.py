@@ -46,7 +46,6 @@ def test_a_grid_in_a_file(gesso: Gesso, tmp_path: Path) -> None:
         (("--threads", 0), "--threads must be at least 1, got 0"),
         (("--threads", 100_000), "--threads must be at most 1,024, got 100,000"),
         (("deep.json",), "deep.json is no JSON: "),
-        (("--set", "mode=ar sampler=remdm"), "mode ar has no canvas: leave sampler out"),
         (("--set", "sampler"), "--set takes NAME=VALUE, got 'sampler'"),
         (("--set", "samplr=remdm"), "a setting has no 'samplr'; known: "),
         (("--set", "sampler=no"), "sampler must be one of"),

@@ -53,8 +53,6 @@ def refuse_contradictions(config: Any) -> None:
 
 def gives_way(config: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what of a checkpoint's config gives way to what a request gives; that both are given is refused."""
-    if given.get("mode") == "ar" and "sampler" in given:
-        raise OptionError("mode ar has no canvas: leave sampler out", option="sampler")
     guided = given.get("guidance_scale", 1) != 1
     biased = config.verify == "exact" and given.get("logit_bias")
     changes: dict[str, Any] = {}

@@ -107,9 +107,10 @@ class DiffusionGemma(nn.Module):
             yield i, layer.kind, block
 
     def check_length(self, tokens: int) -> None:
-        """
+        """Refuses a sequence of so many tokens where the model has fewer positions.
+
         Raises:
-            OptionError: a sequence of so many tokens is past the model's positions.
+            OptionError: it has.
         """
         if tokens > self.config.max_position_embeddings:
             raise OptionError(f"{tokens} tokens are past the model's {self.config.max_position_embeddings}")

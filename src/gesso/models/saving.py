@@ -33,9 +33,10 @@ _OWN_FILE = re.compile(r"model(-\d{5}(-of-\d{5})?)?\.safetensors")
 
 
 def refuse_filled(out: Path) -> None:
-    """
+    """Refuses a folder to write a checkpoint into that holds something.
+
     Raises:
-        OptionError: a folder that a command is to write a checkpoint into holds something, or is none.
+        OptionError: it does, or it is no folder.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise OptionError(f"--out {out} is there already and no empty folder: name another", option="out")
