@@ -1,8 +1,5 @@
 """The kernel that attends between two places, against plain attention over just those keys."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from gesso.models import places
 from gesso.models.places import Places
 from gesso.nn import attention
 from gesso.nn.attention import attend_all, attend_causal
+from kernels.compiling import compiled
 
 pytest.importorskip("triton")
 
@@ -186,12 +184,6 @@ print(attend.metadata.shared)
 def test_it_compiles_within_the_shared_memory_of_gpus(
     architecture: int, kind: str, width: int, rows: int, stretches: int, matmul: str, causal: int, tmp_path: Path
 ) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    sizes = [str(number) for number in (architecture, kind, width, rows, stretches, causal)]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *sizes], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert matmul in done.stdout
-    assert int(done.stdout.split()[-1]) <= {90: 227, 80: 163}.get(architecture, 99) << 10
+    out = compiled(SCRIPT, tmp_path, architecture, kind, width, rows, stretches, causal)
+    assert matmul in out
+    assert int(out.split()[-1]) <= {90: 227, 80: 163}.get(architecture, 99) << 10

@@ -1,8 +1,5 @@
 """What stands between a layer's products, by Triton's kernels and by PyTorch's operations one by one."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ from gesso.nn.experts import Router
 from gesso.nn.gated_gelu import gated_gelu
 from gesso.nn.norm import rms_norm
 from gesso.nn.rope import apply_rope
+from kernels.compiling import compiled
 
 pytest.importorskip("triton")
 
@@ -175,9 +173,4 @@ for kernel, sizes in (
 
 @pytest.mark.parametrize("architecture", [80, 90, 120])
 def test_they_compile_for_gpus(architecture: int, tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(architecture)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    compiled(SCRIPT, tmp_path, architecture)

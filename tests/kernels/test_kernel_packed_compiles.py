@@ -1,11 +1,10 @@
 """The kernel for packed weights compiles for GPUs that need not be here, and fits their shared memory."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from kernels.compiling import compiled
 
 pytest.importorskip("triton")
 
@@ -41,14 +40,9 @@ print(made.asm["ptx"])
 """
 
 
-def compiled(tmp_path: Path, *arguments: object) -> tuple[int, str]:
+def made(tmp_path: Path, *arguments: object) -> tuple[int, str]:
     """Bytes of shared memory, and the code."""
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    shared, _, code = done.stdout.partition("\n")
+    shared, _, code = compiled(SCRIPT, tmp_path, *arguments).partition("\n")
     return int(shared), code
 
 
@@ -63,12 +57,12 @@ def compiled(tmp_path: Path, *arguments: object) -> tuple[int, str]:
 def test_it_compiles(
     name: str, kind: str, capability: int, rows: int, groups: int, matmul: str, tmp_path: Path
 ) -> None:
-    shared, code = compiled(tmp_path, name, kind, capability, rows, groups)
+    shared, code = made(tmp_path, name, kind, capability, rows, groups)
     assert matmul in code
     assert shared <= 99 << 10
 
 
 @pytest.mark.parametrize("kind", ["fp16", "fp32"])
 def test_it_compiles_for_other_rows(kind: str, tmp_path: Path) -> None:
-    shared, _ = compiled(tmp_path, "int4", kind, 86, 256, 1)
+    shared, _ = made(tmp_path, "int4", kind, 86, 256, 1)
     assert shared <= 99 << 10

@@ -1,8 +1,5 @@
 """Experts chosen and their tokens laid out by Triton's kernels, and by PyTorch's operations."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from torch import Tensor
 from gesso import kernels
 from gesso.nn import experts as experts_module
 from gesso.nn.experts import Router, mix_experts, mix_sorted
+from kernels.compiling import compiled
 
 pytest.importorskip("triton")
 
@@ -117,9 +115,4 @@ for kernel, kinds, sizes in (
 
 @pytest.mark.parametrize("architecture", [80, 90, 120])
 def test_they_compile_for_gpus(architecture: int, tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(architecture)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    compiled(SCRIPT, tmp_path, architecture)

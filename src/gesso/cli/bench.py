@@ -90,7 +90,9 @@ def bench(
     settings = read_settings(steps, repeats, warmup, modes, random=random_weights is not None)
     check_plot(plot)
     before = None if compare is None else read_report(compare)
-    _use_threads(threads)
+    from gesso.nn.cpu_threads import decide
+
+    decide(threads)
     if random_weights is not None:
         report = _run_random(random_weights, [*formats.values()], cells, settings, load)
     else:
@@ -231,10 +233,3 @@ def _measure(
             stopped=interrupted.is_set,
             telling=working,
         )
-
-
-def _use_threads(threads: int | None) -> None:
-    from gesso.nn.cpu_threads import decide
-
-    if threads is not None:
-        decide(threads)

@@ -78,13 +78,12 @@ def lab(
     if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise OptionError(f"--max-minutes must be above 0 and finite, got {max_minutes:g}", option="max_minutes")
     wanted = _grid(grid, model, task, setting)
-    if threads is not None:
-        from gesso.nn.cpu_threads import decide
-
-        decide(threads)
     from gesso.lab.report import write_report
     from gesso.lab.run import run_grid
     from gesso.lab.store import Store
+    from gesso.nn.cpu_threads import decide
+
+    decide(threads)
 
     with Store(store) as kept, working("gesso lab") as tell:
         result = run_grid(

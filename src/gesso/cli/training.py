@@ -131,8 +131,7 @@ def run_training(
             raise OptionError(f"{option} must be above 0, got {value}", option=keyword(option))
     if plot and find_spec("matplotlib") is None:
         raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
-    if threads is not None:
-        decide(threads)
+    decide(threads)
     interrupted = threading.Event()
     limits: dict[str, Any] = {"stop_at": stop_at, "max_minutes": max_minutes, "should_stop": interrupted.is_set}
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Computes on a GPU what stands between a layer's products: norms, residual sums, turns of heads, gates, mixtures.
 
 One by one they are some forty kernels a layer, each over little memory, and a pass of few rows waits for them longer
-than for what they compute. Here a row goes through all that stands between two products at once. It is rounded wherever
+than for what they compute. Here a row goes through what belongs together at once. It is rounded wherever
 the tensors in between would be, so that results differ from those of single operations by the order of a sum alone.
 
     N rows   D features   H heads of K features   M rows of experts   F features between an expert's products
@@ -121,6 +121,13 @@ def _inverse(x, eps, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def _normed(x, weight, d, eps, WIDTH: tl.constexpr, kind: tl.constexpr):
+    """RMSNorm of WIDTH numbers, times their weights, as `kind` holds it."""
+    scale = tl.load(weight + d, mask=d < WIDTH, other=0.0).to(tl.float32)
+    return rounded(x * _inverse(x, eps, WIDTH) * scale, kind)
+
+
+@triton.jit
 def _add_norm(
     x,
     branch,
@@ -142,9 +149,8 @@ def _add_norm(
     d = tl.arange(0, PADDED)
     at, known = tl.program_id(0).to(tl.int64) * WIDTH + d, d < WIDTH
     b = tl.load(branch + at, mask=known, other=0.0).to(tl.float32)
-    normed = b * _inverse(b, eps, WIDTH) * tl.load(weight + d, mask=known, other=0.0).to(tl.float32)
     own = tl.load(x + at, mask=known, other=0.0).to(tl.float32)
-    t = rounded(own + rounded(normed, kind), kind)
+    t = rounded(own + _normed(b, weight, d, eps, WIDTH, kind), kind)
     tl.store(total + at, t.to(kind), mask=known)
     t = t * _inverse(t, eps, WIDTH)
     tl.store(first + at, rounded(t * tl.load(weight_1 + d, mask=known).to(tl.float32), kind).to(kind), mask=known)
@@ -173,10 +179,8 @@ def _add_branches(
     at, known = tl.program_id(0).to(tl.int64) * WIDTH + d, d < WIDTH
     a = tl.load(one + at, mask=known, other=0.0).to(tl.float32)
     b = tl.load(other + at, mask=known, other=0.0).to(tl.float32)
-    a = rounded(a * _inverse(a, eps, WIDTH) * tl.load(of_one + d, mask=known, other=0.0).to(tl.float32), kind)
-    b = rounded(b * _inverse(b, eps, WIDTH) * tl.load(of_other + d, mask=known, other=0.0).to(tl.float32), kind)
-    s = rounded(a + b, kind)
-    s = rounded(s * _inverse(s, eps, WIDTH) * tl.load(of_sum + d, mask=known, other=0.0).to(tl.float32), kind)
+    s = rounded(_normed(a, of_one, d, eps, WIDTH, kind) + _normed(b, of_other, d, eps, WIDTH, kind), kind)
+    s = _normed(s, of_sum, d, eps, WIDTH, kind)
     s = rounded(tl.load(x + at, mask=known, other=0.0).to(tl.float32) + s, kind)
     tl.store(out + at, rounded(s * tl.load(factor).to(tl.float32), kind).to(kind), mask=known)
 

@@ -26,12 +26,14 @@ MOST_THREADS = 1024
 _decided = False
 
 
-def decide(threads: int) -> None:
-    """Takes so many threads, because the user says so: `use_performance_cores` lets them be.
+def decide(threads: int | None) -> None:
+    """Takes so many threads, because the user says so: `use_performance_cores` lets them be. None says nothing.
 
     Raises:
         OptionError: none, or so many that a system cannot start them.
     """
+    if threads is None:
+        return
     if threads < 1:
         raise OptionError(f"--threads must be at least 1, got {threads}", option="threads")
     if threads > MOST_THREADS:

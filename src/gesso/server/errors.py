@@ -63,6 +63,10 @@ _ANTHROPIC = {
 }
 
 
+_PROMPTS = {"/chat/completions": "messages", "/responses": "input"}
+"""The field that holds a prompt, by the end of the path, where it is not `prompt`."""
+
+
 def error_body(error: ApiError, path: str) -> dict[str, Any]:
     """Writes an error as Anthropic's clients read it under `/v1/messages`, as Ollama's under `/api/`, else OpenAI's."""
     if path.startswith("/v1/messages"):
@@ -88,8 +92,7 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
     if isinstance(error, ClosingError):
         return ApiError(503, str(error), code="shutting_down", headers={"Retry-After": "10"})
     if isinstance(error, TextError):
-        prompt = {"completions": "messages", "responses": "input"}.get(path.rpartition("/")[2], "prompt")
-        prompt = "prompt" if path.endswith("/v1/completions") else prompt
+        prompt = next((field for end, field in _PROMPTS.items() if path.endswith(end)), "prompt")
         return ApiError(400, said(error), param=request_field(error.option) or prompt)
     return ApiError(400, said(error), param=request_field(error.option))
 
