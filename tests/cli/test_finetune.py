@@ -244,6 +244,7 @@ def test_mistakes_get_one_line(
     assert outcome.code == 2
     assert message in outcome.err
     assert outcome.out == ""
+    assert not (tmp_path / "out").exists(), "nothing is left of what was refused"
 
 
 def test_a_bad_line_is_named(gesso: Gesso, data: Path, tmp_path: Path) -> None:

@@ -221,3 +221,11 @@ def test_a_check_is_asked_at_the_end_where_the_checkpoint_writes_token_by_token(
     assert seen == [candidate.result.text for candidate in found.candidates]
     job = search(engine, PROMPT, best_of=1, grader=lambda _p, _t: False, mode="canvas")
     assert "accept" in next(job)[0].options, "a request may choose canvases"
+
+
+def test_where_no_seed_changes_an_answer_there_is_nothing_to_choose(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match="the same for every seed") as refused:
+        ask(tiny, best_of=2, mode="ar", temperature=0.0)
+    assert refused.value.option == "best_of"
+    ask(tiny, best_of=1, mode="ar", temperature=0.0)
+    ask(tiny, best_of=2, temperature=0.0)

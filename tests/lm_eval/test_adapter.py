@@ -15,7 +15,7 @@ from gesso.engine.engine import Engine
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the harness's own, while it is imported
     pytest.importorskip("lm_eval.api.model", reason="the extra lm-eval is not installed", exc_type=ImportError)
-    from gesso.lm_eval import GessoLM
+    from gesso.lm_eval.adapter import GessoLM
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

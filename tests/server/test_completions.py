@@ -80,6 +80,9 @@ def test_choices_are_counted_within_their_prompt(client: TestClient, service: Fa
         ({"messages": []}, "messages"),
         ({"tools": []}, "tools"),
         ({"max_tokens": 5000}, "max_tokens"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 0, "echo": True, "best_of": 2}, "max_tokens"),
+        ({"max_tokens": -1, "echo": True}, "max_tokens"),
     ],
 )
 def test_refusals(client: TestClient, fields: dict[str, Any], param: str) -> None:
@@ -184,6 +187,17 @@ def test_log_probabilities_of_the_prompt(client: TestClient, service: FakeServic
         assert told["top_logprobs"][0] is None
         first = len(told["tokens"][0])
         assert told["text_offset"] == [0, first, first + 1, first + 2]
+
+
+def test_a_prompt_alone_with_its_log_probabilities(client: TestClient, service: FakeService) -> None:
+    service.events = [Finished(result(text="fig", prompt_logprobs=logprobs("bc"), logprobs=(logprob(),)))]
+    answer = complete(client, prompt="abc", echo=True, logprobs=1, max_tokens=0)
+    assert service.requests[0].options["max_new_tokens"] == 1
+    assert service.requests[0].options["mode"] == "ar"
+    (choice,) = answer["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
+    assert choice["logprobs"]["token_logprobs"] == [None, -0.5, -0.5]
+    assert answer["usage"]["completion_tokens"] == 0
 
 
 def test_offsets_of_an_echo_count_characters(client: TestClient, service: FakeService) -> None:

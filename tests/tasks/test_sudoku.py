@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from gesso.errors import DataError, OptionError
 from gesso.tasks import Example, build_tokenizer, evaluation_set, held_out, sudoku
 from gesso.tasks.sudoku import BANDS, Grid, Sudoku, clue_band, count_solutions, parse_grid, solve
-from gesso.tasks.sudoku_solver import dig, draw_solution
+from gesso.tasks.sudoku_long import CLUES, ROUNDS, LongSudoku
+from gesso.tasks.sudoku_solver import dig, draw_solution, singles
 
 SEEDS = st.integers(0, 2**32)
 ROOT = Path(__file__).parents[2]
@@ -291,3 +292,42 @@ def test_forms_differ_and_a_seed_gives_one() -> None:
     assert task.augment(prompt, random.Random(3)).prompt == task.augment(prompt, random.Random(3)).prompt
     with pytest.raises(DataError):
         task.augment("12", random.Random(1))
+
+
+def slow_singles(grid: list[int]) -> tuple[int, int]:
+    """Rounds of naked and hidden singles, cell by cell and unit by unit."""
+    rounds = 0
+    while True:
+        options = {cell: allowed(grid, cell) for cell in range(81) if not grid[cell]}
+        found = {cell: min(digits) for cell, digits in options.items() if len(digits) == 1}
+        for unit in sudoku.UNITS:
+            for digit in range(1, 10):
+                places = [cell for cell in unit if cell in options and digit in options[cell]]
+                if len(places) == 1:
+                    found[places[0]] = digit
+        if not found:
+            return rounds, len(options)
+        rounds += 1
+        for cell, digit in found.items():
+            grid[cell] = digit
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_rounds_of_singles_are_those_of_a_slow_count(seed: int) -> None:
+    rng = random.Random(seed)
+    puzzle = dig(draw_solution(rng), rng.randrange(26, 40), rng)
+    if puzzle is not None:
+        assert singles(puzzle) == slow_singles(list(puzzle))
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_long_puzzles_are_long_and_have_one_solution(seed: int) -> None:
+    example = LongSudoku().sample(random.Random(seed))
+    puzzle = parse_grid(example.prompt)
+    rounds, blanks = singles(puzzle)
+    assert rounds >= ROUNDS or blanks > 0
+    assert clues_of(example) in CLUES
+    assert count_solutions(puzzle) == 1
+    assert solve(puzzle) == parse_grid(example.answer)

@@ -124,6 +124,12 @@ def search(
     """
     chosen: Select = select or ("likelihood" if grader is None else "consistency")
     _check(best_of, chosen, at_once)
+    if best_of > 1 and augment is None and _is_deterministic(engine, options):
+        raise OptionError(
+            "written token by token at temperature 0, an answer is the same for every seed, and best_of has nothing to "
+            "choose from: give a temperature above 0, or mode canvas",
+            option="best_of",
+        )
     given = options.pop("seed", None)
     first = secrets.randbits(31) if given is None else given
     seeds = [numbered_seed(first, number) for number in range(best_of)]
@@ -205,6 +211,13 @@ def _rank(candidate: Candidate, select: Select) -> tuple[float, float]:
 def _mean_logprob(result: GenerationResult) -> float:
     """The mean, not the sum, which would prefer short answers; that of no tokens is no worse than any."""
     return sum(token.logprob for token in result.logprobs) / len(result.logprobs) if result.logprobs else 0.0
+
+
+def _is_deterministic(engine: Engine, options: dict[str, Any]) -> bool:
+    """Says whether no seed changes an answer: canvases begin as noise, tokens one by one do not."""
+    mode, temperature = options.get("mode"), options.get("temperature")
+    defaults = engine.defaults
+    return (mode or defaults.mode) == "ar" and (defaults.temperature if temperature is None else temperature) == 0
 
 
 def _check(best_of: int, select: str, at_once: int) -> None:

@@ -1,7 +1,7 @@
 """Serves `POST /v1/completions`."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -55,6 +55,8 @@ def completion_routes(context: Context) -> APIRouter:
             offsets = [_Offsets(tokenizer, _begin(body)) for _ in choices.tickets]
             return EventStream(choices, _chunks(choices, head, number if wants_usage else None, drafts, offsets))
         results = await choices.wait(http.receive)
+        if body.max_tokens == 0:
+            results = [_without_answer(result) for result in results]
         counted = usage(results, body.best_of or number)
         results, search = _chosen(body, results)
         texts = await to_thread.run_sync(_texts, body, results, tokenizer)
@@ -75,6 +77,8 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
     if context.settings.log_prompts:
         http.state.record.prompt = body.prompt
     options = sampling_options(body)
+    if body.max_tokens == 0:
+        options["max_new_tokens"] = 1  # left out of the answer: see `_without_answer`
     causal = context.service.engine.config.mask_token_id is None
     if body.searches and not causal:
         message = "best_of needs a causal pass, which a model of masked blocks does not have"
@@ -85,7 +89,7 @@ async def submit_text(context: Context, body: CompletionRequest, http: HttpReque
             options["prompt_logprobs"] = body.logprobs
     elif body.searches:
         options["logprobs"] = 0
-    if body.echo and body.max_tokens == 1 and body.diffusion is None and causal:
+    if body.echo and options.get("max_new_tokens") == 1 and body.diffusion is None and causal:
         options["mode"] = "ar"  # one token, of which the causal pass over the prompt has all but the draw
     drafts = body.diffusion is not None and body.diffusion.draft_frames
     number = body.best_of or body.n or 1
@@ -109,6 +113,21 @@ def _chosen(body: CompletionRequest, results: list[GenerationResult]) -> tuple[l
         chosen += [candidate.result for candidate in found.ranked()[: body.n or 1]]
         reports.append(SearchReport.model_validate(found.to_dict()))
     return chosen, {"search": reports}
+
+
+def _without_answer(result: GenerationResult) -> GenerationResult:
+    """The result as if nothing had been written behind the prompt."""
+    return replace(
+        result,
+        text="",
+        reasoning="",
+        token_ids=(),
+        logprobs=(),
+        tool_calls=(),
+        completion_tokens=0,
+        reasoning_tokens=0,
+        finish_reason="length",
+    )
 
 
 def _prompts(body: CompletionRequest) -> list[str | list[int]]:

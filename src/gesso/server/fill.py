@@ -113,6 +113,7 @@ async def insert(context: Context, body: CompletionRequest, adapter: str | None,
     job = fill(engine, document, raw=True, alternatives=0, max_length=limit, adapter=adapter, **settings)
     result = await _run(context, job, http, "prompt")
     (hole,) = result.holes
+    tokens = await to_thread.run_sync(_count_tokens, context, document.texts)
     report = DiffusionReport(
         seed=result.seed,
         denoising_steps=[result.denoising_steps],
@@ -126,9 +127,9 @@ async def insert(context: Context, body: CompletionRequest, adapter: str | None,
         object="text_completion",
         choices=[TextChoice(index=0, text=text, logprobs=None, finish_reason=ended, diffusion=report)],
         usage=Usage(
-            prompt_tokens=result.prompt_tokens,
+            prompt_tokens=tokens,
             completion_tokens=hole.width,
-            total_tokens=result.prompt_tokens + hole.width,
+            total_tokens=tokens + hole.width,
             prompt_tokens_details=CachedTokens(cached_tokens=0),
             completion_tokens_details=CompletionDetails(reasoning_tokens=0),
         ),
@@ -145,6 +146,10 @@ async def _run(context: Context, job: Job[FillResult], http: HttpRequest, param:
         if error.option == "instruction":
             raise ApiError(400, said(error), param="instruction" if param == "text" else param) from None
         raise
+
+
+def _count_tokens(context: Context, texts: Sequence[str]) -> int:
+    return sum(len(context.service.engine.tokenizer.encode(text)) for text in texts)
 
 
 def _extra(context: Context, extras: Sequence[Extra]) -> tuple[str, bool]:

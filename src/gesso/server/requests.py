@@ -230,6 +230,9 @@ class CompletionRequest(Sampling):
     """Asks for what follows text or tokens as they are, without the chat template."""
 
     prompt: Prompts
+    max_tokens: Annotated[int, Field(ge=0, description="Most tokens that are written; 0 only beside echo.")] | None = (
+        None
+    )
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     suffix: str | None = None
     """What comes after the text that is to be found; an empty one is none."""
@@ -259,6 +262,8 @@ class CompletionRequest(Sampling):
     def _check_suffix(self) -> "CompletionRequest":
         if self.echo and self.stream:
             raise contradiction("echo", "does not go with stream: the prompt is known to whoever asks")
+        if self.max_tokens == 0 and not (self.echo and not self.searches):
+            raise contradiction("max_tokens", "must be at least 1, but beside echo without best_of")
         if not self.suffix:
             return self
         if not isinstance(self.prompt, str):

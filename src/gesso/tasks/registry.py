@@ -17,6 +17,7 @@ from gesso.tasks.skills.catalogue import SKILLS
 from gesso.tasks.skills.filling import Filling
 from gesso.tasks.sql import Sql
 from gesso.tasks.sudoku import HARD, SPARSE, Sudoku
+from gesso.tasks.sudoku_long import LongSudoku
 from gesso.tasks.to_json import ToJson
 
 _MINI: tuple[Task, ...] = (ToJson(), Code(), Arithmetic(), Ordering(), Editing(), Counting())
@@ -30,6 +31,7 @@ TRAINING_TASKS: dict[str, Task] = {
     **TASKS,
     "sudoku-sparse": Sudoku(SPARSE),
     "sudoku-hard": Sudoku(HARD),
+    "sudoku-long": LongSudoku(),
     "filling": Filling(),
     "sight-first": First(),
     "sight-talks": Talks(),

@@ -161,6 +161,11 @@ def parse_grid(text: str) -> Grid:
     return tuple(int(digit) for line in lines for digit in line)
 
 
+def grid_text(grid: Grid) -> str:
+    """Writes nine lines of nine digits."""
+    return _lines("".join(map(str, grid)))
+
+
 def clue_band(clues: int) -> str:
     """Names the band: `easy` from 40 clues on, `medium` from 30 on, else `hard`."""
     return next((band for band in ("easy", "medium") if clues >= BANDS[band].start), "hard")

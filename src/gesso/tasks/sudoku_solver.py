@@ -147,6 +147,32 @@ def count_solutions(grid: Sequence[int], limit: int = 2) -> int:
     return sum(1 for _, _ in zip(range(limit), solutions, strict=False))
 
 
+def singles(grid: Sequence[int]) -> tuple[int, int]:
+    """Returns in how many rounds naked and hidden singles fill `grid`, all that there are at a time, and how many
+    blanks they leave."""
+    possible, placed = _state(grid)
+    rounds = 0
+    while found := _all_singles(possible) & ~placed:
+        rounds += 1
+        placed |= found
+        for single in _bits(found):
+            possible &= _KEPT[single]
+    return rounds, 81 - placed.bit_count()
+
+
+def _all_singles(possible: int) -> int:
+    """The placements that are the last of their cell, or of their digit in a row, column or box."""
+    found = 0
+    for first, shifts, spread in _FAMILIES:
+        once = twice = 0
+        for shift in shifts:
+            here = possible >> shift & first
+            twice |= once & here
+            once |= here
+        found |= (once & ~twice) * spread & possible
+    return found
+
+
 def draw_solution(rng: random.Random) -> Grid:
     """Draws a full grid: three boxes that share no line at random, the rest by a search in random order."""
     grid = [0] * 81

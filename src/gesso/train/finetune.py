@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import torch
+
 from gesso.config import LoraConfig
 from gesso.errors import OptionError
 from gesso.generation import GenerationConfig
 from gesso.models.adapter_files import adapter_config_of
+from gesso.models.adapters import targets
+from gesso.models.diffusion_gemma import DiffusionGemma
 from gesso.models.loading import read_generation_defaults, read_model_config
 from gesso.models.vision_loading import has_vision
 from gesso.text.chat_template import ChatTemplate
@@ -114,7 +118,7 @@ def finetune_recipe(
 
     Raises:
         DataError: a line of the data cannot be used.
-        OptionError: options contradict each other.
+        OptionError: options contradict each other, or a target matches no layer.
     """
     if not (folder / "tokenizer.json").exists():
         raise OptionError(f"{folder} has no tokenizer.json, without which text cannot be trained on")
@@ -130,6 +134,9 @@ def finetune_recipe(
         )
     if adapter_start is not None:
         adapter = adapter_config_of(model, adapter_start)
+    elif plan.method != "full":
+        with torch.device("meta"):
+            targets(DiffusionGemma(model), adapter)
     generation = read_generation_defaults(folder, model)
     examples = FileData(
         files,

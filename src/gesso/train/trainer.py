@@ -6,6 +6,7 @@ as if it had not been. Micro-batches and processes divide a step's batch, or its
 was.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -85,7 +86,15 @@ def train(
     """
     group = join_process_group(device)
     # After an error the others may wait in a collective: the process ends, and torchrun ends them.
-    outcome = _Run(recipe, out, group, callback or TrainingCallback()).go(stop_at, max_minutes, should_stop)
+    fresh = not out.exists()
+    try:
+        run = _Run(recipe, out, group, callback or TrainingCallback())
+    except UserError:
+        if fresh:
+            with contextlib.suppress(OSError):  # another process may have removed it, or written into it
+                out.rmdir()
+        raise
+    outcome = run.go(stop_at, max_minutes, should_stop)
     leave_process_group(group)
     return outcome
 

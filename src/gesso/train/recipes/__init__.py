@@ -24,7 +24,7 @@ from gesso.train.recipes.skills import (
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
-from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_4, sudoku_5, sudoku_distill
+from gesso.train.recipes.sudoku import sudoku, sudoku_2, sudoku_3, sudoku_4, sudoku_5, sudoku_6, sudoku_distill
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "mini": mini,
@@ -41,6 +41,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "sudoku-3": sudoku_3,
     "sudoku-4": sudoku_4,
     "sudoku-5": sudoku_5,
+    "sudoku-6": sudoku_6,
     "sudoku-distill": sudoku_distill,
     "sql": sql,
     "sight": sight,

@@ -15,6 +15,8 @@ SPARSE = Stage(0, {CANVAS: {"sudoku-sparse": 1.0}})
 """Puzzles of fewer clues."""
 HARD = Stage(0, {CANVAS: {"sudoku-hard": 1.0}})
 """And of fewer still."""
+LONG = Stage(0, {CANVAS: {"sudoku-long": 0.7, "sudoku-hard": 0.3}})
+"""And those of any number of clues whose cells must wait for many others."""
 
 ONE_CANVAS = {**RELEASED, "verify": 0, "max_denoising_steps": 96, "restart_steps": 24}
 """An answer is one canvas; docs/lab.md has what other settings do."""
@@ -55,6 +57,12 @@ sudoku_5 = continued(
     "The bundled `sudoku` taught further along its own canvases: harder puzzles, longer attempts.",
     HARD, start="sudoku", seed=5, generation={**TRAINED_ATTEMPTS, "max_denoising_steps": 48, "restart_steps": 16},
     steps=600, learning_rate=7e-4, warmup_steps=50,
+)  # fmt: skip
+sudoku_6 = continued(
+    sudoku_5, "sudoku-6",
+    "The bundled `sudoku` taught further along its own canvases: puzzles dug straight, those that take long chains.",
+    LONG, seed=6,
+    steps=600, learning_rate=7e-4, warmup_steps=30,
 )  # fmt: skip
 sudoku_distill = continued(
     sudoku, "sudoku-distill",
