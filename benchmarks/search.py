@@ -2,11 +2,14 @@
 
     python benchmarks/search.py [-n 100] [--clues 26-44] [--settings "best_of=1;best_of=16 augment=false"]
                                 [--particles "number=8 max_denoising_steps=9"] [--threads 1] [--model sudoku]
+                                [--symmetric]
 
-Puzzles are dug from grids of their own, each straight to its number of clues: neither the bundled model's training
-puzzles nor its held-out ones, which all come from puzzles of 24 clues that some were given back to. They are the same
-with the same seeds for every setting; the check knows the rules alone. Right: Wilson's 95% interval; passes: all of all
-candidates, with the bootstrap's interval of their mean. The last line is one line of JSON.
+Puzzles are dug from grids of their own, each straight to its number of clues, and with `--symmetric` in pairs of cells
+that lie opposite each other, as newspapers like them. Held-out puzzles, and all that the bundled model was trained on
+before `sudoku-6`, come from puzzles of 24 clues that some were given back to; `sudoku-6` saw puzzles dug straight, too,
+and symmetric ones are nobody's. They are the same with the same seeds for every setting; the check knows the rules
+alone. Right: Wilson's 95% interval; passes: all of all candidates, with the bootstrap's interval of their mean. The
+last line is one line of JSON.
 """
 
 import argparse
@@ -26,7 +29,7 @@ from gesso.control.search import search
 from gesso.engine.engine import Engine
 from gesso.engine.particles import particles
 from gesso.tasks.sudoku import Sudoku
-from gesso.tasks.sudoku_solver import dig, draw_solution
+from gesso.tasks.sudoku_solver import Grid, count_solutions, dig, draw_solution
 from gesso.train.evaluate import ratio_interval, wilson_interval
 
 _SETTINGS = (
@@ -37,16 +40,31 @@ AT_ONCE = 16
 """Searches that run together."""
 
 
-def puzzles(count: int, clues: range, seed: int) -> list[str]:
-    """Puzzles of one solution, their numbers of clues uniform over `clues`."""
+def puzzles(count: int, clues: range, seed: int, symmetric: bool = False) -> list[str]:
+    """Puzzles of one solution, their numbers of clues uniform over `clues`, or one more where that leaves a pair."""
     rng = random.Random(f"search {seed}")
     found: list[str] = []
     while len(found) < count:
-        puzzle = dig(draw_solution(rng), rng.choice(clues), rng)
+        solution, wanted = draw_solution(rng), rng.choice(clues)
+        puzzle = dig_pairs(solution, wanted, rng) if symmetric else dig(solution, wanted, rng)
         if puzzle is not None:
             cells = "".join(map(str, puzzle))
             found.append("\n".join(cells[start : start + 9] for start in range(0, 81, 9)))
     return found
+
+
+def dig_pairs(solution: Grid, clues: int, rng: random.Random) -> Grid | None:
+    """Blanks cells with those opposite them, in random order, wherever the puzzle keeps one solution; None where that
+    does not come down to `clues`, or one more."""
+    cells, left = list(solution), 81
+    for cell in rng.sample(range(41), 41):
+        if left - 2 < clues:
+            break
+        pair = {cell, 80 - cell}
+        without = [0 if place in pair else digit for place, digit in enumerate(cells)]
+        if count_solutions(without) == 1:
+            cells, left = without, left - len(pair)
+    return tuple(cells) if left - clues in (0, 1) else None
 
 
 def options_of(text: str) -> dict[str, Any]:
@@ -113,11 +131,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--model", default="sudoku", help="a name or a folder")
+    parser.add_argument("--symmetric", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     low, high = (int(end) for end in arguments.clues.split("-"))
     engine = load(arguments.model, "cpu", "float32")
-    prompts = puzzles(arguments.n, range(low, high + 1), arguments.seed)
+    prompts = puzzles(arguments.n, range(low, high + 1), arguments.seed, arguments.symmetric)
     wanted = [("search", text) for text in arguments.settings.split(";") if text]
     wanted += [("particles", text) for text in arguments.particles.split(";") if text]
     table = Table("kind", "options", "solved", "95% interval", "passes", "95% interval", "most")
@@ -132,7 +151,17 @@ def main() -> None:
         )  # fmt: skip
         print(json.dumps(row), flush=True)
     Console(width=120).print(table)
-    print(json.dumps({"benchmark": "search", "seed": arguments.seed, "clues": arguments.clues, "rows": rows}))
+    print(
+        json.dumps(
+            {
+                "benchmark": "search",
+                "seed": arguments.seed,
+                "clues": arguments.clues,
+                "symmetric": arguments.symmetric,
+                "rows": rows,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

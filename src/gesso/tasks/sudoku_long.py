@@ -1,4 +1,4 @@
-"""Draws Sudoku puzzles that take long chains: dug straight to their number of clues, kept where singles fill them slowly.
+"""Draws Sudoku puzzles that take long chains: dug straight to their number of clues, and such that singles take long.
 
 Blanks given back to a base (`gesso.tasks.sudoku`) make a puzzle of 30 clues and more easy. One that is dug to as many
 is not always: of those of 30 to 32 clues three in five take seven rounds of singles or more, or a guess, where it is
