@@ -58,3 +58,22 @@ def test_importing_it_imports_nothing_heavy() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(gesso.__file__).parents[1])}
     out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"
+
+
+def test_a_saved_model_may_be_named_by_a_string(tmp_path: Path) -> None:
+    model = gesso.load_model("mini", "cpu")
+    gesso.save_model(model, str(tmp_path / "copy"))
+    assert gesso.load_model(tmp_path / "copy", "cpu").config == model.config
+    (tmp_path / "file").write_text("kept", encoding="utf-8")
+    with pytest.raises(gesso.UserError, match="is a file, and a checkpoint is a folder"):
+        gesso.save_model(model, tmp_path / "file")
+    with pytest.raises(gesso.UserError, match="dtype 'foo' does not exist; known: "):
+        gesso.save_model(model, tmp_path / "other", dtype="foo")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["tensor_parallel", "pipeline_parallel"])
+def test_ranks_are_counted_from_one(name: str) -> None:
+    for value in (0, -1, "2"):
+        with pytest.raises(gesso.UserError, match=f"^{name} must be an integer of at least 1"):
+            gesso.load("mini", **{name: value})  # type: ignore[arg-type]

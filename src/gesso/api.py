@@ -20,6 +20,7 @@ from gesso.models.hub import resolve
 from gesso.models.loading import load_folder, pick_device, read_generation_defaults
 from gesso.models.vision_loading import has_vision, load_vision
 from gesso.models.vision_tower import VisionModel
+from gesso.options import Integer
 from gesso.options.sizes import size_in_bytes
 from gesso.runner.distributed_runner import DistributedRunner
 from gesso.runner.offload import offload_request
@@ -54,7 +55,7 @@ def load(
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
     device_memory: int | str | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None] | None = None,
 ) -> Engine:
     """Loads an engine: the model with its tokenizer, chat template and defaults. See `load_model`.
 
@@ -80,6 +81,8 @@ def load(
 
     Without a `tokenizer.json` the engine takes token ids only, and its texts are ids in angle brackets.
     """
+    for name, ranks in (("tensor_parallel", tensor_parallel), ("pipeline_parallel", pipeline_parallel)):
+        Integer(minimum=1).check(name, ranks)
     folder = resolve(str(path), offline=offline)
     if (family := family_of(folder)) is not None:
         given = {
@@ -111,12 +114,12 @@ def load(
         runner = start(folder, dtype, device, spread[chosen], vision, merged)
         defaults = read_generation_defaults(folder, runner.config)
         return Engine(runner, tokenizer, template, defaults, name=str(path))
-    limit = size_in_bytes(device_memory, "--device-memory") if isinstance(device_memory, str) else device_memory
+    limit = size_in_bytes(device_memory, "device_memory") if isinstance(device_memory, str) else device_memory
     if limit is not None and limit < 1:
         raise OptionError(f"device_memory must be at least 1 byte, got {limit}", option="device_memory")
     given = {"adapter": adapter is not None, "cuda_graphs": cuda_graphs}
     needs_all = [name for name, wanted in given.items() if wanted]
-    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell)
+    offload = offload_request(pick_device(device), limit, TABLE_BYTES, needs_all, tell or _say_nothing)
     model = load_folder(folder, device, dtype, offload=offload)
     # A delta for each of encoder and decoder cannot be merged into the weights that they share.
     if adapter is not None and not load_adapter(model, Path(adapter)).separate:
@@ -124,6 +127,10 @@ def load(
     defaults = read_generation_defaults(folder, model.config)
     vision = _load_tower(folder, device, dtype)
     return Engine(model, tokenizer, template, defaults, name=str(path), cuda_graphs=cuda_graphs, vision=vision)
+
+
+def _say_nothing(line: str) -> None:
+    pass
 
 
 def _load_tower(folder: Path, device: str, dtype: str) -> VisionModel | None:

@@ -8,6 +8,7 @@ import pytest
 
 from cli.conftest import Gesso
 from gesso import __version__
+from gesso.cli.models import UNKNOWN
 from gesso.cli.reference import api_reference, reference
 from gesso.engine.engine import Engine, Request
 from gesso.engine.result import GenerationResult
@@ -34,7 +35,7 @@ def test_models_lists_what_is_here(gesso: Gesso, bundled: Path, monkeypatch: pyt
     assert [(model["name"], model["where"], model["bytes"]) for model in told] == [
         ("mini", "bundled", size), ("skills", "bundled", size), ("org/other@v2", "hub cache", 3_000_000),
     ]  # fmt: skip
-    assert (told[0]["tool_calls"], told[0]["images"], told[0]["skills"]) == ("yes", "no", [])
+    assert (told[0]["tool_calls"], told[0]["images"], told[0]["skills"]) == (UNKNOWN, "no", [])
 
 
 def test_models_lists_what_cannot_be_used(gesso: Gesso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,12 @@ def test_train_lists_its_recipes(gesso: Gesso) -> None:
     outcome = gesso("train")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("mini  ")
-    assert all(len(line.split("  ", 1)) == 2 for line in outcome.out.splitlines())
+    *recipes, nothing, note = outcome.out.splitlines()
+    assert all(len(line.split("  ", 1)) == 2 and line.endswith(".") for line in recipes)
+    assert (nothing, note.split()[0]) == ("", "What")
+    refused = gesso("train", "--estimate")
+    assert (refused.code, refused.out) == (2, "")
+    assert "name a recipe to train" in refused.err
 
 
 def test_eval_measures_a_model(gesso: Gesso) -> None:

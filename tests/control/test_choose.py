@@ -76,6 +76,12 @@ def test_answers_that_cannot_be_compared_are_refused(tiny: Engine, options: Any,
         ask(tiny, options)
 
 
+@pytest.mark.parametrize("name", ["temperature", "logit_bias", "sampler", "max_new_tokens", "mode", "stop"])
+def test_an_option_that_changes_nothing_is_refused(tiny: Engine, name: str) -> None:
+    with pytest.raises(OptionError, match=f"^{name} changes nothing where given answers are scored"):
+        ask(tiny, ["a", "b"], **{name: 1})
+
+
 def test_mini_is_sure_of_what_it_knows() -> None:
     import gesso
 

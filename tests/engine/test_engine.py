@@ -445,3 +445,20 @@ def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine
     expected = [float(scores[0, 5] + scores[1, 6]), float(scores[0, 7])]
     assert two.probe_logprobs == pytest.approx(expected, abs=1e-4)
     assert one.probe_logprobs == ()
+    with pytest.raises(OptionError, match="takes a list of requests"):
+        tiny.generate_batch(5)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"^options of a request are a mapping"):
+        tiny.generate_batch([Request("hello", [1])])  # type: ignore[arg-type]
+
+
+def test_ends_that_are_none_or_no_tokens(tiny: Engine) -> None:
+    assert tiny.generate("hello", eos_token_ids=[], max_new_tokens=6).finish_reason == "length"
+    vocab = tiny.model.config.vocab_size
+    for name, value in (("eos_token_ids", [1, vocab]), ("pad_token_id", vocab)):
+        with pytest.raises(OptionError, match=f"{name} names token {vocab}, the vocabulary has {vocab}"):
+            tiny.generate("hello", **{name: value})
+
+
+def test_one_call_at_most_needs_tools(tiny: Engine) -> None:
+    with pytest.raises(OptionError, match=r"^parallel_tool_calls needs tools"):
+        tiny.generate("hello", parallel_tool_calls=False)

@@ -8,6 +8,8 @@ import torch
 from sdar_oracle import SdarReference, make_sdar_folder
 
 from gesso import load
+from gesso.control.job import run_job
+from gesso.control.search import search
 from gesso.diffusion.samplers import SAMPLERS
 from gesso.diffusion.stopping import STOPPING_RULES
 from gesso.engine.engine import Engine, Request
@@ -164,3 +166,12 @@ def test_edits_of_what_is_decoded_are_refused(engine: Engine) -> None:
 def test_what_only_the_other_family_has_is_refused(folder: Path, option: dict[str, Any]) -> None:
     with pytest.raises(GessoError, match=next(iter(option))):
         load(folder, "cpu", **option)
+
+
+def test_search_without_a_causal_pass_takes_what_most_agree_on(engine: Engine) -> None:
+    ids = prompt(engine, 5)
+    with pytest.raises(OptionError, match="the likeliest answer is found by a causal pass") as refusal:
+        run_job(engine, search(engine, ids, best_of=2, max_new_tokens=8))
+    assert refusal.value.option == "select"
+    found = run_job(engine, search(engine, ids, best_of=2, select="consistency", max_new_tokens=8, **WHOLE))
+    assert len(found.candidates) == 2

@@ -54,7 +54,9 @@ def test_a_strategys_options_go_with_it_alone() -> None:
         GenerationConfig(sampler="quota", quota=0)
     assert refusal.value.option == "quota"
     assert generation_options()["quota"].owner == "sampler quota"
-    assert generation_options()["entropy_bound"].owner == "sampler entropy_bound, planner, quota"
+    shared = generation_options()["entropy_bound"]
+    assert shared.owner == "sampler entropy_bound, planner, quota"
+    assert shared.shown_default == "0.1; quota: 0.7"
 
 
 def test_a_strategy_is_forgotten_again() -> None:

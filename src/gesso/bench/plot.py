@@ -8,7 +8,7 @@ from gesso.extras import pip_install
 
 
 def plot_report(report: Report, picture: Path) -> None:
-    """Plots two rows of bars as a PNG: milliseconds of a step beside its floor, and tokens a second.
+    """Plots two rows of bars (PNG, SVG or PDF, by the name): milliseconds of a step beside its floor, and tokens a second.
 
     Raises:
         OptionError: matplotlib is not installed, or the picture cannot be written.
@@ -39,6 +39,6 @@ def plot_report(report: Report, picture: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{report['model']['name']}, {report['model']['dtype']}, {report['machine']['device']}")
     try:
-        figure.savefig(picture, format="png")
+        figure.savefig(picture)
     except OSError as error:
         raise OptionError(f"--plot {picture}: {error.strerror or error}", option="plot") from None

@@ -9,6 +9,9 @@ from gesso.options import keyword
 if TYPE_CHECKING:
     from gesso.bench.cells import Settings
 
+PICTURES = (".png", ".svg", ".pdf")
+"""How the name of a picture may end."""
+
 
 def check_checkpoint(
     formats: dict[str, str | None], load: LoadOptions, image: list[Path] | None, peer: str | None
@@ -125,5 +128,7 @@ def check_plot(plot: Path | None) -> None:
         return
     if find_spec("matplotlib") is None:
         raise OptionError(f"--plot needs matplotlib: {pip_install('train')}", option="plot")
+    if plot.suffix not in PICTURES:
+        raise OptionError(f"--plot {plot}: its name must end in {', '.join(PICTURES)}", option="plot")
     if not plot.parent.is_dir():
         raise OptionError(f"--plot {plot}: there is no folder {plot.parent}", option="plot")

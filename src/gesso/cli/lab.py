@@ -152,7 +152,7 @@ def _show(result: "LabResult") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from gesso.lab.report import HEADS, cells, groups
+    from gesso.lab.report import AREA, HEADS, cells, groups
     from gesso.lab.statistics import accuracy_under_parallelism
 
     console = Console(highlight=False)
@@ -165,6 +165,7 @@ def _show(result: "LabResult") -> None:
             table.add_row(*(Text(told[place]) for place in SHOWN), style="bold" if row.best else "")
         console.print(table)
         area = accuracy_under_parallelism([(row.tokens_per_forward, row.right / row.examples) for row in rows])
-        console.print(f"accuracy under parallelism {area:.0f}", style="dim")
+        console.print(f"{AREA}: {area:.0f}", style="dim")
+    console.print("p (Holm): how likely chance alone makes such a difference to the first setting", style="dim")
     left = f"; {result.missing} left for another run" if result.missing else ""
     console.print(f"{result.made} answers made{left}", style="dim")

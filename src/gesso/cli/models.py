@@ -23,6 +23,8 @@ models = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 UNTRAINED = "format only: it was not trained for them"
 """Said of tool calls or thinking that a model's tokenizer and template know, and the model does not."""
+UNKNOWN = "in its format; no card says whether it was trained for them"
+"""And where nothing says whether it does."""
 
 
 @models.callback()
@@ -145,7 +147,7 @@ def _abilities(folder: Path, card: "ModelCard | None") -> dict[str, Any]:
         templates = (folder / "chat_template.jinja", folder / "tokenizer_config.json")
         if not (_mentions(folder / "tokenizer.json", token) and any(_mentions(path, variable) for path in templates)):
             return "no"
-        return UNTRAINED if trained is False else "yes"
+        return {True: "yes", False: UNTRAINED, None: UNKNOWN}[trained]
 
     return {
         "tool_calls": can(CALL, "tools", None if card is None else card.tool_calls),
@@ -199,8 +201,8 @@ def _sentence(model: dict[str, Any]) -> str:
         return f"cannot be used: {model['error']}"
     known = ", ".join(f"{skill['name']} {_share(skill['right'])}" for skill in model["skills"])
     words = {"tool_calls": "tool calls", "thinking": "thinking", "images": "images"}
-    able = [word for name, word in words.items() if model[name] == "yes"]
-    unable = [word for name, word in words.items() if model[name] != "yes"]
+    able = [word for name, word in words.items() if model[name] in ("yes", UNKNOWN)]
+    unable = [word for name, word in words.items() if model[name] not in ("yes", UNKNOWN)]
     parts = [known, ", ".join(able), f"no {', no '.join(unable)}" if unable else ""]
     return "; ".join(part for part in parts if part)
 

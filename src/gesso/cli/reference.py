@@ -108,9 +108,10 @@ def _text(thing: Any) -> str:
 
 
 def _signature(name: str, function: Any) -> str:
-    parameters = inspect.signature(function).parameters.values()
-    shown = [p.name if p.kind is not p.VAR_KEYWORD else f"**{p.name}" for p in parameters if p.name != "self"]
-    return f"{name}({', '.join(shown)})"
+    """A call with its defaults, as Python writes it, without types."""
+    signature = inspect.signature(function)
+    shown = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "self"]
+    return f"{name}{signature.replace(parameters=shown, return_annotation=signature.empty)}"
 
 
 if __name__ == "__main__":

@@ -30,11 +30,17 @@ def train(
     device: opt.Device = "auto",
 ) -> int:
     """Train by a recipe; a run that was cut off goes on from its newest checkpoint."""
+    from gesso.errors import OptionError
     from gesso.train.recipes import RECIPES, load_recipe
 
     if recipe is None:
+        given = {"out": out, "stop_at": stop_at, "max_minutes": max_minutes, "precision": precision}
+        switches = {"export": export, "estimate": estimate, "plot": plot, "tensorboard": tensorboard}
+        if asked := [name for name, value in {**given, **switches}.items() if value not in (None, False)]:
+            raise OptionError("name a recipe to train; without one the recipes are listed", option=asked[0])
         for name, make in RECIPES.items():
-            print(f"{name}  {(make.__doc__ or '').strip().splitlines()[0]}")
+            print(f"{name}  {' '.join((make.__doc__ or '').split())}")
+        print("\nWhat goes on from a bundled model starts from its weights as they are bundled now.")
         return 0
     plan = load_recipe(recipe)
     settings: dict[str, Any] = {"context_parallel": context_parallel}

@@ -135,7 +135,7 @@ def _is_file(path: Path) -> bool:
 
 def _read(path: Path) -> Schema:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise OptionError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

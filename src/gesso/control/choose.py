@@ -19,6 +19,9 @@ from gesso.engine.prompt import Prompt
 from gesso.errors import OptionError
 
 MOST_OPTIONS = 64
+_OF_MEDIA = ("images", "videos", "image_budget", "video_budget", "video_fps", "video_frames")
+_TAKEN = frozenset(("seed", "raw", "canvas_length", "thinking", "tools", *_OF_MEDIA))
+"""What makes a difference to one pass over given answers: the prompt, the noise, and how wide the canvas is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +68,17 @@ def choose(
     """Scores the answers `options` to a prompt.
 
     Args:
-        settings: `seed`, `raw`, `canvas_length`; see `Request`.
+        settings: `seed`, `raw`, `canvas_length`, `thinking`, `tools`, and what is about images and clips; see
+            `Request`.
 
     Raises:
-        OptionError: fewer than two answers, the same one twice, an empty one, one that a canvas cannot hold, or that
-            holds a special token.
+        OptionError: an option that would change nothing; fewer than two answers, the same one twice, an empty one, one
+            that a canvas cannot hold, or that holds a special token.
     """
     _check(options)
+    for name, value in settings.items():
+        if value is not None and name not in _TAKEN:
+            raise OptionError(f"{name} changes nothing where given answers are scored", option=name)
     width = settings.get("canvas_length") or engine.config.canvas_length
     answers = [(*engine.tokenizer.encode(option), engine.end_of_turn) for option in options]
     for option, answer in zip(options, answers, strict=True):

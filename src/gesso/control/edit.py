@@ -111,7 +111,7 @@ def edit(
         OptionError: a selection that is not there, is white, or cannot be written in the model's tokens; an empty
             instruction; an option that the edit decides itself; and see `Engine.generate`.
     """
-    _check(instruction, context, options)
+    _check(text, instruction, context, options)
     parts = (selection or Everything()).of(text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)
@@ -191,7 +191,9 @@ def _moved(line: str, skipped: int) -> str:
     return re.sub(r"(?<= [-+])[0-9]+", lambda found: str(int(found[0]) + skipped), line)
 
 
-def _check(instruction: str, context: int, options: dict[str, Any]) -> None:
+def _check(text: str, instruction: str, context: int, options: dict[str, Any]) -> None:
+    if not isinstance(text, str):
+        raise OptionError(f"the text to edit must be a string, got {text!r:.60}", option="text")
     if not isinstance(instruction, str) or not instruction.strip():
         raise OptionError("instruction is empty", option="instruction")
     if not isinstance(context, int) or isinstance(context, bool) or context < 0:

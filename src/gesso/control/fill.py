@@ -57,6 +57,8 @@ def fill(
         raise OptionError(f"max_length must be an integer of at least 1, got {max_length!r}", option="max_length")
     if isinstance(document, str):
         document = parse_document(document)
+    if not isinstance(document, Document):
+        raise OptionError(f"the text with the holes must be a string, got {document!r:.60}", option="document")
     names = [hole.name for hole in document.holes if hole.name]
     if raw and (instruction or names):
         raise OptionError("raw leaves no place for an instruction or for hints", option="raw")

@@ -73,6 +73,8 @@ def with_constraint(options: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         OptionError: it is something else, or that option is given as well.
     """
+    if not isinstance(options, Mapping):
+        raise OptionError(f"options of a request are a mapping of names to values, got {options!r:.60}")
     given = options.get("constraint")
     others = {name: value for name, value in options.items() if name != "constraint"}
     if given is None:
@@ -108,7 +110,8 @@ def tool_language(
         )
     functions = {_function(tool)["name"]: _function(tool) for tool in tools}
     if not functions:
-        raise OptionError("tool_choice needs tools", option="tool_choice")
+        name = "parallel_tool_calls" if choice == "auto" else "tool_choice"
+        raise OptionError(f"{name} needs tools", option=name)
     if isinstance(choice, Mapping):
         name = _function(choice)["name"]
         if name not in functions:

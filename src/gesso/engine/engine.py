@@ -6,7 +6,7 @@ one going for ever.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,7 +178,7 @@ class Engine:
         Raises:
             OptionError, TextError: as for `generate`; nothing is generated then.
         """
-        if isinstance(requests, str | bytes | Mapping):
+        if isinstance(requests, str | bytes | Mapping) or not isinstance(requests, Iterable):
             raise OptionError("generate_batch takes a list of requests; generate takes one prompt")
         states = [self.start(dataclasses.replace(_as_request(request), drafts=False)) for request in requests]
         for _ in self._run(states):

@@ -183,12 +183,12 @@ class RequestBuilder:
         """Returns the token that a finished answer ends with."""
         ends = self._defaults.eos_token_ids
         named = self._tokenizer.special.get(END_OF_TURN)
-        return named if named in ends else ends[0]
+        return named if named in ends else (*ends, self._runner.config.eos_token_id)[0]
 
     def pad_fill(self, config: GenerationConfig) -> int:
         """Returns the token that fills a canvas after the end of an answer."""
         eos = self._runner.config.eos_token_id
-        return eos if eos in config.eos_token_ids else config.eos_token_ids[0]
+        return eos if eos in config.eos_token_ids else (*config.eos_token_ids, eos)[0]
 
     def canvases_of(self, tokens: Sequence[int], width: int) -> list[int]:
         """Returns the token ids of whole canvases of `width` that hold an answer, its end-of-turn token and the pad

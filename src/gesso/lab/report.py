@@ -22,6 +22,7 @@ svg { display: block; margin: 1rem 0; max-width: 100%; }
 p { color: #555; }
 @media (prefers-color-scheme: dark) { body { background: #161616; color: #e6e6e6; } th, td { border-color: #444; } }
 """
+AREA = "right answers (percent) times tokens a pass, over all settings, more is better (AUP)"
 HEADS = (
     "setting",
     "right",
@@ -54,13 +55,14 @@ def write_report(result: LabResult, path: Path) -> None:
     parts.append(
         f"<p>{result.examples} examples of each task, set {result.seed}, the same with the same seeds for every"
         " setting. Right: Wilson's interval. Passes: of an answer behind its prompt. Fixed, broken and p (McNemar's"
-        " exact test, two-sided) beside the first setting of the table. Bold: no other is right as often in fewer"
+        " exact test, two-sided) beside the first setting of the table; Holm: the same, for as many comparisons as the"
+        " table has. Bold: no other is right as often in fewer"
         " passes.</p>"
     )
     for model, task, rows in groups(result.rows):
         area = accuracy_under_parallelism([(row.tokens_per_forward, row.right / row.examples) for row in rows])
         parts.append(f"<h2>{escape(model)} &middot; {escape(task)}</h2>")
-        parts += [_plot(rows), _table(rows), f"<p>Accuracy under parallelism: {area:.0f}</p>"]
+        parts += [_plot(rows), _table(rows), f"<p>{AREA}: {area:.0f}</p>"]
     try:
         path.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
     except OSError as error:

@@ -44,7 +44,7 @@ def refuse_filled(out: Path) -> None:
 
 def save_folder(
     model: DiffusionGemma,
-    folder: Path,
+    folder: Path | str,
     *,
     dtype: str = "float32",
     generation: GenerationConfig | None = None,
@@ -62,10 +62,16 @@ def save_folder(
             the same model; only one `writes`.
 
     Raises:
-        OptionError: the model is quantized, or `vision` is for a text model of another width.
+        OptionError: the model is quantized, `vision` is for a text model of another width, there is no such `dtype`, or
+            `folder` is a file.
         CheckpointError: `dtype` cannot hold a weight.
     """
     refuse_quantized(model, "writing a checkpoint")
+    folder = Path(folder)
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype {dtype!r} does not exist; known: {', '.join(DTYPES)}", option="dtype")
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder} is a file, and a checkpoint is a folder", option="folder")
     config = with_vision_config(model.config, vision)
     if not writes:
         _write_weights(model, None, DTYPES[dtype], {}, gather)

@@ -133,8 +133,13 @@ class Registry(Generic[S]):
             found: dict[str, Option] = {}
             for name in self.names:
                 for option, row in options_of(self._classes[name]).items():
-                    owner = f"{found[option].owner}, {name}" if option in found else f"{self.label} {name}"
-                    found[option] = dataclasses.replace(found.get(option, row), owner=owner)
+                    first = found.get(option)
+                    if first is None:
+                        found[option] = dataclasses.replace(row, owner=f"{self.label} {name}")
+                        continue
+                    other = () if row.default == first.default else ((name, row.default),)
+                    owner = f"{first.owner}, {name}"
+                    found[option] = dataclasses.replace(first, owner=owner, others=(*first.others, *other))
             self._options = found
         return self._options
 

@@ -43,6 +43,8 @@ class Option:
     """Another option of the same strategy, and the values of it under which this one means something; empty: all."""
     owner: str = ""
     """The strategy whose option it is, such as `sampler entropy_bound`."""
+    others: tuple[tuple[str, Any], ...] = ()
+    """Strategies that share the option with another default, and that."""
 
     def check(self, value: Any) -> Any:
         """Returns the value as the configuration holds it.
@@ -65,7 +67,12 @@ class Option:
 
     @property
     def shown_default(self) -> str:
-        """Returns the default as the pages show it."""
+        """Returns the default as the pages show it, those of other strategies behind it."""
+        others = "".join(f"; {strategy}: {default}" for strategy, default in self.others)
+        return self._own_default + others
+
+    @property
+    def _own_default(self) -> str:
         if self.default is None:
             return self.unset or "none"
         if isinstance(self.default, bool):

@@ -159,7 +159,7 @@ class TrainConfig:
         if self.on_policy:
             self._check_on_policy()
         if self.patience and not self.evaluate_every:
-            raise ConfigError("patience needs evaluate_every: it counts evaluations of the held-out loss")
+            raise ConfigError("patience counts evaluations on what is held out, and evaluate_every is 0: set it, too")
         if self.sample_every and not self.sample_prompts:
             raise ConfigError("sample_every needs sample_prompts")
 

@@ -63,8 +63,10 @@ def parse_line(line: bytes, known: Sequence[str] = LINE_KEYS) -> dict[str, Any]:
         raise DataError(f"no UTF-8 (byte {error.start + 1})") from None
     except json.JSONDecodeError as error:
         raise DataError(f"no JSON ({error.msg}, column {error.colno}); every line holds one JSON object") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"no JSON that can be read ({error})") from None
+    except RecursionError:
+        raise DataError("nested too deeply to be read") from None
+    except ValueError:  # the interpreter's own limit of digits
+        raise DataError("a number of thousands of digits") from None
     if not isinstance(fields, dict):
         raise DataError(f"must be a JSON object, not {_kind(fields)}")
     _require_known(fields, known)

@@ -62,18 +62,18 @@ mini_2 = continued(
 )  # fmt: skip
 mini_3 = continued(
     mini_2, "mini-3",
-    "`mini` trained on once more, from the weights that `mini-2` left in the package.",
+    "`mini` trained on once more, after `mini-2`, from the weights that were bundled then.",
     tasks.ENDS, seed=2, steps=2000, narrow=_narrow(0.40, 0.35), encoder_loss_weight=0.3
 )  # fmt: skip
 mini_4 = continued(
     mini_3, "mini-4",
-    "`mini` trained on once more, from the weights that `mini-3` left in the package.",
+    "`mini` trained on once more, after `mini-3`, from the weights that were bundled then.",
     tasks.STOPS, seed=3,
     steps=2500, narrow=_narrow(0.35, 0.35), learning_rate=1.3e-3, precision="bfloat16",
 )  # fmt: skip
 mini_5 = continued(
     mini_4, "mini-5",
-    "`mini` trained on, from the weights that `mini-4` left in the package, with a sliding window of 256.",
+    "`mini` trained on, after `mini-4`, from the weights that were bundled then, with a sliding window of 256.",
     tasks.WIDER, seed=4, model={"sliding_window": 256}, learning_rate=1.2e-3, optimizer="muon"
 )  # fmt: skip
 mini_6 = continued(

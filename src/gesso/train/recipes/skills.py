@@ -76,17 +76,17 @@ def skills_2() -> Recipe:
 
 
 def skills_3() -> Recipe:
-    """Goes on from the bundled `skills` once more, as `skills_2` does."""
+    """Goes on from the bundled `skills` once more, as `skills-2` does."""
     return _causal_run(3, skill_mixtures.THIRD, steps=4150, learning_rate=1.8e-3)
 
 
 def skills_4() -> Recipe:
-    """Goes on from the bundled `skills` a third time, as `skills_2` does."""
+    """Goes on from the bundled `skills` a third time, as `skills-2` does."""
     return _causal_run(4, skill_mixtures.FOURTH, steps=3950)
 
 
 def skills_5() -> Recipe:
-    """Goes on from the bundled `skills` a fourth time, as `skills_2` does."""
+    """Goes on from the bundled `skills` a fourth time, as `skills-2` does."""
     return _causal_run(5, skill_mixtures.FIFTH, steps=3560)
 
 
@@ -107,27 +107,27 @@ def skills_6() -> Recipe:
 
 
 def skills_7() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_5` does, for longer."""
+    """Goes on from the bundled `skills` as `skills-5` does, for longer."""
     return _causal_run(7, skill_mixtures.SEVENTH, steps=5700)
 
 
 def skills_8() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_7` does, for longer still."""
+    """Goes on from the bundled `skills` as `skills-7` does, for longer still."""
     return _causal_run(8, skill_mixtures.EIGHTH, steps=10800)
 
 
 def skills_9() -> Recipe:
-    """Goes on from the bundled `skills` for a short while; see `gesso.train.mean_weights`."""
+    """Goes on from the bundled `skills` for a short while."""
     return _causal_run(9, skill_mixtures.NINTH, steps=2900, learning_rate=1.6e-3)
 
 
 def skills_10() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_9` does, with more of what was worst. Run once; not bundled."""
+    """Goes on from the bundled `skills` as `skills-9` does, with more of what was worst. Run once; not bundled."""
     return _causal_run(10, skill_mixtures.TENTH, steps=2200, learning_rate=2e-3)
 
 
 def skills_11() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_9` does, in more wordings; see `gesso.train.mean_weights`."""
+    """Goes on from the bundled `skills` as `skills-9` does, in more wordings."""
     return _causal_run(11, skill_mixtures.ELEVENTH, steps=2700, learning_rate=2e-3)
 
 
@@ -140,7 +140,7 @@ def skills_12() -> Recipe:
 
 
 def skills_13() -> Recipe:
-    """Goes on from the bundled `skills` as `skills_9` does, for what was below its goal. Run once, to step 815; not
+    """Goes on from the bundled `skills` as `skills-9` does, for what was below its goal. Run once, to step 815; not
     bundled."""
     return _causal_run(13, skill_mixtures.THIRTEENTH, steps=1000, learning_rate=8e-4)
 
