@@ -8,7 +8,7 @@ from gesso.extras import pip_install
 
 
 def plot_report(report: Report, picture: Path) -> None:
-    """Plots two rows of bars (PNG, SVG or PDF, by the name): milliseconds of a step beside its floor, and tokens a second.
+    """Plots two rows of bars, in the format of the name: milliseconds of a step beside its floor, and tokens a second.
 
     Raises:
         OptionError: matplotlib is not installed, or the picture cannot be written.

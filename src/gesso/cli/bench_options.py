@@ -39,7 +39,7 @@ Peer = Annotated[
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.", **_MEASURING)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.", **_SHOWN)]
 Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Draw the figures into this PNG, SVG or PDF.", **_SHOWN)
+    Path | None, typer.Option(metavar="FILE", help="Draw the figures: PNG, SVG or PDF.", **_SHOWN)
 ]
 Compare = Annotated[
     Path | None,
