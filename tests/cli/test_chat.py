@@ -63,6 +63,28 @@ def test_an_unknown_command_is_no_message(gesso: Gesso, partner: Engine) -> None
     assert outcome.err.startswith("no command /frobnicate: /clear")
 
 
+def test_commands_may_end_with_a_space_and_paths_are_messages(gesso: Gesso, partner: Engine) -> None:
+    outcome = gesso("chat", stdin="/help\n/usr/bin is a folder\n/clear \n/exit \nnever said\n")
+    assert (outcome.code, outcome.out) == (0, "fig\n")
+    assert outcome.err.startswith("/clear forgets the conversation")
+    assert heard(partner) == ["<bos>" + turn("user", "/usr/bin is a folder") + ASK]
+
+
+def test_a_plain_terminal_is_asked_too(gesso: Gesso, partner: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return "/exit"
+
+    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    monkeypatch.setenv("TERM", "dumb")
+    outcome = gesso("chat", stdin=None)
+    assert asked == ["> "]
+    assert "Ctrl-D ends it" in outcome.err
+
+
 def test_a_message_that_is_refused_is_forgotten(gesso: Gesso, partner: Engine) -> None:
     outcome = gesso("chat", stdin=f"{'x' * 10**6}\none\n")
     assert outcome.out == "fig\n"

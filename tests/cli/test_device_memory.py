@@ -53,7 +53,7 @@ def test_it_is_of_cuda(gesso: Gesso, command: str) -> None:
     assert told.code == 2
     assert "device_memory is of CUDA: on cpu weights lie in the machine's own memory" in told.err
     told = gesso(command, "--device-memory", "lots", stdin="x")
-    assert (told.code, "--device-memory takes a size such as 4GiB" in told.err) == (2, True)
+    assert (told.code, "device_memory takes a size such as 4GiB" in told.err) == (2, True)
 
 
 def test_bench_streams_checkpoints_only(gesso: Gesso, tmp_path: Path) -> None:

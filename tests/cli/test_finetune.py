@@ -211,7 +211,7 @@ def test_what_is_best_of_the_causal_pass_alone_is_its_own_loss(gesso: Gesso, dat
         (("{data}", "--out", "{out}", "--source-share", 0.5), "no line to train on has one"),
         (("{data}", "--out", "{out}", "--source-share", 2), "source_share must be at least 0"),
         (("{data}", "--out", "{out}", "--batch-size", 0), "batch_size must be at least 1"),
-        (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "patience needs evaluate_every"),
+        (("{data}", "--out", "{out}", "--held-out", 0, "--patience", 2), "patience counts evaluations"),
         (("{data}", "--out", "{out}", "--thinking", "maybe"), "thinking 'maybe' does not exist"),
         (("{data}", "--out", "{out}", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
         (("{data}", "--out", "{out}", "--adapter", "x", "--rank", 4), "--adapter has its own shape"),

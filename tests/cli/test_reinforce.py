@@ -42,7 +42,7 @@ def test_an_adapter_is_trained_and_used(gesso: Gesso, tmp_path: Path) -> None:
         (("--task", "arithmetic", "--method", "full", "--rank", 4), "--rank shapes an adapter"),
         (("--task", "arithmetic", "--held-out", 0.5), "tasks hold out theirs"),
         (("--task", "arithmetic", "--learning-rate", 0), "learning_rate must be above 0"),
-        (("--task", "arithmetic", "--patience", 2), "patience needs evaluate_every"),
+        (("--task", "arithmetic", "--patience", 2), "patience counts evaluations"),
         (("--task", "sight-charts"), "shows images"),
     ],
 )

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from cli.conftest import Gesso
 from gesso.api import load
 from gesso.cli.remote import RemoteModel, RemoteStream
+from gesso.cli.render import figures
 from gesso.engine.async_engine import AsyncEngine, Limits
 from gesso.engine.events import BlockCommitted, DenoisingFrame, Finished
 from gesso.errors import GessoError, HubError, OptionError
@@ -44,6 +45,12 @@ def test_a_conversation_with_a_server(gesso: Gesso, fake: FakeService, url: str)
     assert first.prompt == [{"role": "user", "content": "one"}]
     assert [message["content"] for message in second.prompt] == ["one", "fig", "two"]
     assert first.options["seed"] == 7
+
+
+def test_warnings_of_the_server_are_told(gesso: Gesso, fake: FakeService, url: str) -> None:
+    fake.events = [Finished(result(text="fig", warnings=("a guess",)))]
+    outcome = gesso("chat", "--server", url, "--api-key", "secret", stdin="one\n")
+    assert (outcome.code, outcome.err) == (0, "a guess\n")
 
 
 def test_events_are_those_of_an_engine(fake: FakeService, url: str) -> None:
@@ -203,6 +210,7 @@ def test_cancelling_keeps_what_came(other_url: str) -> None:
         stream.cancel()
     assert isinstance(events[-1], Finished)
     assert (events[-1].result.finish_reason, events[-1].result.text) == ("cancelled", "he")
+    assert figures(events[-1].result)[1:] == ["cancelled"], "a server that was hung up on has told no counts"
 
 
 def test_images_go_to_a_server_as_data_urls(gesso: Gesso, seeing_folder: Path, tmp_path: Path) -> None:

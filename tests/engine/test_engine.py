@@ -451,12 +451,8 @@ def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine
         tiny.generate_batch([Request("hello", [1])])  # type: ignore[arg-type]
 
 
-def test_ends_that_are_none_or_no_tokens(tiny: Engine) -> None:
+def test_an_answer_may_have_no_token_that_ends_it(tiny: Engine) -> None:
     assert tiny.generate("hello", eos_token_ids=[], max_new_tokens=6).finish_reason == "length"
-    vocab = tiny.model.config.vocab_size
-    for name, value in (("eos_token_ids", [1, vocab]), ("pad_token_id", vocab)):
-        with pytest.raises(OptionError, match=f"{name} names token {vocab}, the vocabulary has {vocab}"):
-            tiny.generate("hello", **{name: value})
 
 
 def test_one_call_at_most_needs_tools(tiny: Engine) -> None:

@@ -235,6 +235,12 @@ def test_a_key_may_be_refused_left_out_and_given_after_all(open_page: OpenPage, 
             dialog.get_by_role("button", name="Use").click()
             dialog.get_by_text("A key has no such characters.").wait_for()
         page.keyboard.press("Escape")
+        message = page.get_by_label("Your message")
+        message.fill("hi")
+        message.press("Enter")  # what is asked without a key asks for one again
+        dialog.get_by_text("The server asks for a key.").wait_for()
+        page.keyboard.press("Escape")
+        expect(message).to_have_value("hi")
         enter.click()
         dialog.get_by_text("The server asks for a key.").wait_for()
         dialog.get_by_label("Key of the server").fill("a-secret")

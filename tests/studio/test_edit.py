@@ -61,6 +61,7 @@ def test_a_hole_after_a_change_cuts_nothing_away(open_page: OpenPage, fake_url: 
     text = editor(page)
     text.fill(old)
     select(text, 4, 15)
+    page.get_by_label("Instruction").fill("Another thing.")
     page.get_by_role("button", name="Edit what is selected").click()
     page.get_by_role("button", name="Take it").click()
     hole, undo = (page.get_by_role("button", name=name) for name in ("Make a hole", "Undo"))
@@ -154,3 +155,32 @@ def test_differences_and_selections(open_page: OpenPage, fake_url: str) -> None:
     assert call(page, "edit/requests.js", code, text, 8, 11) == [None, [3, 3], True]
     assert call(page, "edit/requests.js", code, text, 0, 0) == [None, None, False]
     assert call(page, "edit/requests.js", code, text, 0, len(text)) == [None, None, False]
+
+
+def test_undo_takes_nothing_with_it_that_was_typed_since(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    text = editor(page)
+    text.fill("one two")
+    select(text, 0, 3)
+    hole, undo = (page.get_by_role("button", name=name) for name in ("Make a hole", "Undo"))
+    hole.click()
+    holed = text.input_value()
+    text.fill(f"{holed} and more")
+    undo.click()
+    expect(text).to_have_value(f"{holed} and more")
+    expect(page.locator(".editor [role=status]")).to_contain_text("Undo would lose that", use_inner_text=True)
+    text.fill(holed)
+    undo.click()
+    expect(text).to_have_value("one two")
+    expect(undo).to_be_disabled()
+
+
+def test_what_is_missing_is_said_where_it_belongs(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    text, note = editor(page), page.locator(".editor [role=status]")
+    page.get_by_role("button", name="Fill the holes").click()
+    expect(note).to_contain_text("There is no text to fill.", use_inner_text=True)
+    text.fill("something")
+    page.get_by_role("button", name="Edit what is selected").click()
+    expect(note).to_contain_text("Say in the instruction what is to change.", use_inner_text=True)
+    expect(page.locator("#edit-instruction")).to_be_focused()

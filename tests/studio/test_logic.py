@@ -84,3 +84,24 @@ def test_why_an_answer_cannot_be_gone_on_with(open_page: OpenPage, fake_url: str
     assert "widths" in why([frame], body={"diffusion": {"canvas_width": "need"}})
     assert why([frame, second], ({"tokens": [5, 6]},)) == ""
     assert "not full" in why([frame, second], ({"tokens": [5]},))
+
+
+def test_a_turn_that_failed_is_left_out_of_later_requests(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    code = """({ Conversation }, states) => {
+        const conversation = new Conversation();
+        states.forEach((state, number) => {
+            const turn = conversation.ask(`question ${number}`);
+            conversation.begin(turn, { text: `answer ${number}`, frames: [], size: 0 }).state = state;
+        });
+        return conversation.before(conversation.turns.length, "brief");
+    }"""
+    told = call(page, "chat/conversation.js", code, ["done", "failed", "failed", "stopped"])
+    assert [message["content"] for message in told] == ["brief", "question 0", "answer 0", "question 3", "answer 3"]
+
+
+def test_a_link_holds_the_tools(open_page: OpenPage, fake_url: str) -> None:
+    page = open_page(fake_url)
+    shared = {"prompt": "a & b", "system": "", "tools": '[{"name": "x"}]', "model": "mini", "settings": {"seed": "3"}}
+    code = "({ linkTo, sharedIn }, shared) => sharedIn(linkTo('http://x/', shared).split('#')[1])"
+    assert call(page, "settings/link.js", code, shared) == shared

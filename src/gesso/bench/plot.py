@@ -39,6 +39,6 @@ def plot_report(report: Report, picture: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{report['model']['name']}, {report['model']['dtype']}, {report['machine']['device']}")
     try:
-        figure.savefig(picture)
+        figure.savefig(picture, format=picture.suffix[1:] or "png")
     except OSError as error:
         raise OptionError(f"--plot {picture}: {error.strerror or error}", option="plot") from None

@@ -38,9 +38,7 @@ Peer = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads; all cores without it.", **_MEASURING)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON line with everything.", **_SHOWN)]
-Plot = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Draw the figures: PNG, SVG or PDF.", **_SHOWN)
-]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figures: PNG, SVG or PDF.", **_SHOWN)]
 Compare = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Show what changed since a line that --json wrote into this file.", **_SHOWN),

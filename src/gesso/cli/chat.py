@@ -18,6 +18,7 @@ from gesso.options import options_of
 
 if TYPE_CHECKING:
     from gesso.cli.remote import RemoteModel
+    from gesso.engine.result import GenerationResult
 
 HELP = (
     "/clear forgets the conversation, /image FILE and /video FILE go with the next message, /exit or Ctrl-D ends it, "
@@ -56,23 +57,25 @@ def chat(
     else:
         partner, name = opt.load_engine(load), load.model
         special = partner.tokenizer.special_ids
-    live = sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stdout)
-    if live:
+    asks = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    live = asks and is_screen(sys.stdout)
+    if asks:
         import readline  # noqa: F401  (gives input() its line editing)
 
         note(_wrapped(f"{name} \N{MIDDLE DOT} {HELP}"))
     start: list[dict[str, Any]] = [{"role": "system", "content": system}] if system is not None else []
     messages = list(start)
     attached = Attachments(None if server is not None else partner, options)
-    while (line := _ask(live)) is not None:
-        if line in ("/exit", "/quit"):
+    while (line := _ask(asks)) is not None:
+        command, _, rest = line.partition(" ")
+        if command in ("/exit", "/quit") and not rest.strip():
             break
-        if line == "/clear":
+        if command == "/clear" and not rest.strip():
             messages = list(start)
             attached.clear()
-        elif line.startswith("/"):
-            note(_obey(line, attached))
-        if line.startswith("/") or not line.strip():
+        elif _is_command(command):
+            note(_obey(command, rest, attached))
+        if _is_command(command) or not line.strip():
             continue
         if server is None:
             note_other_words(load, line)
@@ -85,10 +88,11 @@ def chat(
             note(f"gesso: {error}")
             messages.pop()
             continue
+        _note_warnings(result)
         if result.finish_reason == "cancelled":
             # Half an answer would be taken for a whole one in the turns that follow.
             messages.pop()
-            if not live or _terminated():
+            if not asks or _terminated():
                 return 130
             note("this turn is forgotten")
             continue
@@ -96,13 +100,26 @@ def chat(
     return 0
 
 
-def _obey(line: str, attached: Attachments) -> str:
+def _note_warnings(result: "GenerationResult") -> None:
+    from gesso.cli.session import note
+
+    for warning in result.warnings:
+        note(warning)
+
+
+def _is_command(word: str) -> bool:
+    """Whether the first word of a line is meant as a command: a path, which has more slashes, is not."""
+    return word.startswith("/") and word.count("/") == 1
+
+
+def _obey(command: str, rest: str, attached: Attachments) -> str:
     """Do what a line with a slash says; returns what there is to say of it."""
     from gesso.errors import UserError
 
-    command, _, rest = line.partition(" ")
+    if command == "/help":
+        return _wrapped(HELP)
     if command not in COMMANDS:
-        return _wrapped(f"no command {line.split(maxsplit=1)[0]}: {HELP}")
+        return _wrapped(f"no command {command}: {HELP}")
     try:
         return attached.add(COMMANDS[command], rest.strip())
     except UserError as error:
@@ -131,8 +148,8 @@ def _remote(server: str, load: LoadOptions, named: bool, api_key: str | None) ->
     return RemoteModel(server, load.model if named else None, api_key)
 
 
-def _ask(live: bool) -> str | None:
-    """The next line; None at the end of the input.
+def _ask(asks: bool) -> str | None:
+    """The next line, of a person at a terminal where it `asks`; None at the end of the input.
 
     Raises:
         KeyboardInterrupt: SIGTERM came, or Ctrl-C where nobody can be asked again.
@@ -144,15 +161,15 @@ def _ask(live: bool) -> str | None:
         raise KeyboardInterrupt
     while True:
         try:
-            return input("> " if live else "")
+            return input("> " if asks else "")
         except EOFError:
-            if live:
+            if asks:
                 print()
             return None
         except UnicodeDecodeError as error:
             raise TextError(f"standard input is no UTF-8 text: {error}") from None
         except KeyboardInterrupt:
-            if not live or _terminated():
+            if not asks or _terminated():
                 raise
             SIGNALS.recovered()
             print()

@@ -1,5 +1,6 @@
 """Reads and writes the files of commands, to the byte."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -26,12 +27,15 @@ def write_atomically(path: Path, old: bytes, new: bytes) -> None:
 
     Raises:
         GessoError: the file holds something else by now.
+        PermissionError: it must not be written to.
     """
     import shutil
     import tempfile
 
     # A link stays a link: what it leads to is written.
     target = path.resolve()
+    if not os.access(target, os.W_OK):  # another file could take its place all the same
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

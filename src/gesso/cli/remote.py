@@ -130,6 +130,7 @@ class RemoteStream:
         usage: Mapping[str, Any] = {}
         report: Mapping[str, Any] = {}
         blocks = 0
+        warnings: list[str] = []
         for chunk in self._chunks():
             if error := chunk.get("error"):
                 raise GessoError(_error(error))
@@ -145,6 +146,7 @@ class RemoteStream:
                     yield BlockCommitted(blocks, (), new, thought, 0, True)
                     text, reasoning, blocks = text + new, reasoning + thought, blocks + 1
                 report = choice.get("diffusion") or report
+                warnings += choice.get("warnings") or ()
                 reason = "length" if choice.get("finish_reason") == "length" else reason
             if self._cancelled:
                 break
@@ -163,6 +165,7 @@ class RemoteStream:
                 seed=int(report.get("seed", 0)),
                 seconds_to_first_block=first,
                 seconds=time.monotonic() - started,
+                warnings=tuple(map(str, warnings)),
             )
         )
 

@@ -74,17 +74,23 @@ def status(frame: DenoisingFrame, tokens: int, seconds: float, width: int) -> Te
 
 
 def figures(result: GenerationResult) -> list[str]:
-    """Describes a finished request in a few words each."""
+    """Describes a finished request in a few words each; a server that was hung up on has told no counts."""
+    if result.text and not result.completion_tokens:
+        return [f"{result.seconds:.2f} s", result.finish_reason]
     return [
-        f"{result.completion_tokens} tokens",
-        f"{result.canvases} canvas{'es' if result.canvases != 1 else ''}",
-        f"{sum(result.denoising_steps)} steps",
+        _count(result.completion_tokens, "token"),
+        _count(result.canvases, "canvas", "canvases"),
+        _count(sum(result.denoising_steps), "step"),
         f"{result.tokens_per_forward:.1f} tokens/forward",
         f"{result.tokens_per_second:.0f} tok/s",
         f"{result.seconds:.2f} s",
         f"seed {result.seed}",
         result.finish_reason,
     ]
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 def flow(parts: Iterable[str], width: int) -> str:

@@ -65,9 +65,6 @@ def _refuse_interval(config: GenerationConfig) -> None:
 
 def _check_tokens(config: GenerationConfig, shape: ModelShape, width: int) -> None:
     """Checks the token ids that a request names."""
-    for name, ids in (("eos_token_ids", config.eos_token_ids), ("pad_token_id", (config.pad_token_id,))):
-        if any(token >= shape.vocab_size for token in ids):
-            raise OptionError(f"{name} names token {max(ids)}, the vocabulary has {shape.vocab_size}", option=name)
     for part in config.canvas or ():
         if part is not None and part >= shape.vocab_size:
             raise OptionError(f"canvas has token id {part}, the vocabulary has {shape.vocab_size}", option="canvas")

@@ -1,5 +1,5 @@
 // @ts-check
-import { Api, ApiFailure } from "./api/http.js";
+import { Api, ApiFailure, asFailure } from "./api/http.js";
 import { CanvasPanel } from "./canvas/panel.js";
 import { toolsOf } from "./chat/calls.js";
 import { Chat } from "./chat/chat.js";
@@ -14,6 +14,7 @@ import { linkTo, sharedIn } from "./settings/link.js";
 import { StatePanel } from "./state/panel.js";
 import { StructureView } from "./structure/view.js";
 import { alertUser, announce, clearAlert } from "./ui/announce.js";
+import { copyFor } from "./ui/copy.js";
 import { askForKey, showRequest } from "./ui/dialogs.js";
 import { byId, fill, h } from "./ui/dom.js";
 import { viewButtons } from "./ui/views.js";
@@ -33,6 +34,8 @@ const tools = byId("tools");
 /** @type {HTMLSelectElement} */
 const model = byId("model");
 const shared = sharedIn(location.hash);
+/** Why the server has told nothing yet. @type {ApiFailure | null} */
+let refusal = null;
 
 const special = () => models.find((card) => card.id === model.value)?.special_token_ids ?? [];
 const preview = new Preview();
@@ -50,8 +53,18 @@ const panel = new CanvasPanel({
 
 /** What is chosen for every view. */
 function choices() {
-  if (!models.length) throw new Error("The server has not told its models yet.");
-  return { model: model.value, system: system.value.trim(), settings: form.values() };
+  if (!models.length) throw refusal ?? new Error("The server has not told its models yet.");
+  return { model: model.value, system: system.value.trim(), settings: chosenSettings() };
+}
+
+/** What stands in the settings; where something there is wrong, they open, and the field gets the focus. */
+function chosenSettings() {
+  try {
+    return form.values();
+  } catch {
+    byId("settings").open = true;
+    return form.values();
+  }
 }
 
 /** What is chosen for the chat, which has tools besides. */
@@ -126,6 +139,7 @@ async function load() {
   try {
     const [list, table, told] = await Promise.all([api.get("v1/models"), api.get("v1/options"), api.get("props")]);
     models = list.data;
+    refusal = null;
     props = told;
     api.maxBody = told.max_body_bytes ?? api.maxBody;
     options = table.data;
@@ -142,6 +156,7 @@ async function load() {
     document.body.dataset.ready = "";
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;
+    refusal = error;
     await failed(error, () => void load());
   }
 }
@@ -182,18 +197,18 @@ function showNext() {
 
 function copyLink() {
   const settings = form.texts();
-  const said = chat.conversation.turns.find((turn) => turn.role === "user");
+  const said = chat.conversation.turns.findLast((turn) => turn.role === "user");
   const text = composer.prompt.value || (said?.role === "user" ? said.text : "");
-  const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, model: model.value, settings });
+  const address = linkTo(location.href.split("#")[0], { prompt: text, system: system.value, tools: tools.value, model: model.value, settings });
   history.replaceState(null, "", address);
-  const done = () => announce("the link is in the address bar and copied");
-  navigator.clipboard?.writeText(address).then(done, () => announce("the link is in the address bar"));
+  void copyFor(byId("link"), address, "In the address bar");
 }
 
 const view = {
   api, choices, special,
   failed: (/** @type {any} */ error, /** @type {() => void} */ again) =>
-    void failed(error instanceof ApiFailure ? error : new ApiFailure(error.message, { status: 400 }), again),
+    void failed(asFailure(error), again),
+  begin: clearAlert,
   request: (/** @type {Record<string, any>} */ body) => showRequest(body, api.hasKey),
 };
 byId("view-edit").append(new Editor(view).element);
@@ -206,6 +221,7 @@ let structure = null;
 
 /** @param {string} opened id of a view */
 function open(opened) {
+  clearAlert();
   if (opened === "view-structure" && !structure) byId(opened).append((structure = new StructureView(view)).element);
   if (opened === "view-state" && !state) byId(opened).append((state = new StatePanel(api)).element);
   if (opened === "view-compare" && !compare) {
@@ -225,6 +241,7 @@ byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
 composer.prompt.value = shared.prompt;
 system.value = shared.system;
+tools.value = shared.tools;
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());

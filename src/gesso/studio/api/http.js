@@ -18,6 +18,15 @@ export class ApiFailure extends Error {
   }
 }
 
+/**
+ * What went wrong here, before anything was asked, as if the server had said so.
+ * @param {unknown} error
+ * @returns {ApiFailure}
+ */
+export function asFailure(error) {
+  return error instanceof ApiFailure ? error : new ApiFailure(/** @type {Error} */ (error).message, { status: 400 });
+}
+
 const CUT = "The connection to the server was cut. Is it still running?";
 
 /** The server's HTTP interface. The key is kept here, in memory, and goes into one header and nowhere else. */

@@ -1,6 +1,6 @@
 // @ts-check
 import { chatBody } from "../api/body.js";
-import { ApiFailure, encoded } from "../api/http.js";
+import { ApiFailure, asFailure, encoded } from "../api/http.js";
 import { announce } from "../ui/announce.js";
 import { download, oncePerPicture } from "../ui/dom.js";
 import { Recording } from "../run/recording.js";
@@ -100,14 +100,14 @@ export class Chat {
    */
   #guarded(act) {
     if (this.running) {
-      announce("an answer is being written: stop it first");
+      this.page.failed(new ApiFailure("An answer is being written: stop it first.", { status: 400 }), () => {});
       return false;
     }
     try {
       act();
       return true;
     } catch (error) {
-      this.page.failed(new ApiFailure(/** @type {Error} */ (error).message, { status: 400 }), () => {});
+      this.page.failed(asFailure(error), () => {});
       return false;
     }
   }

@@ -83,7 +83,8 @@ export class Conversation {
   }
 
   /**
-   * The messages before a turn, as the API takes them.
+   * The messages before a turn, as the API takes them. What was said for an answer that failed is left out with it: it
+   * may be why, and would be so again.
    * @param {number} turn
    * @param {string} system
    * @returns {Message[]}
@@ -94,6 +95,7 @@ export class Conversation {
     for (const part of this.turns.slice(0, turn)) {
       if (part.role === "user") messages.push(userMessage(part.text, part.pictures));
       else if (part.role === "tool") messages.push(...part.results.map(({ id, name, content }) => ({ role: "tool", tool_call_id: id, name, content })));
+      else if (part.variants[part.chosen]?.state === "failed") forgetQuestion(messages);
       else messages.push(assistantMessage(part.variants[part.chosen]?.recording));
     }
     return messages;
@@ -129,6 +131,15 @@ export function userMessage(text, pictures) {
   if (!pictures.length) return { role: "user", content: text };
   const parts = pictures.map(({ url }) => /** @type {const} */ ({ type: "image_url", image_url: { url } }));
   return { role: "user", content: [...parts, { type: "text", text }] };
+}
+
+/**
+ * Takes away the last message of the person, and what tools returned since.
+ * @param {Message[]} messages
+ */
+function forgetQuestion(messages) {
+  const asked = messages.findLastIndex(({ role }) => role === "user");
+  if (asked >= 0) messages.length = asked;
 }
 
 /**

@@ -1,5 +1,5 @@
 // @ts-check
-import { announce } from "../ui/announce.js";
+import { copyFor } from "../ui/copy.js";
 import { button, h } from "../ui/dom.js";
 import { highlighted } from "./highlight.js";
 import { inline } from "./inline.js";
@@ -57,9 +57,7 @@ function fence(lines, at, blocks) {
  * @param {string} language
  */
 export function codeBlock(code, language) {
-  const copy = button("Copy", () => {
-    navigator.clipboard?.writeText(code).then(() => announce("copied"), () => announce("the browser does not allow to copy"));
-  });
+  const copy = button("Copy", () => void copyFor(copy, code));
   return h(
     "div", { class: "code" }, h("div", { class: "code-head" }, h("span", {}, language || "code"), copy),
     h("pre", { tabindex: "0" }, h("code", {}, highlighted(code, language))),

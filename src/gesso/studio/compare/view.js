@@ -55,14 +55,19 @@ export class CompareView {
   }
 
   async #compare() {
-    if (this.single.running || !this.message.value.trim()) return;
+    if (this.single.running) return;
+    if (!this.message.value.trim()) {
+      this.message.focus();
+      return;
+    }
+    this.page.begin();
     const special = this.page.special();
     /** @type {Record<string, any>[]} */
     let bodies;
     try {
       bodies = this.#bodies();
     } catch (error) {
-      this.page.failed(new ApiFailure(/** @type {Error} */ (error).message, { status: 400 }), () => {});
+      this.page.failed(error, () => {});
       return;
     }
     fill(this.outcome);

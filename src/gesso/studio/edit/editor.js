@@ -11,6 +11,7 @@ import { editRequest, fillRequest, HOLE } from "./requests.js";
  * @property {import("../api/http.js").Api} api
  * @property {() => {model: string, settings: Record<string, any>}} choices throws where a setting is wrong
  * @property {(failure: any, again: () => void) => void} failed
+ * @property {() => void} begin takes away what was said of an earlier request
  */
 
 /** An editor of plain text with holes and a selection. Nothing changes before what is proposed is taken. */
@@ -18,7 +19,7 @@ export class Editor {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    /** @type {string[]} Texts before each change that was taken, and before each hole that was made. */
+    /** @type {{before: string, after: string}[]} Texts before and after each change that was taken, and each hole that was made. */
     this.earlier = [];
     /** @type {AbortController | null} */
     this.abort = null;
@@ -56,8 +57,9 @@ export class Editor {
 
   #hole() {
     const [start, end] = this.selection;
-    this.#keep(this.text.value);
+    const before = this.text.value;
     this.text.setRangeText(HOLE, start, end, "end");
+    this.#keep(before);
     this.#select();
     this.text.focus();
   }
@@ -65,6 +67,7 @@ export class Editor {
   #fill() {
     const text = this.text.value;
     const instruction = this.instruction.value;
+    if (!text.trim()) return this.#wants("There is no text to fill.", this.text);
     return this.#ask("v1/fill", (choices) => fillRequest({ ...choices, text, instruction }), (answer) => {
       const holes = answer.holes.map((/** @type {any} */ hole, /** @type {number} */ number) => alternatives(hole, number));
       this.#propose(text, answer.text, holes);
@@ -75,10 +78,22 @@ export class Editor {
     const text = this.text.value;
     const [start, end] = this.selection;
     const instruction = this.instruction.value;
+    if (!text.trim()) return this.#wants("There is no text to edit.", this.text);
+    if (!instruction.trim()) return this.#wants("Say in the instruction what is to change.", this.instruction);
     return this.#ask("v1/edit", (choices) => editRequest({ ...choices, text, instruction, start, end }), (answer) => {
       if (answer.changed) this.#propose(text, answer.text, []);
       else this.note.textContent = answer.left_out ?? "The model would change nothing.";
     });
+  }
+
+  /**
+   * Says what is missing, where it belongs.
+   * @param {string} what
+   * @param {HTMLElement} field
+   */
+  #wants(what, field) {
+    this.note.textContent = what;
+    field.focus();
   }
 
   /**
@@ -88,6 +103,7 @@ export class Editor {
    */
   async #ask(path, make, take) {
     if (this.abort) return;
+    this.page.begin();
     fill(this.proposal);
     this.abort = new AbortController();
     const asker = document.activeElement;
@@ -141,25 +157,25 @@ export class Editor {
         this.note.textContent = "The text was changed meanwhile: ask again.";
         return;
       }
-      this.#keep(old);
       this.#put(now);
+      this.#keep(old);
       fill(this.proposal);
       announce("taken");
     }, { class: "primary" });
     fill(
       this.proposal, h("h2", {}, "Proposal"), h("pre", { class: "difference", dir: "auto", tabindex: "0" }, parts), more,
-      h("div", { class: "actions" }, take, button("Leave it", () => fill(this.proposal))),
+      h("div", { class: "actions" }, take, button("Leave it", () => { fill(this.proposal); this.text.focus(); })),
     );
     announce("there is a proposal");
     take.focus();
   }
 
   /**
-   * Keeps a text for Undo.
-   * @param {string} text
+   * Keeps for Undo what the text was before it became what it is now.
+   * @param {string} before
    */
-  #keep(text) {
-    this.earlier.push(text);
+  #keep(before) {
+    this.earlier.push({ before, after: this.text.value });
     this.undo.disabled = false;
   }
 
@@ -173,8 +189,13 @@ export class Editor {
   }
 
   #undo() {
-    const text = this.earlier.pop();
-    if (text !== undefined) this.#put(text);
+    const last = this.earlier.at(-1);
+    if (last && this.text.value !== last.after) {
+      this.note.textContent = "The text was changed since: Undo would lose that. Take your own changes back first.";
+      return;
+    }
+    this.earlier.pop();
+    if (last) this.#put(last.before);
     this.undo.disabled = this.earlier.length === 0;
   }
 }

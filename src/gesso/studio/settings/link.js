@@ -1,7 +1,7 @@
 // @ts-check
 /** The link that holds a prompt and its settings. They stand behind the `#`, which browsers send to no server. */
 
-/** @typedef {{prompt: string, system: string, model: string, settings: Record<string, string>}} Shared */
+/** @typedef {{prompt: string, system: string, tools: string, model: string, settings: Record<string, string>}} Shared */
 
 const PREFIX = "set.";
 
@@ -9,9 +9,9 @@ const PREFIX = "set.";
  * @param {string} page address without what is behind `#`
  * @param {Shared} shared
  */
-export function linkTo(page, { prompt, system, model, settings }) {
+export function linkTo(page, { prompt, system, tools, model, settings }) {
   const query = new URLSearchParams();
-  for (const [name, text] of Object.entries({ prompt, system, model })) if (text) query.set(name, text);
+  for (const [name, text] of Object.entries({ prompt, system, tools, model })) if (text) query.set(name, text);
   for (const [path, text] of Object.entries(settings)) query.set(PREFIX + path, text);
   return `${page}#${query}`;
 }
@@ -27,6 +27,7 @@ export function sharedIn(hash) {
   return {
     prompt: query.get("prompt") ?? "",
     system: query.get("system") ?? "",
+    tools: query.get("tools") ?? "",
     model: query.get("model") ?? "",
     settings: Object.fromEntries(settings),
   };

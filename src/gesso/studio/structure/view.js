@@ -13,6 +13,7 @@ import { Verdicts } from "./verdict.js";
 /**
  * @typedef {object} Page
  * @property {import("../api/http.js").Api} api
+ * @property {() => void} begin takes away what was said of an earlier request
  * @property {() => {model: string, system: string, settings: Record<string, any>}} choices throws where a setting is wrong
  * @property {() => number[]} special
  * @property {(failure: ApiFailure, again: () => void) => void} failed
@@ -130,7 +131,12 @@ export class StructureView {
   }
 
   async #ask() {
-    if (this.single.running || !this.message.value.trim()) return;
+    if (this.single.running) return;
+    if (!this.message.value.trim()) {
+      this.message.focus();
+      return;
+    }
+    this.page.begin();
     /** @type {Record<string, any> | null} */
     let body = null;
     this.#guarded(() => { body = this.#body(); });
@@ -158,7 +164,7 @@ export class StructureView {
     try {
       act();
     } catch (error) {
-      this.page.failed(new ApiFailure(/** @type {Error} */ (error).message, { status: 400 }), () => {});
+      this.page.failed(error, () => {});
     }
   }
 }
