@@ -76,4 +76,4 @@ def test_a_saved_model_may_be_named_by_a_string(tmp_path: Path) -> None:
 def test_ranks_are_counted_from_one(name: str) -> None:
     for value in (0, -1, "2"):
         with pytest.raises(gesso.UserError, match=f"^{name} must be an integer of at least 1"):
-            gesso.load("mini", **{name: value})  # type: ignore[arg-type]
+            gesso.load("mini", **{name: value})

@@ -94,6 +94,19 @@ def test_standard_input_is_read_as_it_is(answer: Answer, monkeypatch: pytest.Mon
     assert out.buffer.getvalue() == EDITED.encode()  # type: ignore[attr-defined]
 
 
+def test_in_place_leaves_a_file_alone_that_must_not_be_written_to(
+    gesso: Gesso, file: Path, answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs the tests may write to any file: the system's answer is made up."""
+    before = file.read_bytes()
+    answer("return value + 12")
+    monkeypatch.setattr("os.access", lambda path, mode: not (mode == os.W_OK and Path(path) == file.resolve()))
+    outcome = gesso("edit", file, "Change 7 to 12.", "--lines", "2", "--in-place")
+    assert outcome.code != 0
+    assert "Permission denied" in outcome.err
+    assert file.read_bytes() == before
+
+
 def test_in_place_writes_the_file_and_nothing_else(gesso: Gesso, file: Path, answer: Answer) -> None:
     answer("return 2 * x")
     before = file.stat()

@@ -184,3 +184,9 @@ def test_what_leads_nowhere_is_refused(tmp_path: Path, schema: Any) -> None:
     write(tmp_path, part={"$ref": "nowhere.json"})
     with pytest.raises(OptionError):
         gesso.constraint(json_schema=read_schema(write(tmp_path, start=schema)))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_schema(tmp_path: Path) -> None:
+    path = tmp_path / "marked.json"
+    path.write_text('{"type": "integer"}', encoding="utf-8-sig")
+    assert read_schema(path) == {"type": "integer"}

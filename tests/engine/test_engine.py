@@ -446,9 +446,9 @@ def test_a_probe_tells_what_the_first_pass_says_and_changes_nothing(tiny: Engine
     assert two.probe_logprobs == pytest.approx(expected, abs=1e-4)
     assert one.probe_logprobs == ()
     with pytest.raises(OptionError, match="takes a list of requests"):
-        tiny.generate_batch(5)  # type: ignore[arg-type]
+        tiny.generate_batch(5)
     with pytest.raises(OptionError, match=r"^options of a request are a mapping"):
-        tiny.generate_batch([Request("hello", [1])])  # type: ignore[arg-type]
+        tiny.generate_batch([Request("hello", [1])])
 
 
 def test_an_answer_may_have_no_token_that_ends_it(tiny: Engine) -> None:

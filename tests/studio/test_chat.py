@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from server.conftest import running
 from server.fake import FakeService, block, frame, result
 
@@ -254,3 +255,37 @@ def test_two_pages_do_not_disturb_each_other(open_page: OpenPage, service: FakeS
     ask(first, "one")
     ask(second, "two")
     assert [page.locator(".turn.user .said").all_inner_texts() for page in (first, second)] == [["one"], ["two"]]
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_copy_says_how_it_went(open_page: OpenPage, service: FakeService, fake_url: str, secure: bool) -> None:
+    """Pages that came over plain HTTP have no clipboard; the older way copies there."""
+    service.events = [block("```python\nreturn 1\n```"), Finished(result())]
+    page = ready(open_page(fake_url))
+    if not secure:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    answer = ask(page, "code, please")
+    copy = answer.get_by_role("button", name="Copy")
+    copy.click()
+    said = answer.locator(".code-head button")
+    expect(said).to_have_text("Copied")
+    expect(said).to_have_text("Copy")
+    message = page.get_by_label("Your message")
+    message.press("ControlOrMeta+v")
+    expect(message).to_have_value("return 1")
+
+
+def test_what_went_wrong_stays_in_view(open_page: OpenPage, service: FakeService, fake_url: str) -> None:
+    page = ready(open_page(f"{fake_url}/#set.temperature=9"))
+    service.events = [block("long\n\n" * 60), Finished(result())]
+    page.locator("#settings").evaluate("settings => { settings.open = true; }")
+    page.get_by_label("temperature", exact=True).fill("1")
+    ask(page, "first")
+    page.get_by_label("temperature", exact=True).fill("9")
+    page.locator("#settings").evaluate("settings => { settings.open = false; }")
+    message = page.get_by_label("Your message")
+    message.scroll_into_view_if_needed()
+    message.fill("second")
+    message.press("Enter")
+    expect(page.locator("#alert")).to_be_in_viewport()
+    expect(page.get_by_label("temperature", exact=True)).to_be_focused()

@@ -263,7 +263,7 @@ class CompletionRequest(Sampling):
         if self.echo and self.stream:
             raise contradiction("echo", "does not go with stream: the prompt is known to whoever asks")
         if self.max_tokens == 0 and not (self.echo and not self.searches):
-            raise contradiction("max_tokens", "must be at least 1, but beside echo without best_of")
+            raise contradiction("max_tokens", "must be at least 1; 0 is for echo, without best_of")
         if not self.suffix:
             return self
         if not isinstance(self.prompt, str):

@@ -54,20 +54,27 @@ def _kept(placement: int) -> int:
 _KEPT = tuple(_kept(placement) for placement in range(729))
 
 
+def _places(possible: int, family: tuple[int, tuple[int, ...], int]) -> tuple[int, int]:
+    """The units of a family that have a place for something left, and those with several, as the first bit of each."""
+    first, shifts, _ = family
+    once = twice = 0
+    for shift in shifts:
+        here = possible >> shift & first
+        twice |= once & here
+        once |= here
+    return once, twice
+
+
 def _propagate(possible: int, placed: int) -> tuple[int, int] | None:
     """Places singles until there are no more; None where some unit has no place left for a digit."""
     found = True
     while found:
         found = False
-        for first, shifts, spread in _FAMILIES:
-            once = twice = 0
-            for shift in shifts:
-                here = possible >> shift & first
-                twice |= once & here
-                once |= here
-            if once != first:
+        for family in _FAMILIES:
+            once, twice = _places(possible, family)
+            if once != family[0]:
                 return None
-            singles = (once & ~twice) * spread & possible & ~placed
+            singles = (once & ~twice) * family[2] & possible & ~placed
             if singles:
                 found = True
                 placed |= singles
@@ -163,13 +170,9 @@ def singles(grid: Sequence[int]) -> tuple[int, int]:
 def _all_singles(possible: int) -> int:
     """The placements that are the last of their cell, or of their digit in a row, column or box."""
     found = 0
-    for first, shifts, spread in _FAMILIES:
-        once = twice = 0
-        for shift in shifts:
-            here = possible >> shift & first
-            twice |= once & here
-            once |= here
-        found |= (once & ~twice) * spread & possible
+    for family in _FAMILIES:
+        once, twice = _places(possible, family)
+        found |= (once & ~twice) * family[2] & possible
     return found
 
 
