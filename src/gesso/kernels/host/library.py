@@ -21,7 +21,7 @@ from gesso.kernels.host.compositions import (
     write_land,
     write_spell,
 )
-from gesso.kernels.host.dots import Dot
+from gesso.kernels.host.dots import SHIFTED, Dot
 from gesso.kernels.host.float_products import write_multiply_floats
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.norms import (
@@ -78,7 +78,7 @@ def kernels(name: str, kind: Dot) -> Kernels:
     """Compiles the kernels that multiply by a format of `LAYOUTS`."""
     layout = LAYOUTS[name]
     module = ir.Module(f"gesso_{name}_{kind}")
-    write_round_rows(module, "round_rows", shifted=layout.signed)
+    write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
     engine = compile_module(module)

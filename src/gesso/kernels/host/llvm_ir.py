@@ -79,6 +79,12 @@ class Writer(ir.IRBuilder):  # type: ignore[misc]
         """Calls one of LLVM's own functions."""
         return self.call(declare(self.module, name, result, [a.type for a in arguments]), arguments)
 
+    def ask_for(self, address: Value, level: int) -> None:
+        """Has the memory send the line of an address to the first cache (`level` 3), or the second (2)."""
+        read, near, data = (constant(number, I32) for number in (0, level, 1))
+        ask = declare(self.module, "llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32])
+        self.call(ask, [address, read, near, data])
+
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """Computes a * b + c, rounded once."""
         return self.own(f"llvm.fma.v{a.type.count}f32", a.type, a, b, c)

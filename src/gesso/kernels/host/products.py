@@ -3,8 +3,8 @@
     M rows   N rows of a matrix, what comes out   G blocks of 64 features   R rows that are multiplied at a time
 
 For a row of the matrix and a block, 64 codes are unpacked into a register once and multiplied with R rows; the products
-of four neighbours are added up as whole numbers, and the sixteen sums go into sixteen fp32 lanes, times both scales.
-The lanes are added in the same order whatever R is: a row's bits do not depend on how many stand beside it.
+of four neighbours, or of eight, are added up as whole numbers, and these go into fp32 lanes, times both scales. Lanes
+are added in the same order whatever R is: a row's bits do not depend on how many stand beside it.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from gesso.kernels.host.activations import BLOCK, LANES
-from gesso.kernels.host.dots import BYTES, FLOATS, WHOLES, Dot, dot, sum_lanes
+from gesso.kernels.host.dots import BYTES, Dot, dot, signed_dot, sum_lanes
 from gesso.kernels.host.layouts import Layout, Weights, e4m3
 from gesso.kernels.host.llvm_ir import (
     F32,
@@ -29,7 +29,6 @@ from gesso.kernels.host.llvm_ir import (
     Writer,
     constant,
     constants,
-    declare,
     vector,
     zeros,
 )
@@ -42,12 +41,17 @@ TILES: dict[Dot, dict[int, int]] = {
 }
 """Rows of activations that are multiplied at a time, and rows of the matrix: as many sums as there are registers."""
 NEAR = 64
-"""Rows of a matrix that all rows of activations are multiplied by before the next ones: they stay in a near cache."""
-AHEAD = 128
-"""Blocks that memory is asked for ahead at least: rows lie one behind the other, and the next few short ones come too
-soon."""
+"""Rows of a matrix that all rows of activations of its own are multiplied by before the next ones: they stay in a near
+cache."""
+AHEAD, MORE, LINE = 4608, 2048, 64
+"""Bytes that memory is asked for ahead where rows are narrow, or behind the rows at hand, and those of a line of a
+cache."""
+WIDE = 8192
+"""Bytes of the rows at hand from which on they would drive one another out of the first cache, of which 4,096 bytes
+apart lies in the same places."""
 STRIDE = 8
-"""Blocks whose scales are multiplied at a time for one row."""
+"""Blocks whose scales or offsets are multiplied at a time for one row."""
+_MANY = vector(F32, STRIDE)
 
 
 def write_multiply(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:
@@ -76,13 +80,13 @@ def write_over_pieces(
     build = Writer(module, name, VOID, [POINTER] * 9 + [I64] * 5)
     x, x_scales, x_sums, codes, scales, third, out, scratch, pieces = build.made.args[:9]
     count, columns, blocks, begin, end = build.made.args[9:]
+    run = _Run(build, pieces, count)
+    before = build.mul(run.matrix, columns)  # rows of the matrices that come before
     tiles = Loop(build, begin, end, step=NEAR)
     last = build.add(tiles.index, constant(NEAR))
     last = build.select(build.icmp_signed("<", last, end), last, end)
-    loop = Loop(build, constant(0), count)
-    piece = build.mul(loop.index, constant(4))
-    row, size, matrix, first_out = (build.read(pieces, I64, build.add(piece, constant(i))) for i in range(4))
-    before = build.mul(matrix, columns)  # rows of the matrices that come before
+    loop = Loop(build, run.first, run.end)
+    row, size, first_out = (build.read(pieces, I64, _place_of(build, loop.index, word)) for word in (ROW, SIZE, OUT))
     shift = build.mul(row, blocks)
     rows = [
         build.at(x, build.mul(shift, constant(BLOCK)), x_kind),
@@ -100,21 +104,65 @@ def write_over_pieces(
                     build.call(inner[rows_at_once, beside], parts)
     loop.close()
     tiles.close()
+    run.close()
     build.ret_void()
+
+
+ROW, SIZE, MATRIX, OUT = range(4)
+"""Words of a piece."""
+
+
+def _place_of(build: Writer, piece: Value, word: int) -> Value:
+    return build.add(build.mul(piece, constant(4)), constant(word))
+
+
+class _Run:
+    """Goes through the pieces by matrix: those of one stand side by side, and share what of it is in a near cache.
+
+    What is built between making it and `close` is done for each matrix, and its pieces `first` to before `end`.
+    """
+
+    def __init__(self, build: Writer, pieces: Value, count: Value) -> None:
+        self._build, before = build, build.block
+        self._head, some, scan, look, found, self._done = (build.made.append_basic_block() for _ in range(6))
+        build.branch(self._head)
+        build.position_at_end(self._head)
+        self.first = build.phi(I64)
+        self.first.add_incoming(constant(0), before)
+        build.cbranch(build.icmp_signed("<", self.first, count), some, self._done)
+        build.position_at_end(some)
+        self.matrix = build.read(pieces, I64, _place_of(build, self.first, MATRIX))
+        following = build.add(self.first, constant(1))
+        build.branch(scan)
+        build.position_at_end(scan)
+        self.end = build.phi(I64)
+        self.end.add_incoming(following, some)
+        build.cbranch(build.icmp_signed("<", self.end, count), look, found)
+        build.position_at_end(look)
+        same = build.icmp_signed("==", build.read(pieces, I64, _place_of(build, self.end, MATRIX)), self.matrix)
+        following = build.add(self.end, constant(1))
+        self.end.add_incoming(following, look)
+        build.cbranch(same, scan, found)
+        build.position_at_end(found)
+
+    def close(self) -> None:
+        """Ends the body."""
+        self.first.add_incoming(self.end, self._build.block)
+        self._build.branch(self._head)
+        self._build.position_at_end(self._done)
 
 
 @functools.cache
 def scratch_size(kind: Dot, blocks: int) -> int:
     """Returns how many floats of scratch memory a thread of `multiply` needs."""
-    return blocks * max((2 + beside) * size for size, beside in TILES[kind].items())
+    return blocks * max((1 + beside) * size for size, beside in TILES[kind].items())
 
 
 @dataclass(frozen=True, slots=True)
 class _Turned:
-    """Points at the scales and sums of the rows side by side, [G, R], and at those times a row's of the matrix."""
+    """Points at the scales of the rows side by side, [G, R], and at those times a row's of the matrix."""
 
     scales: Value
-    sums: Value
     factors: list[Value]
 
 
@@ -125,23 +173,27 @@ class _Piece(Writer):
         super().__init__(module, name, VOID, [POINTER] * 8 + [I64] * 5)
         self.made.linkage = "internal"
         self.layout, self.kind, self.size = layout, kind, size
-        self.across = vector(F32, size)
+        # Halves and quarters of a block have scales of their own, and one instruction of AVX-512 takes a whole block.
+        self.lanes = LANES if kind == "vnni512" or layout.scale in ("half", "quarter") else LANES // 2
+        self.across, self.floats = vector(F32, size), vector(F32, self.lanes)
         self.x, x_scales, x_sums, codes, scales, third, out, scratch = self.made.args[:8]
         before, columns, self.blocks, begin, end = self.made.args[8:]
-        turned = self._turn(x_scales, x_sums, scratch, beside)
+        turned = self._turn(x_scales, scratch, beside)
         outer = Loop(self, begin, end, step=beside)
         width = self.mul(self.blocks, constant(BLOCK * layout.bits // 8))
         matrix = []
         for i in range(beside):
             row = self.add(before, self.add(outer.index, constant(i)))
             matrix.append(Weights(self.at(codes, self.mul(row, width), I8), scales, third, row))
-        offsets = [zeros(self.across)] * beside
         if layout.scale == "block":
-            offsets = self._scale_blocks(matrix, turned)
+            self._scale_blocks(matrix, turned)
+        offsets = self._sum_offsets(matrix, x_sums) if layout.offsets else None
         sums = sum_lanes(self, self._sum_blocks(matrix, turned))
-        for i, (weights, offset) in enumerate(zip(matrix, offsets, strict=True)):
-            result = self.pick(sums, sums, range(i * size, i * size + size))
-            result = self.fadd(self._scale_row(result, weights), offset)
+        for i, weights in enumerate(matrix):
+            own = range(i * size, i * size + size)
+            result = self._scale_row(self.pick(sums, sums, own), weights)
+            if offsets is not None:
+                result = self.fadd(result, self.pick(offsets, offsets, own))
             for r in range(size):
                 place = self.add(self.mul(columns, constant(r)), self.add(outer.index, constant(i)))
                 self.write(self.extract_element(result, constant(r, I32)), out, place)
@@ -151,72 +203,94 @@ class _Piece(Writer):
     def _place(self, block: Value, r: int = 0) -> Value:
         return self.add(self.mul(block, constant(self.size)), constant(r))
 
-    def _turn(self, x_scales: Value, x_sums: Value, scratch: Value, beside: int) -> _Turned:
-        """Lays the rows' scales, and sums where there are offsets, side by side."""
+    def _turn(self, x_scales: Value, scratch: Value, beside: int) -> _Turned:
+        """Lays the rows' scales side by side."""
         room = self.mul(self.blocks, constant(self.size))
-        scales, sums, *factors = (self.at(scratch, self.mul(room, constant(i)), F32) for i in range(2 + beside))
+        scales, *factors = (self.at(scratch, self.mul(room, constant(i)), F32) for i in range(1 + beside))
+        if self.size == 1:
+            return _Turned(x_scales, factors)
         loop = Loop(self, constant(0), self.blocks)
         for r in range(self.size):
             source = self.add(self.mul(self.blocks, constant(r)), loop.index)
             self.write(self.read(x_scales, F32, source), scales, self._place(loop.index, r))
-            if self.layout.offsets:
-                self.write(self.read(x_sums, F32, source), sums, self._place(loop.index, r))
         loop.close()
-        return _Turned(scales, sums, factors)
+        return _Turned(scales, factors)
 
-    def _scale_blocks(self, matrix: list[Weights], turned: _Turned) -> list[Value]:
-        """Multiplies each block's scale by those of the rows; returns what the offsets add to every row, [R] each."""
-        layout, blocks = self.layout, self.blocks
-        done, begun = constant(0), [zeros(self.across)] * len(matrix)
-        if self.size == 1 and layout.blocks_per_scale == 1 and len(matrix) == 4:
-            done, begun = self._scale_many_blocks(matrix, turned)
-        loop = Loop(self, done, blocks, carried=begun)
-        place, per_scale = self._place(loop.index), constant(layout.blocks_per_scale)
-        number, per_row = self.udiv(loop.index, per_scale), self.udiv(blocks, per_scale)
+    def _scale_blocks(self, matrix: list[Weights], turned: _Turned) -> None:
+        """Multiplies each block's scale by those of the rows."""
+        unit, done = self.layout.unit, constant(0)
+        if self.size == 1:
+            done, loop, place = self._strides([])
+            row_scales = self.read(turned.scales, _MANY, place)
+            for weights, factor in zip(matrix, turned.factors, strict=True):
+                scales = self.fmul(self._of_blocks(weights.scales, weights, place), constants([unit] * STRIDE, F32))
+                self.write(self.fmul(scales, row_scales), factor, place)
+            loop.close()
+        loop = Loop(self, done, self.blocks)
+        place = self._place(loop.index)
         row_scales = self.read(turned.scales, self.across, place)
-        row_sums = self.read(turned.sums, self.across, place) if layout.offsets else None
-        totals = []
-        for weights, factor, carried in zip(matrix, turned.factors, loop.carried, strict=True):
-            which, total = self.add(self.mul(weights.row, per_row), number), carried
-            scale = self.fmul(self.bfloat16(self.read(weights.scales, I16, which)), ir.Constant(F32, layout.unit))
+        for weights, factor in zip(matrix, turned.factors, strict=True):
+            scale = self.fmul(self._of_block(weights.scales, weights, loop.index), ir.Constant(F32, unit))
             self.write(self.fmul(self.splat(scale, self.size), row_scales), factor, place)
-            if row_sums is not None:
-                offset = self.bfloat16(self.read(weights.third, I16, which))
-                total = self.fma(self.splat(offset, self.size), row_sums, total)
-            totals.append(total)
-        loop.close(*totals)
-        return loop.carried
+        loop.close()
 
-    def _scale_many_blocks(self, matrix: list[Weights], turned: _Turned) -> tuple[Value, list[Value]]:
-        """Computes `_scale_blocks` of one row and four of the matrix, `STRIDE` blocks at a time, to the same bits.
+    def _sum_offsets(self, matrix: list[Weights], x_sums: Value) -> Value:
+        """Adds up offset times sum over all blocks: for each row of the matrix and of activations, in one vector."""
+        starts = [self.mul(self.blocks, constant(r)) for r in range(self.size)]
+        count = self.size * len(matrix)
+        done, loop, place = self._strides([zeros(_MANY)] * count)
+        # What a stride before has added already counts as nothing.
+        numbers = self.add(self.splat(self.trunc(place, I32), STRIDE), constants(list(range(STRIDE)), I32))
+        fresh = self.icmp_signed(">=", numbers, self.splat(self.trunc(loop.index, I32), STRIDE))
+        sums = [self.read(x_sums, _MANY, self.add(start, place)) for start in starts]
+        totals, added = iter(loop.carried), []
+        for weights in matrix:
+            offsets = self.select(fresh, self._of_blocks(weights.third, weights, place), zeros(_MANY))
+            added += [self.fma(offsets, row_sums, next(totals)) for row_sums in sums]
+        loop.close(*added)
+        lanes = sum_lanes(self, loop.carried)
+        loop = Loop(
+            self, done, self.blocks, carried=[self.extract_element(lanes, constant(i, I32)) for i in range(count)]
+        )
+        sums = [self.read(x_sums, F32, self.add(start, loop.index)) for start in starts]
+        totals, added = iter(loop.carried), []
+        for weights in matrix:
+            offset = self._of_block(weights.third, weights, loop.index)
+            added += [self.own("llvm.fma.f32", F32, offset, row_sum, next(totals)) for row_sum in sums]
+        loop.close(*added)
+        found = ir.Constant(vector(F32, count), ir.Undefined)
+        for i, total in enumerate(loop.carried):
+            found = self.insert_element(found, total, constant(i, I32))
+        return found
 
-        Returns how many blocks are done, and what is added so far.
+    def _strides(self, carried: list[Value]) -> tuple[Value, Loop, Value]:
+        """Begins to go through all blocks, `STRIDE` at a time, or through none where there are fewer.
+
+        Returns how many blocks that does, the loop, and the first block of a stride: the last one ends with the blocks.
         """
-        many, bits, four = vector(F32, STRIDE), vector(I16, STRIDE), vector(F32, len(matrix))
-        done = self.mul(self.udiv(self.blocks, constant(STRIDE)), constant(STRIDE))
-        loop = Loop(self, constant(0), done, step=STRIDE, carried=[zeros(four)])
-        row_scales, (total,) = self.read(turned.scales, many, loop.index), loop.carried
-        places = [self.add(self.mul(weights.row, self.blocks), loop.index) for weights in matrix]
-        unit = constants([self.layout.unit] * STRIDE, F32)
-        for weights, factor, place in zip(matrix, turned.factors, places, strict=True):
-            scale = self.fmul(self.bfloat16(self.read(weights.scales, bits, place)), unit)
-            self.write(self.fmul(scale, row_scales), factor, loop.index)
-        if self.layout.offsets:
-            offsets = [
-                self.bfloat16(self.read(weights.third, bits, place))
-                for weights, place in zip(matrix, places, strict=True)
-            ]
-            for block in range(STRIDE):
-                pairs = [self.pick(offsets[i], offsets[i + 1], [block, STRIDE + block]) for i in (0, 2)]
-                row_sum = self.read(turned.sums, F32, self.add(loop.index, constant(block)))
-                total = self.fma(self.pick(pairs[0], pairs[1], range(4)), self.splat(row_sum, 4), total)
-        loop.close(total)
-        (total,) = loop.carried
-        return done, [self.pick(total, total, [i]) for i in range(len(matrix))]
+        last = self.sub(self.blocks, constant(STRIDE))
+        done = self.select(self.icmp_signed("<", last, constant(0)), constant(0), self.blocks)
+        loop = Loop(self, constant(0), done, step=STRIDE, carried=carried)
+        return done, loop, self.select(self.icmp_signed("<", last, loop.index), last, loop.index)
+
+    def _of_block(self, part: Value, weights: Weights, block: Value) -> Value:
+        """Reads the scale or offset of a block."""
+        return self.bfloat16(self.read(part, I16, self._number(weights, block)))
+
+    def _of_blocks(self, part: Value, weights: Weights, block: Value) -> Value:
+        """Reads those of `STRIDE` blocks."""
+        each = self.layout.blocks_per_scale
+        read = self.bfloat16(self.read(part, vector(I16, STRIDE // each), self._number(weights, block)))
+        return read if each == 1 else self.pick(read, read, [lane // each for lane in range(STRIDE)])
+
+    def _number(self, weights: Weights, block: Value) -> Value:
+        """Returns where a block's scale and offset stand."""
+        each = constant(self.layout.blocks_per_scale)
+        return self.add(self.mul(weights.row, self.udiv(self.blocks, each)), self.udiv(block, each))
 
     def _sum_blocks(self, matrix: list[Weights], turned: _Turned) -> list[Value]:
-        """Sums code times code times scale over all blocks: 16 lanes for each row of the matrix and of activations."""
-        loop = Loop(self, constant(0), self.blocks, carried=[zeros(FLOATS)] * (self.size * len(matrix)))
+        """Sums code times code times scale over all blocks: lanes for each row of the matrix and of activations."""
+        loop = Loop(self, constant(0), self.blocks, carried=[zeros(self.floats)] * (self.size * len(matrix)))
         block, sums, totals = loop.index, [], iter(loop.carried)
         rows = [
             self.read(self.x, BYTES, self.mul(self.add(self.mul(self.blocks, constant(r)), block), constant(BLOCK)))
@@ -224,44 +298,47 @@ class _Piece(Writer):
         ]
         ones = constants([1] * BLOCK, I8)
         row_sums = [
-            self.sitofp(dot(self, self.kind, zeros(WHOLES), ones, activations, small=True), FLOATS)
+            self.sitofp(dot(self, self.kind, ones, activations), self.floats)
             for activations in (rows if self.layout.scale == "half" else ())
         ]
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
+        self._ask_for(matrix[0], block, len(matrix))
         for weights, multiplier in zip(matrix, multipliers, strict=True):
-            self._ask_for(weights, block, len(matrix))
             assert self.layout.codes is not None
             codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
             offsets = self._halves(weights.third, weights, block) if row_sums else None
-            start = self._shift_of(codes)
             for r, activations in enumerate(rows):
-                pair = (activations, codes) if self.layout.signed else (codes, activations)
-                product = self.sitofp(dot(self, self.kind, start, *pair, small=not self.layout.signed), FLOATS)
+                product = self.sitofp(self._product(activations, codes), self.floats)
                 if within is not None:
                     product = self.fmul(product, within)
                 if offsets is not None:
                     product = self.fma(row_sums[r], offsets, product)
                 factor = self.read(multiplier, F32, self._place(block, r))
-                sums.append(self.fma(product, self.splat(factor, LANES), next(totals)))
+                sums.append(self.fma(product, self.splat(factor, self.lanes), next(totals)))
         loop.close(*sums)
         return loop.carried
 
-    def _ask_for(self, weights: Weights, block: Value, beside: int) -> None:
-        """Has the memory send the codes of this block in the rows that come next, which processors do not foresee."""
-        width = constant(BLOCK * self.layout.bits // 8)
-        rows, least = self.mul(self.blocks, constant(beside)), constant(AHEAD)
-        ahead = self.select(self.icmp_signed("<", rows, least), least, rows)
-        address = self.at(weights.codes, self.mul(self.add(block, ahead), width), I8)
-        # One row waits for memory alone, and the second cache has more lines on their way than the first.
-        read, near, data = (constant(number, I32) for number in (0, 2 if self.size == 1 else 3, 1))
-        self.call(declare(self.module, "llvm.prefetch.p0", VOID, [POINTER, I32, I32, I32]), [address, read, near, data])
+    def _ask_for(self, first: Weights, block: Value, beside: int) -> None:
+        """Has the memory send the codes of the rows that come next, a part of them with each block.
 
-    def _shift_of(self, codes: Value) -> Value:
-        """Returns what sums begin with: beside signed weights, activations are stored 128 too large."""
-        none = zeros(WHOLES)
-        if not self.layout.signed:
-            return none
-        return self.sub(none, dot(self, self.kind, none, constants([-128] * BLOCK, I8), codes, small=False))
+        Rows lie one behind the other, and processors do not foresee several that are read side by side.
+        """
+        part = beside * BLOCK * self.layout.bits // 8
+        rows = self.mul(self.blocks, constant(part))
+        wide = self.icmp_signed(">=", rows, constant(WIDE))
+        ahead = self.select(wide, self.add(rows, constant(MORE)), constant(AHEAD))
+        place = self.at(first.codes, self.add(self.mul(block, constant(part)), ahead), I8)
+        with self.if_else(wide) as branches:
+            for branch, level in zip(branches, (2, 3), strict=True):
+                with branch:
+                    for line in range(0, part, LINE):
+                        self.ask_for(self.at(place, constant(line), I8), level)
+
+    def _product(self, activations: Value, codes: Value) -> Value:
+        """Multiplies a block's activations by its codes and adds up neighbours, [8] or [16]."""
+        if self.layout.signed:
+            return signed_dot(self, self.kind, activations, codes, lanes=self.lanes)
+        return dot(self, self.kind, codes, activations, lanes=self.lanes)
 
     def _scales_within(self, weights: Weights, block: Value) -> Value | None:
         """Reads the scales of a block's halves or quarters into their lanes."""
