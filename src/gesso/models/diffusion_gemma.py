@@ -21,7 +21,7 @@ from gesso.models.offload_plan import OffloadPlan
 from gesso.nn.image_attention import Span
 from gesso.nn.mlp import MLP
 from gesso.nn.norm import RMSNorm, rms_norm
-from gesso.nn.pass_threads import few_rows
+from gesso.nn.pass_threads import packed_pass
 from gesso.nn.quant.layers import keeps_rows_apart
 from gesso.nn.rope import RopeTable
 from gesso.nn.row_alignment import align_rows
@@ -191,7 +191,7 @@ class DiffusionGemma(nn.Module):
         images: Sequence[Sequence[PlacedEmbeddings]] = (),
     ) -> Tensor:
         """Runs all layers over flat rows; returns normed hidden states [N, D]."""
-        with few_rows(len(tokens_N)) if keeps_rows_apart(self.layers[0]) else nullcontext():
+        with packed_pass(len(tokens_N)) if keeps_rows_apart(self.layers[0]) else nullcontext():
             x, spans = self.embed_rows(tokens_N, counts, cache, self_conditioning_ND, causal=causal, images=images)
             out: Tensor = self.norm(self.run_blocks(x, counts, cache, spans, causal=causal))
         return out[: len(tokens_N)]

@@ -22,6 +22,7 @@ from gesso import kernels
 from gesso.nn.gated_gelu import gated_gelu, gated_gelu_of_halves
 from gesso.nn.linear import Linear, linear
 from gesso.nn.norm import rms_norm
+from gesso.nn.pass_threads import in_packed_pass
 from gesso.nn.row_alignment import ALIGNMENTS, pass_multiple
 from gesso.nn.training_experts import LayOut, mix_compiled, mixes_in_training
 from gesso.nn.widened_products import multiply_widened_groups, widens
@@ -54,6 +55,10 @@ class Router(nn.Module):
             from gesso.kernels import routing
 
             return routing.choose(scores_NE, self.per_expert_scale, self.top_k)
+        if in_packed_pass() and scores_NE.dtype == self.per_expert_scale.dtype == torch.float32:
+            from gesso.kernels.host import normed
+
+            return normed.choose(scores_NE, self.per_expert_scale, self.top_k)
         probs_NE = scores_NE.softmax(dim=-1, dtype=torch.float32)
         weights_Nk, experts_Nk = probs_NE.topk(self.top_k, dim=-1)
         weights_Nk = weights_Nk / weights_Nk.sum(dim=-1, keepdim=True)

@@ -1,7 +1,7 @@
 """Computes gelu(gate) * up, what stands between the products of a gated feed-forward (arXiv 2002.05202).
 
-In training on a CPU a compiled kernel does it in one pass over memory each way; kept are gate and up alone. On a GPU
-one kernel does it where there is no gradient.
+In training on a CPU a compiled kernel does it in one pass over memory each way; kept are gate and up alone. Without a
+gradient one kernel does it on a GPU, and beside packed weights on a CPU.
 
     N rows   F features
 """
@@ -14,6 +14,7 @@ from torch import Tensor
 from gesso import kernels
 from gesso.nn.compiled_training import differentiate_plainly, serves
 from gesso.nn.elementwise import gelu
+from gesso.nn.pass_threads import in_packed_pass
 
 
 def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
@@ -25,6 +26,11 @@ def gated_gelu(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
         from gesso.kernels import normed
 
         return normed.gate(gate_NF, up_NF)
+    if in_packed_pass():
+        from gesso.kernels.host import normed as on_host
+
+        if on_host.gates(gate_NF, up_NF):
+            return on_host.gated(gate_NF, up_NF)
     return _plain(gate_NF, up_NF)
 
 

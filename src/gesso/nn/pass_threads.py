@@ -1,14 +1,19 @@
-"""Gives PyTorch one thread, and packed products several, while a pass of few rows runs on a CPU.
+"""Marks passes of packed weights on a CPU, and gives PyTorch one thread, and packed products several, while one of few
+rows runs.
 
 What stands between the products of a token is small, and yet PyTorch wakes OpenMP's threads for some of it. They go on
 looking out for work for milliseconds afterwards, on the processors that the products' helpers need. So they are left
 asleep, and the helpers look on instead, for as long as a layer's next product may take to come (`WATCH`). Matmuls of
-plain weights, and attention over many keys, take all threads as ever: `all_threads`. No bit changes.
+plain weights, and attention over many keys, take all threads as ever: `all_threads`. No bit depends on threads.
+
+Whether kernels compute what stands between products does not depend on the number of rows, so that a row's bits do not
+either: that a pass is marked says so.
 """
 
 import ctypes
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -24,9 +29,32 @@ WATCH = 700_000
 """Nanoseconds that helpers look on between two products: attention in between takes about half a millisecond."""
 
 
+class _Marked(threading.local):
+    packed = False
+
+
+_marked = _Marked()
+
+
+def in_packed_pass() -> bool:
+    """Says whether this thread is in a pass that `packed_pass` runs."""
+    return _marked.packed
+
+
 @contextmanager
-def few_rows(rows: int) -> Iterator[None]:
-    """Runs a pass of packed weights on a CPU, whose kernels serve it; one of more than `FEW_ROWS` rows as any other."""
+def packed_pass(rows: int) -> Iterator[None]:
+    """Runs a pass of packed weights on a CPU, whose kernels serve it; of more than `FEW_ROWS` rows with threads as
+    ever."""
+    before, _marked.packed = _marked.packed, True
+    try:
+        with _few_rows(rows):
+            yield
+    finally:
+        _marked.packed = before
+
+
+@contextmanager
+def _few_rows(rows: int) -> Iterator[None]:
     threads = torch.get_num_threads()
     take = None if rows > FEW_ROWS or in_few_rows() else own_threads()
     if take is None:
@@ -42,12 +70,12 @@ def few_rows(rows: int) -> Iterator[None]:
 
 
 def in_few_rows() -> bool:
-    """Says whether this thread is in a pass that `few_rows` runs."""
+    """Says whether this thread is in a pass of few rows that `packed_pass` runs."""
     return fixed_threads()
 
 
 def all_threads() -> "_AllThreads | nullcontext[None]":
-    """Gives PyTorch the threads back that it has outside of `few_rows`."""
+    """Gives PyTorch the threads back that it has outside of a pass of few rows."""
     return _AllThreads() if product_threads() != torch.get_num_threads() else nullcontext()
 
 

@@ -11,6 +11,7 @@ from llvmlite import binding, ir
 from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
 from gesso.kernels.host.calls import write_multiply_all
+from gesso.kernels.host.choices import write_choose
 from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module
 from gesso.kernels.host.compositions import (
     write_ask,
@@ -23,6 +24,7 @@ from gesso.kernels.host.compositions import (
 )
 from gesso.kernels.host.dots import SHIFTED, Dot
 from gesso.kernels.host.float_products import write_multiply_floats
+from gesso.kernels.host.gated import write_gated_forward
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.norms import (
     write_add_branches,
@@ -32,6 +34,7 @@ from gesso.kernels.host.norms import (
     write_norm,
     write_norm_heads,
 )
+from gesso.kernels.host.one_query import write_attend
 from gesso.kernels.host.packing import write_pack_int4, write_pack_int8
 from gesso.kernels.host.pair_lists import write_count, write_distinct, write_fill, write_reach, write_sort, write_sums
 from gesso.kernels.host.pairings import write_pair
@@ -122,7 +125,8 @@ def team() -> Team:
 
 @dataclass(frozen=True, slots=True)
 class Norms:
-    """Holds the compiled kernels of `norms` and `small_products`."""
+    """Holds the compiled kernels of what stands between a layer's products: `norms`, `small_products`, `choices`,
+    `one_query`, and the forward one of `gated`."""
 
     norm: Callable[..., None]
     add_norm: Callable[..., None]
@@ -131,14 +135,17 @@ class Norms:
     norm_heads: Callable[..., None]
     mix_rows: Callable[..., None]
     fold: Callable[..., None]
+    choose: Callable[..., None]
+    gated: Callable[..., None]
     small_product: Work
+    attend: Work
     engine: Any
     """Owns the code."""
 
 
 @functools.cache
 def norms() -> Norms:
-    """Compiles the kernels of `norms` and `small_products`."""
+    """Compiles the kernels of what stands between a layer's products."""
     module = ir.Module("gesso_norms")
     write_norm(module, "norm")
     write_add_norm(module, "add_norm")
@@ -147,9 +154,15 @@ def norms() -> Norms:
     write_norm_heads(module, "norm_heads", turned=False)
     write_mix_rows(module, "mix_rows")
     write_fold(module, "fold")
+    write_choose(module, "choose")
+    write_gated_forward(module, "gated")
     write_small_product(module, "small_product")
+    write_attend(module, "attend")
     sizes = {
         "small_product": (1, 3, 0),
+        "attend": (1, 3, 0),
+        "choose": (4, 4, 0),
+        "gated": (3, 4, 0),
         "mix_rows": (3, 4, 0),
         "fold": (6, 3, 0),
         "norm": (3, 3, 1),
@@ -158,8 +171,9 @@ def norms() -> Norms:
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
     made, engine = compile_arrays(module, sizes)
-    small_product = Work(made.pop("small_product"), engine.get_function_address("small_product"))
-    return Norms(**made, small_product=small_product, engine=engine)
+    names = ("small_product", "attend")
+    small_product, attend = (Work(made.pop(name), engine.get_function_address(name)) for name in names)
+    return Norms(**made, small_product=small_product, attend=attend, engine=engine)
 
 
 @functools.cache

@@ -1,4 +1,5 @@
-"""Computes norms, residual sums and turns of heads on a CPU in few calls, to the bits of `nn.norm` and `nn.rope`.
+"""Computes what stands between packed products on a CPU in few calls: norms, residual sums and turns of heads to the
+bits of `nn.norm` and `nn.rope`; gated units, the choice of experts and a single query's attention up to rounding.
 
 Beside a product by packed weights, which clears the near caches, each array operation costs more for being called than
 for its arithmetic: a layer of one token has some eighty of them between its products. Tensors are fp32 and contiguous.
@@ -6,6 +7,7 @@ for its arithmetic: a layer of one token has some eighty of them between its pro
     N rows   D features, a multiple of 16   H heads of K features
 """
 
+from array import array
 from collections.abc import Callable
 
 import torch
@@ -13,10 +15,13 @@ from torch import Tensor
 
 from gesso.kernels.host.library import norms
 from gesso.kernels.host.norms import LANES
-from gesso.kernels.host.threads import share_out
+from gesso.kernels.host.one_query import MOST_SHARED
+from gesso.kernels.host.threads import product_threads, share_out, share_units
 
 ALONE = 1 << 17
 """Numbers that one thread is done with sooner than others could be asked to help."""
+ATTENDED_ALONE = 1 << 17
+"""The same of a single query's keys."""
 
 
 def serves(*tensors: Tensor | None) -> bool:
@@ -93,4 +98,59 @@ def norm_heads(x_NHK: Tensor, weight_K: Tensor | None, turn: tuple[Tensor, Tenso
         kernel, beside = norms().turn_heads, (weight_K.data_ptr(), turn[0].data_ptr(), turn[1].data_ptr())
     places = (x_NHK.data_ptr(), *beside, out.data_ptr())
     _share(lambda begin, end: kernel(*places, begin, end, width, heads, eps), rows * heads, x_NHK.numel())
+    return out
+
+
+def gated(gate_NF: Tensor, up_NF: Tensor) -> Tensor:
+    """Computes gelu(gate) * up, [N, F]; both may be halves of the same rows."""
+    (rows, width), stride, kernel = gate_NF.shape, gate_NF.stride(0), norms().gated
+    out = torch.empty(rows, width, dtype=torch.float32, device=gate_NF.device)
+    places = gate_NF.data_ptr(), up_NF.data_ptr(), out.data_ptr()
+    _share(lambda begin, end: kernel(*places, begin, end, width, stride), rows, 8 * out.numel())
+    return out
+
+
+def gates(gate_NF: Tensor, up_NF: Tensor) -> bool:
+    """Says whether `gated` takes these: rows of fp32, as far apart in both, a multiple of 16 features."""
+    return (
+        gate_NF.dtype == up_NF.dtype == torch.float32
+        and gate_NF.dim() == 2
+        and gate_NF.shape == up_NF.shape
+        and gate_NF.stride() == up_NF.stride()
+        and gate_NF.stride(1) == 1
+        and gate_NF.shape[1] % (2 * LANES) == 0
+    )
+
+
+def choose(scores_NE: Tensor, scale_E: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Returns weights and numbers of the `count` experts with the largest scores, [N, k] each; weights are a softmax
+    among these, times each expert's scale."""
+    scores_NE = scores_NE.clone()  # which the kernel overwrites
+    rows, experts = scores_NE.shape
+    weights = torch.empty(rows, count, dtype=torch.float32, device=scores_NE.device)
+    chosen = torch.empty(rows, count, dtype=torch.int64, device=scores_NE.device)
+    places = [tensor.data_ptr() for tensor in (scores_NE, scale_E, weights, chosen)]
+    norms().choose(*places, 0, rows, experts, count)
+    return weights, chosen
+
+
+def attends(q_HK: Tensor, keys_GSK: Tensor, values_GSK: Tensor) -> bool:
+    """Says whether `attend` takes these: fp32, each key head's keys one behind the other, a multiple of 16 features."""
+    return (
+        q_HK.dtype == keys_GSK.dtype == values_GSK.dtype == torch.float32
+        and q_HK.is_contiguous()
+        and keys_GSK.stride() == values_GSK.stride()
+        and keys_GSK.stride()[1:] == (keys_GSK.shape[2], 1)
+        and keys_GSK.shape[2] % (2 * LANES) == 0
+        and q_HK.shape[0] <= MOST_SHARED * keys_GSK.shape[0]
+    )
+
+
+def attend(q_HK: Tensor, keys_GSK: Tensor, values_GSK: Tensor) -> Tensor:
+    """Attends from one query to all keys, [H, K], without scaling scores."""
+    out, (groups, count, width) = torch.empty_like(q_HK), keys_GSK.shape
+    places = [tensor.data_ptr() for tensor in (q_HK, keys_GSK, values_GSK, out)]
+    words = array("q", (*places, count, keys_GSK.stride(0), width, q_HK.shape[0] // groups))
+    threads = product_threads() if keys_GSK.numel() > ATTENDED_ALONE else 1
+    share_units(norms().attend, words.buffer_info()[0], groups, threads)
     return out

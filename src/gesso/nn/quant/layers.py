@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from gesso.kernels import host
-from gesso.nn.elementwise import gelu
 from gesso.nn.experts import Experts, Projection, mix_experts, mix_sorted
 from gesso.nn.fused_norms import mix_neighbours
+from gesso.nn.gated_gelu import gated_gelu
 from gesso.nn.quant import base
 from gesso.nn.quant.base import Format, in_kernel, matmul
 from gesso.nn.quant.nf4 import NF4
@@ -147,7 +147,7 @@ class QuantizedExperts(nn.Module):
 
         chosen: list[int] = experts_Nk.flatten().tolist()
         gate, up = matmul_chosen(x_ND, self.form.kernel, self.parts("gate_up"), chosen).chunk(2, dim=-1)
-        out = matmul_chosen(gelu(gate) * up, self.form.kernel, self.parts("down"), chosen)
+        out = matmul_chosen(gated_gelu(gate, up), self.form.kernel, self.parts("down"), chosen)
         return mix_neighbours(out, weights_Nk)
 
 

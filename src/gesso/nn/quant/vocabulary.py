@@ -17,7 +17,7 @@ from torch import Tensor
 from gesso.kernels import SoftmaxPass
 from gesso.nn.cross_entropy import rows_at_a_time
 from gesso.nn.linear import linear
-from gesso.nn.pass_threads import few_rows
+from gesso.nn.pass_threads import packed_pass
 from gesso.nn.quant.base import (
     CPU_TILE,
     Format,
@@ -121,7 +121,7 @@ class QuantizedVocabulary(Vocabulary):
     def predict(
         self, hidden_ND: Tensor, temperature_N: Tensor, uniform_N: Tensor, *, mix: bool = True
     ) -> VocabularyPass:
-        with few_rows(len(hidden_ND)) if not mix and on_host(hidden_ND, self.parts, self.form) else nullcontext():
+        with packed_pass(len(hidden_ND)) if not mix and on_host(hidden_ND, self.parts, self.form) else nullcontext():
             return super().predict(hidden_ND, temperature_N, uniform_N, mix=mix)
 
     def _softmax_pass(self, hidden_ND: Tensor, inverse_N1: Tensor, *, mix: bool) -> SoftmaxPass:
