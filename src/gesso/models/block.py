@@ -79,16 +79,16 @@ class Block(nn.Module):
         """Says whether somebody observes a norm or the router."""
         return any(
             module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-            for module in (*self._norms(), self.router)
+            for module in (*self.norms(), self.router)
         )
 
     def _scales(self) -> tuple[Tensor | None, ...]:
-        return self.router.scale, *(norm.weight for norm in self._norms())
+        return self.router.scale, *(norm.weight for norm in self.norms())
 
     def _forward_fused(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
         """Computes `forward` with the norms of a row in one kernel; on a CPU to the same bits."""
         eps, router = self.input_norm.eps, self.router
-        weights_D = [cast("Tensor", norm.weight) for norm in self._norms()]
+        weights_D = [cast("Tensor", norm.weight) for norm in self.norms()]
         before, after, to_mlp, to_experts, of_mlp, of_experts, last = weights_D
         attended = self.attention(fused_norms.norm(x_ND, before, eps), rope, attend)
         weights_of = (to_mlp, to_experts, router.scale)
@@ -103,7 +103,7 @@ class Block(nn.Module):
     def _forward_training(self, x_ND: Tensor, rope: tuple[Tensor, Tensor], attend: Attend, scalar: Tensor) -> Tensor:
         """Computes `forward` with gradients, up to rounding, with the norms of a row in one kernel each way."""
         eps, router = self.input_norm.eps, self.router
-        _, after, to_mlp, to_experts, of_mlp, of_experts, last = (cast("Tensor", n.weight) for n in self._norms())
+        _, after, to_mlp, to_experts, of_mlp, of_experts, last = (cast("Tensor", n.weight) for n in self.norms())
         attended = self.attention(self.input_norm(x_ND), rope, attend)
         x_ND, for_mlp, for_experts, for_router = add_attended(
             x_ND, attended, (after, to_mlp, to_experts, router.scale), eps, router.root
@@ -113,6 +113,7 @@ class Block(nn.Module):
         routed = (self.experts if self.mix is None else self.mix)(for_experts, weights, experts)
         return add_branches(x_ND, dense, routed, (of_mlp, of_experts, last), eps, float(scalar))
 
-    def _norms(self) -> tuple[RMSNorm, ...]:
+    def norms(self) -> tuple[RMSNorm, ...]:
+        """Returns the norms: of what comes in, behind attention, before MLP and experts, behind these, and the last."""
         held = self._modules  # where attributes of a module are looked up last
         return tuple(cast("RMSNorm", held[name]) for name in _NORMS)

@@ -27,22 +27,46 @@ def multiply_few(layer: nn.Module, x_MD: Tensor) -> Tensor:
     if type(layer) is not Linear or layer.bias is not None or x_MD.shape[0] > FEW:
         out: Tensor = layer(x_MD)
         return out
-    weight = layer.weight
-    block = None
-    if weight.is_cpu and weight.dtype == x_MD.dtype == torch.float32 and weight.is_contiguous():
+    weight, block = layer.weight, None
+    if x_MD.dtype == torch.float32 and _may_serve(weight):
         block = _block(tuple(weight.shape), product_threads())
     return linear(x_MD, weight) if block is None else _multiply(x_MD.contiguous(), weight, block)
 
 
+def multiplies_few(layer: nn.Module) -> bool:
+    """Says whether the kernel gives the bits of a layer."""
+    if type(layer) is not Linear or layer.bias is not None or not _may_serve(layer.weight):
+        return False
+    return _block(tuple(layer.weight.shape), product_threads()) is not None
+
+
+def _may_serve(weight: Tensor) -> bool:
+    return weight.is_cpu and weight.dtype == torch.float32 and weight.is_contiguous()
+
+
+def small_job(x_MD: Tensor, weight: Tensor, out: Tensor) -> "tuple[array[int], int, bool]":
+    """Returns the words of the kernel by which rows are multiplied by the weight of a layer that `multiplies_few`, how
+    many units that has, and whether threads share them."""
+    block = _block(tuple(weight.shape), product_threads())
+    assert block is not None
+    return _job(x_MD, weight, out, block)
+
+
+def _job(x_MD: Tensor, weight: Tensor, out: Tensor, block: int) -> "tuple[array[int], int, bool]":
+    from gesso.kernels.host.small_products import SIDE
+
+    sizes = (x_MD.shape[0], *weight.shape, block)
+    words = array("q", (x_MD.data_ptr(), weight.data_ptr(), out.data_ptr(), *sizes))
+    return words, weight.shape[0] // SIDE, fixed_threads() and weight.numel() > ALONE
+
+
 def _multiply(x_MD: Tensor, weight: Tensor, block: int) -> Tensor:
     from gesso.kernels.host.library import norms
-    from gesso.kernels.host.small_products import SIDE
     from gesso.kernels.host.threads import share_units
 
     out = torch.empty(x_MD.shape[0], weight.shape[0], dtype=torch.float32, device=x_MD.device)
-    words = array("q", (x_MD.data_ptr(), weight.data_ptr(), out.data_ptr(), *out.shape, weight.shape[1], block))
-    threads = product_threads() if fixed_threads() and weight.numel() > ALONE else 1
-    share_units(norms().small_product, words.buffer_info()[0], weight.shape[0] // SIDE, threads)
+    words, units, shared = _job(x_MD, weight, out, block)
+    share_units(norms().small_product, words.buffer_info()[0], units, product_threads() if shared else 1)
     return out
 
 

@@ -62,19 +62,29 @@ class RoundedRows(NamedTuple):
     """The addresses of codes, scales and sums."""
 
 
-def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
-    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
+def room_to_round(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
+    """Returns memory for rows of fp32 that are rounded for matrices of the layout `found`; those of some layouts stay
+    as they are, and are held themselves."""
     rows, width = x_MD.shape
     blocks, dot = width // BLOCK, dot or best_dot()
-    x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
-    source, codes = x.data_ptr(), rows * width
+    source, codes = x_MD.data_ptr(), rows * width
     if LAYOUTS[found].floats is not None:
-        return RoundedRows(x, rows, width, found, dot, (source, source, source))
-    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8, device=x.device)
-    begin, kernel = held.data_ptr(), kernels(found, dot).round_rows
+        return RoundedRows(x_MD, rows, width, found, dot, (source, source, source))
+    held = torch.empty(codes + 8 * rows * blocks, dtype=torch.int8, device=x_MD.device)
+    begin = held.data_ptr()
     places = begin, begin + codes, begin + codes + 4 * rows * blocks
-    rounded = RoundedRows(held, rows, width, found, dot, places)
-    if codes <= ROUNDED_ALONE:
+    return RoundedRows(held, rows, width, found, dot, places)
+
+
+def round_rows(x_MD: Tensor, found: str, dot: Dot | None = None) -> RoundedRows:
+    """Rounds rows for matrices of the layout `found`; those of some layouts stay as they are."""
+    x = x_MD if x_MD.dtype == torch.float32 and x_MD.is_contiguous() else x_MD.float().contiguous()
+    rounded = room_to_round(x, found, dot)
+    if rounded.held is x:
+        return rounded
+    (rows, width), kernel, places = x.shape, kernels(found, rounded.dot).round_rows, rounded.places
+    source, blocks = x.data_ptr(), width // BLOCK
+    if x.numel() <= ROUNDED_ALONE:
         kernel(source, blocks, 0, rows, *places)
     else:
         share_out(lambda _, begin, end: kernel(source, blocks, begin, end, *places), rows, torch.get_num_threads())
@@ -105,22 +115,45 @@ def multiply(
         pieces: (first row of x, R, matrix of the stack, first row of what comes out) of each, 64-bit numbers.
         rows: that come out.
     """
-    blocks, dot = rounded.width // BLOCK, rounded.dot
-    own, made, count, total = [], [], 0, 0
-    for parts in matrices:
-        codes, third = parts[0], parts[2] if len(parts) > 2 else parts[1]
-        columns = codes.shape[-2]
-        out = torch.empty(rows, columns, dtype=torch.float32, device="cpu")
-        made.append(out)
-        own.append((codes.data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
-        count, total = count + units(columns), total + columns
-    threads = product_threads() if rows * total * rounded.width > MULTIPLIED_ALONE else 1
-    room, kernel = scratch_size(dot, blocks), kernels(rounded.found, dot).multiply
-    listed, numbers = pieces.buffer_info()
-    shared = (kernel, len(own), _scratch(threads * room), room, listed, numbers // 4, blocks, *rounded.places)
-    job = array("q", words(shared, own))
+    made = [torch.empty(rows, parts[0].shape[-2], dtype=torch.float32, device="cpu") for parts in matrices]
+    threads = product_threads() if shares(rounded, made) else 1
+    scratch = _scratch(threads * room_of(rounded))
+    job, count = job_of(rounded, matrices, made, pieces, scratch)
     share_units(team().multiply_all, job.buffer_info()[0], count, threads)
     return tuple(made)
+
+
+def shares(rounded: RoundedRows, made: Sequence[Tensor]) -> bool:
+    """Says whether threads share a product that makes these."""
+    return rounded.width * sum(out.numel() for out in made) > MULTIPLIED_ALONE
+
+
+def room_of(rounded: RoundedRows) -> int:
+    """Returns how many floats of scratch memory a thread needs that multiplies by these rows."""
+    return scratch_size(rounded.dot, rounded.width // BLOCK)
+
+
+def job_of(
+    rounded: RoundedRows,
+    matrices: Sequence[Sequence[Tensor]],
+    made: Sequence[Tensor],
+    pieces: "array[int]",
+    scratch: int,
+) -> "tuple[array[int], int]":
+    """Returns the words of `multiply`'s job and how many units it has; `made` is what comes out.
+
+    Args:
+        scratch: address of `room_of` floats for each thread.
+    """
+    own, count = [], 0
+    for parts, out in zip(matrices, made, strict=True):
+        third, columns = parts[2] if len(parts) > 2 else parts[1], out.shape[1]
+        own.append((parts[0].data_ptr(), parts[1].data_ptr(), third.data_ptr(), out.data_ptr(), columns))
+        count += units(columns)
+    listed, numbers = pieces.buffer_info()
+    kernel, blocks = kernels(rounded.found, rounded.dot).multiply, rounded.width // BLOCK
+    shared = (kernel, len(own), scratch, room_of(rounded), listed, numbers // 4, blocks, *rounded.places)
+    return array("q", words(shared, own)), count
 
 
 def matmul(

@@ -96,6 +96,13 @@ class Work(NamedTuple):
     address: int
 
 
+def address_of(function: Callable[..., object]) -> int:
+    """Returns the address of a compiled function."""
+    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
 NAP = 5e-5
 """Seconds that a caller sleeps who has waited in vain for a helper that the system does not let run."""
 _AWAITED = 3
@@ -110,6 +117,7 @@ class _Team:
         from gesso.kernels.host.team import STATES, WORDS
 
         self.kernels, self.lock = team(), threading.Lock()
+        self.share_address = address_of(self.kernels.share)
         line = 8 * WORDS
         self._memory = ctypes.create_string_buffer(line * (STATES + helpers + 1))
         self.begin = -(-ctypes.addressof(self._memory) // line) * line
@@ -127,8 +135,11 @@ class _Team:
     def share(self, work: Work, context: int, count: int, watch: int) -> None:
         """Does a job together with the helpers; see `share_units`."""
         begin, threads = self.begin, len(self.states) + 1
-        left = self.kernels.share(begin, work.address, context, count, threads, watch, system_calls()[2])
-        asleep = left > 0
+        self.settle(self.kernels.share(begin, work.address, context, count, threads, watch, system_calls()[2]))
+
+    def settle(self, left: int) -> None:
+        """Ends a job of which `team`'s `share` returned this."""
+        begin, asleep = self.begin, left > 0
         try:
             if asleep:
                 self._wake()
@@ -185,6 +196,28 @@ def share_units(work: Work, context: int, count: int, threads: int) -> None:
             team.lock.release()
     else:
         work.call(context, 0, 0, count)
+
+
+def run_steps(steps: int, count: int, threads: int) -> None:
+    """Does a list of compiled steps (see `steps`), of which threads share those that say so.
+
+    Args:
+        steps: address of the first one.
+    """
+    from gesso.kernels.host.library import step_kernels
+
+    run, left, at = step_kernels().run, ctypes.c_int64(), 0
+    beside = _team(threads - 1) if threads > 1 else None
+    if beside is None or not beside.lock.acquire(blocking=False):
+        run(steps, 0, count, 0, 0, 1, 0, 0, ctypes.byref(left))
+        return
+    try:
+        share, cpu = beside.share_address, system_calls()[2]
+        while (at := run(steps, at, count, share, beside.begin, threads, _own.watch, cpu, ctypes.byref(left))) < count:
+            beside.settle(left.value)
+            at += 1
+    finally:
+        beside.lock.release()
 
 
 class _Own(threading.local):

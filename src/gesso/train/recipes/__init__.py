@@ -21,6 +21,7 @@ from gesso.train.recipes.skills import (
     skills_12,
     skills_13,
     skills_14,
+    skills_15,
     skills_gpu,
 )
 from gesso.train.recipes.sql import sql
@@ -60,6 +61,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "skills-12": skills_12,
     "skills-13": skills_13,
     "skills-14": skills_14,
+    "skills-15": skills_15,
     "skills-gpu": skills_gpu,
 }
 
