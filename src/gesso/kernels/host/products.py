@@ -187,13 +187,15 @@ class _Piece(Writer):
             matrix.append(Weights(self.at(codes, self.mul(row, width), I8), scales, third, row))
         if layout.scale == "block":
             self._scale_blocks(matrix, turned)
-        offsets = self._sum_offsets(matrix, x_sums) if layout.offsets else None
-        sums = sum_lanes(self, self._sum_blocks(matrix, turned))
+        lanes = self._sum_blocks(matrix, turned)
+        if layout.offsets:
+            lanes = [
+                self.fadd(self._fold(each), more)
+                for each, more in zip(lanes, self._sum_offsets(matrix, x_sums), strict=True)
+            ]
+        sums = sum_lanes(self, lanes)
         for i, weights in enumerate(matrix):
-            own = range(i * size, i * size + size)
-            result = self._scale_row(self.pick(sums, sums, own), weights)
-            if offsets is not None:
-                result = self.fadd(result, self.pick(offsets, offsets, own))
+            result = self._scale_row(self.pick(sums, sums, range(i * size, i * size + size)), weights)
             for r in range(size):
                 place = self.add(self.mul(columns, constant(r)), self.add(outer.index, constant(i)))
                 self.write(self.extract_element(result, constant(r, I32)), out, place)
@@ -234,11 +236,10 @@ class _Piece(Writer):
             self.write(self.fmul(self.splat(scale, self.size), row_scales), factor, place)
         loop.close()
 
-    def _sum_offsets(self, matrix: list[Weights], x_sums: Value) -> Value:
-        """Adds up offset times sum over all blocks: for each row of the matrix and of activations, in one vector."""
+    def _sum_offsets(self, matrix: list[Weights], x_sums: Value) -> list[Value]:
+        """Adds up offset times sum over all blocks: `STRIDE` lanes for each row of the matrix and of activations."""
         starts = [self.mul(self.blocks, constant(r)) for r in range(self.size)]
-        count = self.size * len(matrix)
-        done, loop, place = self._strides([zeros(_MANY)] * count)
+        done, loop, place = self._strides([zeros(_MANY)] * (self.size * len(matrix)))
         # What a stride before has added already counts as nothing.
         numbers = self.add(self.splat(self.trunc(place, I32), STRIDE), constants(list(range(STRIDE)), I32))
         fresh = self.icmp_signed(">=", numbers, self.splat(self.trunc(loop.index, I32), STRIDE))
@@ -248,20 +249,23 @@ class _Piece(Writer):
             offsets = self.select(fresh, self._of_blocks(weights.third, weights, place), zeros(_MANY))
             added += [self.fma(offsets, row_sums, next(totals)) for row_sums in sums]
         loop.close(*added)
-        lanes = sum_lanes(self, loop.carried)
-        loop = Loop(
-            self, done, self.blocks, carried=[self.extract_element(lanes, constant(i, I32)) for i in range(count)]
-        )
+        lanes, first = loop.carried, constant(0, I32)
+        loop = Loop(self, done, self.blocks, carried=[self.extract_element(each, first) for each in lanes])
         sums = [self.read(x_sums, F32, self.add(start, loop.index)) for start in starts]
         totals, added = iter(loop.carried), []
         for weights in matrix:
             offset = self._of_block(weights.third, weights, loop.index)
             added += [self.own("llvm.fma.f32", F32, offset, row_sum, next(totals)) for row_sum in sums]
         loop.close(*added)
-        found = ir.Constant(vector(F32, count), ir.Undefined)
-        for i, total in enumerate(loop.carried):
-            found = self.insert_element(found, total, constant(i, I32))
-        return found
+        return [self.insert_element(each, rest, first) for each, rest in zip(lanes, loop.carried, strict=True)]
+
+    def _fold(self, lanes: Value) -> Value:
+        """Adds halves up until there are `STRIDE` lanes."""
+        while lanes.type.count > STRIDE:
+            half = lanes.type.count // 2
+            low, high = (self.pick(lanes, lanes, range(begin, begin + half)) for begin in (0, half))
+            lanes = self.fadd(low, high)
+        return lanes
 
     def _strides(self, carried: list[Value]) -> tuple[Value, Loop, Value]:
         """Begins to go through all blocks, `STRIDE` at a time, or through none where there are fewer.
