@@ -251,7 +251,7 @@ class DiffusionGemma(nn.Module):
         steps = self._token_steps
         if steps is None or not steps.serves():
             steps = self._token_steps = TokenSteps((kind, block) for _, kind, block in self.blocks())
-        return steps.run(x_1D, rope, row) if steps.listed else None
+        return steps.run(x_1D, rope, row)
 
     def denoise_hidden(self, canvas_BC: Tensor, cache: KVCache, soft_embeddings_BCD: Tensor | None = None) -> Tensor:
         """Runs `denoise_flat` of canvases of one width; returns [B, C, D]."""

@@ -61,7 +61,7 @@ class TokenSteps:
         self._threads = product_threads()
         self._lock = threading.Lock()
         self._steps, self._held, self._places = array("q"), list[object](), list[_Place]()
-        self.listed = all(_is_plain(block) for _, block in layers) and agree()
+        self.listed: bool = all(_is_plain(block) for _, block in layers) and agree()
         if not self.listed:
             return
         self._x = out = self._room(*cast("Tensor", layers[0][1].input_norm.weight).shape)
@@ -81,12 +81,14 @@ class TokenSteps:
         return self._threads == product_threads() and self._seen.is_same()
 
     def run(self, x_1D: Tensor, rope: dict[AttentionKind, tuple[Tensor, Tensor]], row: SequenceCache) -> Tensor | None:
-        """Runs all layers, [1, D], and writes the token's keys and values behind the row's end; returns None where
-        another thread is at it."""
+        """Runs all layers, [1, D], and writes the token's keys and values behind the row's end.
+
+        Returns None, and does nothing, where steps are not all there is, or another thread is at it.
+        """
         from gesso.kernels.host.normed import ATTENDED_ALONE
         from gesso.kernels.host.threads import run_steps
 
-        if not self._lock.acquire(blocking=False):
+        if not self.listed or self._seen.is_observed() or not self._lock.acquire(blocking=False):
             return None
         try:
             self._x.copy_(x_1D[0])
@@ -268,7 +270,7 @@ def _are_alike(layers: Sequence[nn.Module]) -> bool:
 
 
 class _Seen:
-    """Remembers of what modules are made: nobody observes them, and no other ones or weights have taken their place."""
+    """Remembers what modules are made of, so that others or other weights in their place are noticed."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         modules = [module for block in blocks for module in block.modules()]
@@ -280,11 +282,14 @@ class _Seen:
         self._hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         self._mixes = [(block, block.mix) for block in blocks]
 
+    def is_observed(self) -> bool:
+        """Says whether somebody observes a module."""
+        return any(self._hooks)
+
     def is_same(self) -> bool:
         """Says whether all is as it was."""
         return (
-            not any(self._hooks)
-            and all(table.get(name) is held for table, name, held in self._entries)
+            all(table.get(name) is held for table, name, held in self._entries)
             and all(parameter.data_ptr() == place for parameter, place in self._parameters)
             and all(block.mix is mix for block, mix in self._mixes)
         )

@@ -1,0 +1,257 @@
+"""A token as one list of compiled steps: the bits of the layers' own `forward`, and never of other layers."""
+
+import copy
+import importlib.util
+import pickle
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+if importlib.util.find_spec("llvmlite") is None:
+    pytest.skip("llvmlite is not installed", allow_module_level=True)
+
+from tests.oracle import Shape, random_model
+
+from gesso.config import LoraConfig
+from gesso.kernels.host import threads as host_threads
+from gesso.models import diffusion_gemma
+from gesso.models.adapters import attach, without_adapter
+from gesso.models.cache import KVCache
+from gesso.models.diffusion_gemma import DiffusionGemma
+from gesso.models.quantization.plan import Quantization, replace_layers
+from gesso.models.token_steps import TokenSteps
+from gesso.nn.quant.base import Format
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
+from gesso.nn.quant.layers import quantized_tensors
+from gesso.nn.quant.nf4 import NF4
+from gesso.nn.quant.nvfp4 import NVFP4
+
+pytestmark = pytest.mark.numbers
+SHAPE = Shape(
+    layers="ssf", hidden=128, mlp=192, heads=4, kv_heads=2, head_dim=32, full_head_dim=64, full_kv_heads=1,
+    experts=16, top_k=3, expert_size=64, window=6, canvas=8, partial_rotary_factor=0.25,
+)  # fmt: skip
+FORMS: list[tuple[Format, Format]] = [
+    (Int4(), Int4()), (Int8(), Int4(32)), (NF4(), Int8()), (FP8(), NVFP4()), (Int4(), FP8()),
+]  # fmt: skip
+
+
+def packed(dense: Format, experts: Format, shape: Shape = SHAPE, seed: int = 0) -> DiffusionGemma:
+    whole, model = random_model(shape, seed), random_model(shape, seed)
+    replaced = replace_layers(model, Quantization(dense, experts))
+    tensors = {
+        name: part
+        for layer, form in replaced.items()
+        for weight, tensor in whole.state_dict().items()
+        if weight.rpartition(".")[0] == layer
+        for name, part in quantized_tensors(weight, tensor, form).items()
+    }
+    model.load_state_dict({**model.state_dict(), **tensors}, assign=True)
+    return model.eval().requires_grad_(False)
+
+
+def tokens(count: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(SHAPE.vocab - 3, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+def encoded(model: DiffusionGemma, count: int = 14, prompt: int = 4) -> tuple[torch.Tensor, KVCache]:
+    """Hidden states of tokens that are encoded one by one behind a prompt."""
+    cache = model.new_cache(1)
+    model.encode(tokens(prompt)[None], cache)
+    with torch.inference_mode():
+        return torch.cat([model.encode_flat(token[None], [1], cache) for token in tokens(count, seed=1)]), cache
+
+
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[torch.Tensor, KVCache]]:
+    """`encoded` by the layers' own `forward`."""
+
+    def run(model: DiffusionGemma, *args: int) -> tuple[torch.Tensor, KVCache]:
+        with monkeypatch.context() as patch:
+            patch.setattr(DiffusionGemma, "_run_token", lambda *_: None)
+            return encoded(model, *args)
+
+    return run
+
+
+Ordinary = Callable[..., tuple[torch.Tensor, KVCache]]
+
+
+def listed(model: DiffusionGemma) -> bool:
+    steps = model._token_steps
+    return steps is not None and steps.listed
+
+
+@pytest.mark.parametrize(
+    ("dense", "experts"), FORMS, ids=lambda form: f"{form.kernel}{getattr(form, 'group_size', '')}"
+)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_steps_give_the_bits_of_the_layers(dense: Format, experts: Format, threads: int, ordinary: Ordinary) -> None:
+    model, before = packed(dense, experts), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        expected, kept = ordinary(model)
+        found, cache = encoded(model)
+    finally:
+        torch.set_num_threads(before)
+    assert listed(model)
+    assert torch.equal(found, expected)
+    for own, other in zip(cache.rows[0].layers, kept.rows[0].layers, strict=True):
+        assert (own.start, own.end) == (other.start, other.end)
+        assert torch.equal(own.kv[:, :, own.start : own.end], other.kv[:, :, other.start : other.end])
+
+
+def test_steps_serve_any_sequence_by_turns(ordinary: Ordinary) -> None:
+    model = packed(Int4(), Int4())
+    caches = [model.new_cache(1), model.new_cache(1, 40, 8)]
+    for cache, prompt in zip(caches, (3, 9), strict=True):
+        model.encode(tokens(prompt)[None], cache)
+    with torch.inference_mode():
+        found = [model.encode_flat(token[None], [1], cache) for token in tokens(10, seed=1) for cache in caches]
+    for number, prompt in enumerate((3, 9)):
+        assert torch.equal(torch.cat(found[number::2]), ordinary(model, 10, prompt)[0])
+
+
+def test_a_token_alone_has_the_bits_that_it_has_beside_another() -> None:
+    model = packed(Int4(), Int8())
+    alone, _ = encoded(model, 5)
+    caches = [model.new_cache(1), model.new_cache(1)]
+    for cache, prompt in zip(caches, (4, 7), strict=True):
+        model.encode(tokens(prompt)[None], cache)
+    both = KVCache.join(caches)
+    with torch.inference_mode():
+        rows = [model.encode_flat(token.repeat(2), [1, 1], both)[:1] for token in tokens(5, seed=1)]
+    assert torch.equal(torch.cat(rows), alone)
+
+
+def test_other_weights_are_never_missed(ordinary: Ordinary) -> None:
+    model, other = packed(Int4(), Int4()), packed(Int4(), Int4(), seed=1)
+    encoded(model)
+    changes: list[Callable[[], object]] = [
+        lambda: model.load_state_dict(other.state_dict()),  # in place
+        lambda: model.load_state_dict(packed(Int4(), Int4(), seed=2).state_dict(), assign=True),
+        lambda: setattr(model.layers[1], "mlp", other.layers[1].mlp),
+        lambda: setattr(model.layers[0].router.scale, "data", torch.rand(SHAPE.hidden)),
+        lambda: model.layers[2].encoder_scalar.fill_(0.25),
+    ]
+    before = encoded(model)[0]
+    for change in changes:
+        change()
+        found = encoded(model)[0]
+        assert listed(model)
+        assert not torch.equal(found, before)
+        assert torch.equal(found, ordinary(model)[0])
+        before = found
+
+
+def test_adapters_and_observers_are_asked_as_ever(ordinary: Ordinary) -> None:
+    model = packed(Int4(), Int4())
+    base, _ = encoded(model)
+    attach(model, LoraConfig(rank=2))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.constant_(parameter, 0.05)
+    adapted, _ = encoded(model)
+    assert not listed(model)
+    assert not torch.equal(adapted, base)
+    assert torch.equal(adapted, ordinary(model)[0])
+    with without_adapter(model):
+        assert torch.equal(encoded(model)[0], base)
+        assert listed(model)
+    assert torch.equal(encoded(model)[0], adapted)
+
+    seen: list[int] = []
+    model = packed(Int4(), Int4())
+    encoded(model)
+    hook = model.layers[1].mlp.register_forward_hook(lambda *_: seen.append(1))
+    assert torch.equal(encoded(model, 3)[0], base[:3])
+    assert len(seen) == 3 + 1  # the prompt
+    hook.remove()
+    encoded(model, 3)
+    assert len(seen) == 3 + 1
+
+
+@pytest.mark.parametrize(
+    "shape", [{"expert_size": 192, "experts": 17}, {"bias": True}, {"head_dim": 48, "window": 1}, {"top_k": 16}]
+)
+def test_odd_shapes_give_the_bits_of_the_layers(shape: dict[str, int], ordinary: Ordinary) -> None:
+    """Where a matmul library's bits cannot be had, or a product has a bias, layers do it themselves."""
+    model = packed(Int8(), Int8(), Shape(**{**vars(SHAPE), **shape}))
+    assert torch.equal(encoded(model)[0], ordinary(model)[0])
+    assert listed(model) == ("bias" not in shape and "experts" not in shape)
+
+
+def test_whole_weights_have_no_steps() -> None:
+    model = random_model(SHAPE)
+    encoded(model)
+    assert model._token_steps is None
+
+
+def test_copies_list_steps_of_their_own() -> None:
+    model = packed(Int4(), Int4())
+    expected, _ = encoded(model)
+    assert pickle.loads(pickle.dumps(model._token_steps)) is None
+    other = copy.deepcopy(model)
+    assert other._token_steps is None
+    for layer in model.layers:
+        layer.mlp.down_proj.get_buffer("codes").zero_()
+    assert torch.equal(encoded(other)[0], expected)
+
+
+def test_who_comes_while_another_thread_is_at_it_is_not_kept_waiting(ordinary: Ordinary) -> None:
+    model = packed(Int4(), Int4())
+    expected, _ = ordinary(model)
+    encoded(model)
+    assert model._token_steps is not None
+    with model._token_steps._lock:
+        assert torch.equal(encoded(model)[0], expected)
+    found: list[torch.Tensor] = []
+    workers = [threading.Thread(target=lambda: found.append(encoded(model)[0])) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 4
+    assert all(torch.equal(each, expected) for each in found)
+
+
+def test_a_helper_that_is_asleep_is_woken_for_its_step(monkeypatch: pytest.MonkeyPatch, ordinary: Ordinary) -> None:
+    """Threads that outnumber processors do not look on between steps: each shared step wakes them."""
+    settled: list[int] = []
+    settle = host_threads._Team.settle
+    monkeypatch.setattr(host_threads._Team, "settle", lambda team, left: (settled.append(left), settle(team, left)))
+    from gesso.kernels.host import packed as products
+
+    monkeypatch.setattr(products, "MULTIPLIED_ALONE", 0)  # all products are shared
+    model, before = packed(Int4(), Int4()), torch.get_num_threads()
+    torch.set_num_threads(64)
+    try:
+        expected, _ = ordinary(model, 2)
+        settled.clear()
+        assert torch.equal(encoded(model, 2)[0], expected)
+    finally:
+        torch.set_num_threads(before)
+    assert any(left > 0 for left in settled)
+
+
+def test_steps_are_for_causal_passes_of_one_token_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Counted(TokenSteps):
+        def run(self, *args: object) -> torch.Tensor | None:
+            made.append(1)
+            return super().run(*args)
+
+    monkeypatch.setattr(diffusion_gemma, "TokenSteps", Counted)
+    model = packed(Int4(), Int4())
+    cache = model.new_cache(1)
+    with torch.inference_mode():
+        model.encode_flat(tokens(3), [3], cache)
+        model.denoise_flat(tokens(1), [1], cache)
+        assert not made
+        model.encode_flat(tokens(1), [1], cache)
+    assert made == [1]
