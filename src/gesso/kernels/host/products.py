@@ -172,6 +172,7 @@ class _Piece(Writer):
     def __init__(self, module: ir.Module, name: str, layout: Layout, kind: Dot, size: int, beside: int) -> None:
         super().__init__(module, name, VOID, [POINTER] * 8 + [I64] * 5)
         self.made.linkage = "internal"
+        self.made.attributes.add("noinline")  # registers are given out anew
         self.layout, self.kind, self.size = layout, kind, size
         # Halves and quarters of a block have scales of their own, and one instruction of AVX-512 takes a whole block.
         self.lanes = LANES if kind == "vnni512" or layout.scale in ("half", "quarter") else LANES // 2
@@ -294,6 +295,23 @@ class _Piece(Writer):
 
     def _sum_blocks(self, matrix: list[Weights], turned: _Turned) -> list[Value]:
         """Sums code times code times scale over all blocks: lanes for each row of the matrix and of activations."""
+        rows = self.mul(self.blocks, constant(len(matrix) * BLOCK * self.layout.bits // 8))
+        ways = ((self.add(rows, constant(MORE)), 2), (constant(AHEAD), 3))
+        found = []
+        with self.if_else(self.icmp_signed(">=", rows, constant(WIDE))) as branches:
+            for branch, (ahead, level) in zip(branches, ways, strict=True):
+                with branch:
+                    found.append((self._sum_blocks_ahead(matrix, turned, ahead, level), self.block))
+        joined = []
+        for values in zip(*(sums for sums, _ in found), strict=True):
+            phi = self.phi(self.floats)
+            for value, (_, block) in zip(values, found, strict=True):
+                phi.add_incoming(value, block)
+            joined.append(phi)
+        return joined
+
+    def _sum_blocks_ahead(self, matrix: list[Weights], turned: _Turned, ahead: Value, level: int) -> list[Value]:
+        """Computes `_sum_blocks`, with memory asked for so far ahead, for a level of the caches."""
         loop = Loop(self, constant(0), self.blocks, carried=[zeros(self.floats)] * (self.size * len(matrix)))
         block, sums, totals = loop.index, [], iter(loop.carried)
         rows = [
@@ -306,7 +324,7 @@ class _Piece(Writer):
             for activations in (rows if self.layout.scale == "half" else ())
         ]
         multipliers = turned.factors if self.layout.scale == "block" else [turned.scales] * len(matrix)
-        self._ask_for(matrix[0], block, len(matrix))
+        self._ask_for(matrix[0], block, len(matrix), ahead, level)
         for weights, multiplier in zip(matrix, multipliers, strict=True):
             assert self.layout.codes is not None
             codes, within = self.layout.codes(self, weights, block), self._scales_within(weights, block)
@@ -322,21 +340,15 @@ class _Piece(Writer):
         loop.close(*sums)
         return loop.carried
 
-    def _ask_for(self, first: Weights, block: Value, beside: int) -> None:
-        """Has the memory send the codes of the rows that come next, a part of them with each block.
+    def _ask_for(self, first: Weights, block: Value, beside: int, ahead: Value, level: int) -> None:
+        """Has the memory send the codes that stand so many bytes ahead, a part of the next rows with each block.
 
         Rows lie one behind the other, and processors do not foresee several that are read side by side.
         """
         part = beside * BLOCK * self.layout.bits // 8
-        rows = self.mul(self.blocks, constant(part))
-        wide = self.icmp_signed(">=", rows, constant(WIDE))
-        ahead = self.select(wide, self.add(rows, constant(MORE)), constant(AHEAD))
         place = self.at(first.codes, self.add(self.mul(block, constant(part)), ahead), I8)
-        with self.if_else(wide) as branches:
-            for branch, level in zip(branches, (2, 3), strict=True):
-                with branch:
-                    for line in range(0, part, LINE):
-                        self.ask_for(self.at(place, constant(line), I8), level)
+        for line in range(0, part, LINE):
+            self.ask_for(self.at(place, constant(line), I8), level)
 
     def _product(self, activations: Value, codes: Value) -> Value:
         """Multiplies a block's activations by its codes and adds up neighbours, [8] or [16]."""
