@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gesso.constraints.constraint import constraint
     from gesso.constraints.json_bundle import read_schema
     from gesso.control.at_once import choose, edit, fill, search
+    from gesso.control.selection import Lines, Match
     from gesso.engine.engine import Engine, Request, Stream
     from gesso.engine.events import BlockCommitted, DenoisingFrame, Event, Finished
     from gesso.engine.particles import particles
@@ -43,6 +44,8 @@ _HOMES = {
     "edit": "gesso.control.at_once",
     "fill": "gesso.control.at_once",
     "search": "gesso.control.at_once",
+    "Lines": "gesso.control.selection",
+    "Match": "gesso.control.selection",
     "particles": "gesso.engine.particles",
     "Engine": "gesso.engine.engine",
     "Request": "gesso.engine.engine",
@@ -70,6 +73,8 @@ __all__ = [
     "GenerationConfig",
     "GenerationResult",
     "GessoError",
+    "Lines",
+    "Match",
     "ModelConfig",
     "Replay",
     "Request",

@@ -166,3 +166,10 @@ def test_long_ones_leave_the_lane_of_the_short(mini: Tokenizer, monkeypatch: pyt
     assert [one.result(timeout=30).shortest for one in waiting]
     assert compilation._short_lane._value == 4
     assert compilation._long_lane._value == 1
+
+
+@pytest.mark.parametrize("given", [{"regex": 4}, {"grammar": ["root ::= x"]}, {"choices": 3}, {"choices": "ab"}])
+def test_what_is_no_text_is_refused_by_name(given: dict[str, object]) -> None:
+    (name,) = given
+    with pytest.raises(OptionError, match=f"^{name} must be a"):
+        gesso.constraint(**given)

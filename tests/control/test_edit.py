@@ -213,6 +213,7 @@ def test_at_little_strength_most_of_the_text_stays(tiny: Engine) -> None:
         (TEXT, {"max_new_tokens": 0}, "^max_new_tokens must be"),
         (TEXT, {"canvas_length": 0}, "^canvas_length must be"),
         (TEXT, {"colour": 1}, "^unknown option 'colour'"),
+        (TEXT, {"selection": (0, 5)}, r"^selection must be gesso.Lines.*, got \(0, 5\)"),
         ("fig " * 3000, {}, "past the model's 4096"),
     ],
 )

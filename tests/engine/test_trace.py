@@ -80,6 +80,14 @@ def test_what_has_no_step_is_refused(tmp_path: Path) -> None:
         replay([])
     with pytest.raises(DataError, match="No such file"):
         replay(tmp_path / "none")
+    with pytest.raises(OptionError, match=r"^source must be a file or events, got 5$"):
+        replay(5)
+
+
+def test_a_replay_that_cannot_be_written_names_its_file(trace: Path, tmp_path: Path) -> None:
+    for name in ("page.html", "page.svg"):
+        with pytest.raises(OptionError, match=f"{name} cannot be written: No such file"):
+            replay(trace).save(tmp_path / "none" / name)
 
 
 def test_a_line_nested_too_deeply_is_refused(trace: Path) -> None:

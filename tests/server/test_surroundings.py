@@ -102,6 +102,8 @@ def test_ready_until_the_service_closes(client: TestClient, service: FakeService
     service.close()
     assert client.get("/ready").status_code == 503
     assert client.get("/health").json() == {"status": "ok"}
+    assert [client.head(path).status_code for path in ("/health", "/ready")] == [200, 503]
+    assert not client.head("/health").content
 
 
 def test_a_failed_engine_is_not_healthy(client: TestClient, service: FakeService) -> None:

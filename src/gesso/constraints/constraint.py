@@ -80,6 +80,10 @@ def constraint(
     if len(given) != 1:
         raise OptionError(f"constraint takes exactly one of json_schema, regex, grammar and choices, got {len(given)}")
     ((option, value),) = given.items()
+    if option in ("regex", "grammar") and not isinstance(value, str):
+        raise OptionError(f"{option} must be a text, got {value!r:.60}", option=option)
+    if option == "choices" and not isinstance(value, Sequence):
+        raise OptionError(f"choices must be a list of texts, got {value!r:.60}", option="choices")
     with budget.python_bounds(), budget.within(budget.Budget()):
         return compile_texts(option, value, strict=strict)
 

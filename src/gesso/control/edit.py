@@ -98,7 +98,7 @@ def edit(
     """Changes the selected part of a text as the instruction says.
 
     Args:
-        selection: what may change; None is all of it.
+        selection: what may change: `Lines`, `Match`, or anything with their `of`; None is all of it.
         strength: share of the selection's tokens that noise takes the place of, and of the denoising steps that are
             left, above 0 and at most 1; None denoises from noise alone. At 1 a model whose mode is `ar` writes token by
             token.
@@ -112,6 +112,10 @@ def edit(
             instruction; an option that the edit decides itself; and see `Engine.generate`.
     """
     _check(text, instruction, context, options)
+    if selection is not None and not callable(getattr(selection, "of", None)):
+        raise OptionError(
+            f"selection must be gesso.Lines(2, 3), gesso.Match(...) or alike, got {selection!r:.60}", option="selection"
+        )
     parts = (selection or Everything()).of(text)
     passage = Passage.of(parts)
     tokens = _tokens(engine.tokenizer, passage.text)

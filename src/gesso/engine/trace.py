@@ -74,13 +74,14 @@ class Replay:
             font: of a GIF; see `gif`.
 
         Raises:
-            OptionError: see `gif`.
+            OptionError: the file cannot be written; and see `gif`.
         """
         kind = Path(path).suffix.lower()
-        if kind == ".gif":
-            Path(path).write_bytes(self.gif(font))
-        else:
-            Path(path).write_text(self.svg if kind == ".svg" else self.html, encoding="utf-8")
+        written = self.gif(font) if kind == ".gif" else (self.svg if kind == ".svg" else self.html).encode("utf-8")
+        try:
+            Path(path).write_bytes(written)
+        except OSError as error:
+            raise OptionError(f"{path} cannot be written: {error.strerror or error}", option="path") from None
 
     def _repr_html_(self) -> str:
         return in_frame(self.html, lines_of(self._text() + self.prompt))
@@ -140,6 +141,8 @@ def replay(source: str | Path | Iterable[Event], *, special: Collection[int] = (
         trace = read_trace(Path(source))
         seconds, events = zip(*trace.events, strict=True)
         found = Replay(events, trace.prompt, trace.special, seconds, trace.model)
+    elif not isinstance(source, Iterable):
+        raise OptionError(f"source must be a file or events, got {source!r:.60}", option="source")
     else:
         found = Replay(tuple(source), prompt, frozenset(special))
     if not any(isinstance(event, DenoisingFrame) for event in found.events):
