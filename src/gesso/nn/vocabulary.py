@@ -289,7 +289,7 @@ def pick_token(
     stride = _FEW_ROWS if ids_NB.device.type == "cpu" else len(ids_NB)
     scores = torch.cat(
         [
-            torch.bmm(vocabulary.rows(ids), hidden[:, :, None])[..., 0].float()
+            torch.bmm(hidden[:, None], vocabulary.rows(ids).mT)[:, 0].float()  # on CPUs ten times as fast turned round
             for ids, hidden in zip(ids_NB.split(stride), hidden_ND.split(stride), strict=True)
         ]
     )

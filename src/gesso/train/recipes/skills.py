@@ -167,7 +167,7 @@ def skills_14() -> Recipe:
 
 def skills_15() -> Recipe:
     """Goes on from the bundled `skills` for some hour and a half of two cores, for what is below its goal."""
-    return _causal_run(15, skill_mixtures.FIFTEENTH, steps=1300, learning_rate=8e-4)
+    return _causal_run(15, skill_mixtures.FIFTEENTH, steps=1150, learning_rate=8e-4)
 
 
 def _causal_run(number: int, mixture: Mixture, *, steps: int, learning_rate: float = 2.5e-3) -> Recipe:
