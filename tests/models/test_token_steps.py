@@ -105,6 +105,18 @@ def test_steps_give_the_bits_of_the_layers(dense: Format, experts: Format, threa
         assert torch.equal(own.kv[:, :, own.start : own.end], other.kv[:, :, other.start : other.end])
 
 
+@pytest.mark.parametrize("first", [torch.inference_mode, torch.no_grad])
+def test_steps_that_were_listed_in_one_mode_serve_in_another(first: Callable[[], object]) -> None:
+    model = packed(Int4(), Int4())
+    found = []
+    for mode in (first, torch.no_grad, torch.inference_mode):
+        cache = model.new_cache(1)
+        with mode():
+            found += [model.encode_flat(token[None], [1], cache) for token in tokens(3)]
+    assert listed(model)
+    assert all(torch.equal(found[i], found[3 * turn + i]) for turn in (1, 2) for i in range(3))
+
+
 def test_steps_serve_any_sequence_by_turns(ordinary: Ordinary) -> None:
     model = packed(Int4(), Int4())
     caches = [model.new_cache(1), model.new_cache(1, 40, 8)]

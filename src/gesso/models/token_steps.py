@@ -64,12 +64,13 @@ class TokenSteps:
         self.listed: bool = all(_is_plain(block) for _, block in layers) and agree()
         if not self.listed:
             return
-        self._x = out = self._room(*cast("Tensor", layers[0][1].input_norm.weight).shape)
         self._angles: dict[AttentionKind, tuple[Tensor, Tensor]] = {}
-        for kind, block in layers:
-            width = block.attention.head_dim
-            angles = self._angles.setdefault(kind, (self._room(width), self._room(width)))
-            out = self._list_block(block, out, angles)
+        with torch.inference_mode(False):  # tensors that passes in any mode may write to
+            self._x = out = self._room(*cast("Tensor", layers[0][1].input_norm.weight).shape)
+            for kind, block in layers:
+                width = block.attention.head_dim
+                angles = self._angles.setdefault(kind, (self._room(width), self._room(width)))
+                out = self._list_block(block, out, angles)
         self._out = out
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -200,6 +201,7 @@ class TokenSteps:
     ) -> list[Tensor]:
         """Lists that rows are rounded and multiplied as `packed.multiply` does it; returns what comes out, [rows, N]
         each."""
+        from gesso.kernels.host.activations import BLOCK
         from gesso.kernels.host.library import kernels, team
         from gesso.kernels.host.packed import job_of, layout, room_of, room_to_round, shares
 
@@ -207,7 +209,7 @@ class TokenSteps:
         assert found is not None
         rounded = room_to_round(x_MD, found)
         if rounded.held is not x_MD:
-            count, blocks = x_MD.shape[0], x_MD.shape[1] // 64
+            count, blocks = x_MD.shape[0], x_MD.shape[1] // BLOCK
             self._call(kernels(found, rounded.dot).round_rows, (x_MD, blocks, 0, count, *rounded.places))
         made = [self._room(rows, parts[0].shape[-2]) for parts in matrices]
         scratch = self._room(self._threads * room_of(rounded))
