@@ -92,7 +92,7 @@ def _plain(build: Writer, first: Value, second: Value, lanes: int) -> Value:
 
 def sum_lanes(build: Writer, rows: list[Value]) -> Value:
     """Adds up the lanes of each of R vectors, a power of two of them: halves onto halves, several rows in one vector.
-    Returns [R]."""
+    Returns [R], and more lanes behind them where a vector has more."""
     whole = width = rows[0].type.count
     while width > 1:
         half, packed = width // 2, whole // width
@@ -105,4 +105,9 @@ def sum_lanes(build: Writer, rows: list[Value]) -> Value:
             for first, second in zip(rows[::2], rows[1::2], strict=True)
         ]
         width = half
+    while len(rows) > 1:
+        rows = [
+            build.pick(first, second, range(2 * first.type.count))
+            for first, second in zip(rows[::2], rows[1::2], strict=True)
+        ]
     return rows[0]
