@@ -143,7 +143,8 @@ class TokenSteps:
     def _list_attention(
         self, attention: Attention, x: Tensor, angles: tuple[Tensor, Tensor]
     ) -> "tuple[Tensor, array[int], array[int], int]":
-        from gesso.kernels.host.library import norms, step_kernels
+        from gesso.kernels.host.library import norms
+        from gesso.kernels.host.step_kernels import step_kernels
 
         kernels, width, eps = norms(), attention.head_dim, attention.eps
         own = (attention.q_proj, attention.k_proj, *(() if attention.v_proj is None else (attention.v_proj,)))
@@ -165,7 +166,8 @@ class TokenSteps:
         return attended, keep, attend, step
 
     def _list_experts(self, block: Block, for_router: Tensor, x: Tensor) -> Tensor:
-        from gesso.kernels.host.library import norms, step_kernels
+        from gesso.kernels.host.library import norms
+        from gesso.kernels.host.step_kernels import step_kernels
 
         kernels, router, experts = norms(), block.router, cast("QuantizedExperts", block.experts)
         count, (width, _) = router.top_k, experts.shapes[0]
@@ -226,7 +228,7 @@ class TokenSteps:
 
     def _call(self, function: Callable[..., None], wholes: Sequence[Tensor | int], *floats: float) -> "array[int]":
         """Lists that a compiled function is called; returns its words: its address, then what it is given."""
-        from gesso.kernels.host.library import step_kernels
+        from gesso.kernels.host.step_kernels import step_kernels
         from gesso.kernels.host.threads import address_of
 
         given = [each.data_ptr() if isinstance(each, Tensor) else each for each in wholes]

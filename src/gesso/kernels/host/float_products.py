@@ -12,7 +12,7 @@ from gesso.kernels.host.activations import BLOCK, LANES
 from gesso.kernels.host.dots import FLOATS, Dot, sum_lanes
 from gesso.kernels.host.layouts import Layout, Weights
 from gesso.kernels.host.llvm_ir import F32, I8, I32, I64, POINTER, VOID, Loop, Value, Writer, constant, zeros
-from gesso.kernels.host.products import TILES, write_over_pieces
+from gesso.kernels.host.pieces import TILES, write_over_pieces
 
 
 def write_multiply_floats(module: ir.Module, name: str, layout: Layout, kind: Dot) -> None:

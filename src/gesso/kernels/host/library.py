@@ -43,7 +43,6 @@ from gesso.kernels.host.refinements import write_alike, write_heights, write_mix
 from gesso.kernels.host.scans import write_behind, write_best, write_shares
 from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
-from gesso.kernels.host.steps import write_call, write_keep_heads, write_list_pieces, write_run
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
 from gesso.kernels.host.threads import Work
@@ -175,38 +174,6 @@ def norms() -> Norms:
     names = ("small_product", "attend")
     small_product, attend = (Work(made.pop(name), engine.get_function_address(name)) for name in names)
     return Norms(**made, small_product=small_product, attend=attend, engine=engine)
-
-
-@dataclass(frozen=True, slots=True)
-class StepKernels:
-    """Holds the compiled kernels of `steps`."""
-
-    run: Callable[..., int]
-    calls: dict[tuple[int, int], int]
-    """Addresses of the functions that call one of so many words and floats."""
-    list_pieces: Callable[..., None]
-    keep: Callable[..., None]
-    engine: Any
-    """Owns the code."""
-
-
-SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 1), (10, 2), (13, 2))
-"""Words and floats of the functions that are called as steps."""
-
-
-@functools.cache
-def step_kernels() -> StepKernels:
-    """Compiles the kernels of `steps`."""
-    module = ir.Module("gesso_steps")
-    write_run(module, "run")
-    write_list_pieces(module, "list_pieces")
-    write_keep_heads(module, "keep")
-    for wholes, floats in SIGNATURES:
-        write_call(module, f"call_{wholes}_{floats}", wholes, floats)
-    made, engine = compile_arrays(module, {"list_pieces": (3, 1, 0), "keep": (4, 3, 0)})
-    run = ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 3, POINTER, *[WHOLE] * 3, POINTER)
-    calls = {size: engine.get_function_address("call_{}_{}".format(*size)) for size in SIGNATURES}
-    return StepKernels(run(engine.get_function_address("run")), calls, made["list_pieces"], made["keep"], engine)
 
 
 @functools.cache

@@ -22,7 +22,8 @@ from gesso.kernels.host.calls import units, words
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
 from gesso.kernels.host.library import best_dot, features, kernels, team
-from gesso.kernels.host.products import TILES, scratch_size
+from gesso.kernels.host.pieces import TILES
+from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import product_threads, share_out, share_units
 
 MULTIPLIED_ALONE, ROUNDED_ALONE = 1 << 21, 1 << 18

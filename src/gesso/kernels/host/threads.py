@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -96,9 +96,9 @@ class Work(NamedTuple):
     address: int
 
 
-def address_of(function: Callable[..., object]) -> int:
-    """Returns the address of a compiled function."""
-    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+def address_of(function: Any) -> int:
+    """Returns the address of a compiled function, one of ctypes's."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address
 
@@ -204,7 +204,7 @@ def run_steps(steps: int, count: int, threads: int) -> None:
     Args:
         steps: address of the first one.
     """
-    from gesso.kernels.host.library import step_kernels
+    from gesso.kernels.host.step_kernels import step_kernels
 
     run, left, at = step_kernels().run, ctypes.c_int64(), 0
     beside = _team(threads - 1) if threads > 1 else None
