@@ -152,6 +152,9 @@ def test_what_keeps_everything_changes_nothing() -> None:
     table, hidden = make_table(300, 16, 3), make_hidden(8, 16, 3)
     temperature, uniform = torch.full((8,), 0.6), torch.rand(8, generator=torch.Generator().manual_seed(1))
     neutral = processed_pass(table, hidden, temperature, uniform, LogitsProcessing())
+    unmixed = processed_pass(table, hidden, temperature, uniform, LogitsProcessing(), mix=False)
+    assert unmixed.embedding_ND.shape == (len(hidden), 0)
+    assert torch.equal(unmixed.sample_N, neutral.sample_N)
     for processing in (LogitsProcessing(top_k=300), LogitsProcessing(top_k=10**6), LogitsProcessing(bias=((3, 0.0),))):
         check_equal(processed_pass(table, hidden, temperature, uniform, processing), neutral)
 

@@ -140,7 +140,8 @@ def _step_processed(vocabulary: Vocabulary, state: CanvasState, hidden_CD: Tenso
     ban = None if state.pins is None else (state.pins.never_C.to(hidden_CD.device), state.pins.banned)
     uniform_C, processing = state.draw_uniform(), state.rules.logits_processing
     scores, hidden_CD = guided_scores(state.rules.guidance, state.time, vocabulary, hidden_CD)
-    outcome = processed_pass(scores, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint)
+    mix = state.rules.max_denoising_steps > 1  # as above
+    outcome = processed_pass(scores, hidden_CD, temperature_C, uniform_C, processing, ban, state.constraint, mix=mix)
     log_probs, confidence_C, reads_confidence = None, None, state.rules.sampler.reads_confidence
     if state.rules.reads_log_probs or reads_confidence:
         log_probs = processed_log_probs(scores, hidden_CD, temperature_C, processing, ban, state.constraint)

@@ -95,6 +95,8 @@ def processed_pass(
     processing: LogitsProcessing,
     ban: tuple[Tensor, Sequence[int]] | None = None,
     constraint: CanvasConstraint | None = None,
+    *,
+    mix: bool = True,
 ) -> VocabularyPass:
     """Computes `Vocabulary.predict` of the processed distributions; equal to it, up to rounding, where `processing` is
     neutral.
@@ -108,6 +110,7 @@ def processed_pass(
         ban: positions, bool [N], and the token ids that are impossible there.
         constraint: the N positions are one canvas and have to satisfy it. Its most probable canvas is the argmax; the
             logits of all of them are held for it.
+        mix: False leaves the embedding out, where no step follows; see `Vocabulary.predict`.
     """
     plain = ban is None and not processing.needs_logits and isinstance(vocabulary, Vocabulary)
     if constraint is not None and plain:
@@ -121,7 +124,8 @@ def processed_pass(
     )
     if constraint is None:
         passes = [
-            _outcome(vocabulary, z_NV, uniform_N[part], processing) for z_NV, part in zip(scores, rows, strict=True)
+            _outcome(vocabulary, z_NV, uniform_N[part], processing, mix=mix)
+            for z_NV, part in zip(scores, rows, strict=True)
         ]
     else:
         held = list(scores)
@@ -134,6 +138,7 @@ def processed_pass(
                 processing,
                 posterior.canvas_C[part],
                 posterior.entropy_C[part],
+                mix=mix,
             )
             for z_NV, part in zip(held, rows, strict=True)
         ]
@@ -199,6 +204,8 @@ def _outcome(
     processing: LogitsProcessing,
     argmax_N: Tensor | None = None,
     entropy_N: Tensor | None = None,
+    *,
+    mix: bool,
 ) -> VocabularyPass:
     """Summarises scores as a vocabulary pass, and cuts them in place. `argmax_N` and `entropy_N` are given where more
     is known than the scores of each position by itself."""
@@ -222,7 +229,7 @@ def _outcome(
         argmax_N=best_N,
         entropy_N=entropy_N,
         normaliser_N=(top_N1 + total_N1.log())[:, 0],
-        embedding_ND=vocabulary.mix(z_NV),
+        embedding_ND=vocabulary.mix(z_NV) if mix else z_NV.new_zeros(len(z_NV), 0),
     )
 
 
