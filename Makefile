@@ -37,8 +37,8 @@ run: $(BASE)
 test: $(DEV)
 	$(BIN)/python -m pytest $(ARGS)
 
-# Libraries choose their kernels by the processor, and each has a variable that lets it choose as for an older one. Only
-# a processor with AVX-512 has a choice: `make test` itself has run as for AVX2 on one without.
+# Libraries choose their kernels by the processor, and each has a variable that lets it choose as for an older one;
+# PyTorch's is gesso's, too. Only a processor with AVX-512 has a choice: `make test` has run as for AVX2 on one without.
 numbers: $(DEV)
 	if $(BIN)/python -c 'import sys, torch; sys.exit("AVX512" not in torch.backends.cpu.get_cpu_capability())'; then \
 		ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \

@@ -134,6 +134,7 @@ def test_systematic_draws_are_unbiased() -> None:
         ({"resample_every": 2.5}, "resample_every"),
         ({"number": 257}, "particles"),
         ({"resample_every": 0}, "resample_every"),
+        ({"score": 5}, "score"),
         ({"reward_scale": -1.0}, "reward_scale"),
         ({"reward_scale": math.inf}, "reward_scale"),
         ({"max_new_tokens": 9}, "max_new_tokens"),

@@ -12,7 +12,11 @@ from torch.nn import functional as F
 if importlib.util.find_spec("llvmlite") is None:
     pytest.skip("llvmlite is not installed", allow_module_level=True)
 
+from llvmlite import ir
+
 from gesso.kernels.host import normed
+from gesso.kernels.host.dots import sum_lanes
+from gesso.kernels.host.llvm_ir import F32, VOID, Writer, vector, zeros
 from gesso.kernels.host.threads import products_by
 from gesso.nn.attention import attend_all
 from gesso.nn.experts import Router
@@ -129,3 +133,9 @@ def test_gates_are_those_of_fp64_in_halves_or_apart(rows: int, width: int) -> No
         assert torch.equal(gated_gelu(gate.contiguous(), up.contiguous()), found)
         assert torch.equal(gated_gelu(gate[-1:], up[-1:]), found[-1:])
     assert (found - expected).abs().max() < 2e-5
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 8])
+def test_sums_of_lanes_are_as_many_as_there_are_vectors(rows: int) -> None:
+    build = Writer(ir.Module(), "sums", VOID, [])
+    assert sum_lanes(build, [zeros(vector(F32, 16))] * rows).type.count == rows  # others would be undefined

@@ -68,6 +68,12 @@ def test_what_the_engine_refuses(client: TestClient, service: FakeService, error
     assert (found["message"], found["param"]) == (str(error), param)
 
 
+def test_a_message_names_fields_of_the_request(client: TestClient, service: FakeService) -> None:
+    message = "9 prompt tokens and max_new_tokens 8; images take image_budget"
+    service.error = OptionError(message, option="max_new_tokens")
+    assert refusal(client)["message"] == "9 prompt tokens and max_tokens 8; images take max_soft_tokens"
+
+
 def test_a_hint_stands_behind_the_message(client: TestClient, service: FakeService) -> None:
     service.error = OptionError("top_k is too much", option="top_k", hint="leave it out")
     found = refusal(client)

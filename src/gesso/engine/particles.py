@@ -26,7 +26,7 @@ from gesso.engine.request_state import RequestState
 from gesso.engine.result import GenerationResult
 from gesso.engine.seeds import numbered_seed
 from gesso.errors import OptionError
-from gesso.options import Integer, Number
+from gesso.options import Function, Integer, Number
 from gesso.text.graded import graded_text
 
 MOST_PARTICLES = 256
@@ -117,7 +117,7 @@ def particles(
     Raises:
         OptionError: an impossible value or score, or an option that needs more than one canvas.
     """
-    _check(number, resample_every, reward_scale)
+    _check(number, resample_every, reward_scale, score)
     given = options.pop("seed", None)
     first = secrets.randbits(31) if given is None else given
     seeds = [numbered_seed(first, place) for place in range(number)]
@@ -272,10 +272,12 @@ def systematic(weights: Sequence[float], uniform: float) -> list[int]:
     return counts
 
 
-def _check(number: int, resample_every: int, reward_scale: float) -> None:
+def _check(number: int, resample_every: int, reward_scale: float, score: Score | None) -> None:
     Integer(minimum=2, maximum=MOST_PARTICLES).check("particles", number)
     Integer(minimum=1).check("resample_every", resample_every)
     Number(minimum=0).check("reward_scale", reward_scale)
+    if score is not None:
+        Function().check("score", score)
 
 
 def _check_canvas(state: RequestState) -> None:

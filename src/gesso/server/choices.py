@@ -25,7 +25,7 @@ from gesso.engine.result import GenerationResult
 from gesso.server.access_log import Record
 from gesso.server.errors import ApiError
 from gesso.server.metrics import Metrics
-from gesso.server.option_fields import request_field
+from gesso.server.option_fields import in_fields, request_field
 from gesso.server.tracing import InferenceTrace
 
 log = logging.getLogger("gesso.server")
@@ -237,7 +237,7 @@ class Choices:
         if event.kind == "timeout":
             return ApiError(504, event.message, code="timeout")
         if event.kind == "refused":
-            return ApiError(400, event.message, param=event.option and request_field(event.option))
+            return ApiError(400, in_fields(event.message), param=event.option and request_field(event.option))
         identity = self._record.request_id
         log.error("%s: %s", identity, event.message)
         return ApiError(500, f"{event.message} (error id {identity})", code="internal_error")

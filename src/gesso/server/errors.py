@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
 
 from gesso.errors import ClosingError, EngineDeadError, QueueFullError, TextError, UserError
-from gesso.server.option_fields import request_field
+from gesso.server.option_fields import in_fields, request_field
 
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
@@ -98,8 +98,8 @@ def from_gesso(error: UserError | QueueFullError | ClosingError, path: str) -> A
 
 
 def said(error: UserError) -> str:
-    """Returns the message of an error with its hint."""
-    return str(error) if error.hint is None else f"{error}; {error.hint}"
+    """Returns the message of an error with its hint, options by the names of a request's fields."""
+    return in_fields(str(error) if error.hint is None else f"{error}; {error.hint}")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]], body: object) -> ApiError:

@@ -1,5 +1,8 @@
 """Makes fields of bodies from the table of options, by which errors find their fields too."""
 
+import functools
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -109,3 +112,18 @@ def request_field(option: str | None) -> str | None:
         return None
     row = engine_options().get(option)
     return row.field if row is not None else _MODEL_FIELDS.get(option, option)
+
+
+def in_fields(message: str) -> str:
+    """Writes the name of a request's field wherever a message names the option behind it, `max_tokens` for
+    `max_new_tokens`."""
+    fields = _renamed()
+    return re.sub(rf"\b({'|'.join(fields)})\b", lambda found: fields[found[0]], message)
+
+
+@functools.cache
+def _renamed() -> Mapping[str, str]:
+    """Options that have one field of their own, by another name; words of one part might be meant as words."""
+    fields = {name: row.field for name, row in engine_options().items() if row.field and row.field != "*"}
+    named = {name: field.rpartition(".")[2] for name, field in fields.items() if Counter(fields.values())[field] == 1}
+    return {name: field for name, field in named.items() if field != name and "_" in name}

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from gesso.kernels.host.activations import LANES
 from gesso.kernels.host.bfloat16_products import FIELDS, ROWS, SCRATCH
-from gesso.kernels.host.library import bfloat16_kernel, features
+from gesso.kernels.host.compilation import features
+from gesso.kernels.host.library import bfloat16_kernel
 from gesso.kernels.host.threads import run_on_all
 
 ALONE = 1 << 21

@@ -1,13 +1,27 @@
 """Compiles modules of LLVM's intermediate representation for the processor at hand."""
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from llvmlite import binding, ir
 
 POINTER, WHOLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 """What kernels take: addresses, whole numbers of 64 bits, floats of 32."""
+
+
+@functools.cache
+def features() -> dict[str, bool]:
+    """Returns what the processor's instruction set has, by LLVM's names.
+
+    Where PyTorch was told to do without AVX-512 (`ATEN_CPU_CAPABILITY=avx2`), kernels do, too.
+    """
+    known = dict(binding.get_host_cpu_features())
+    if torch.backends.cpu.get_cpu_capability() == "AVX512":
+        return known
+    return {name: has and not name.startswith("avx512") for name, has in known.items()}
 
 
 def compile_arrays(
@@ -32,8 +46,9 @@ def compile_module(module: ir.Module) -> Any:
     module.triple = binding.get_default_triple()
     code = binding.parse_assembly(str(module))
     code.verify()
+    instructions = ",".join(f"{'+' if has else '-'}{name}" for name, has in features().items())
     target = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
+        cpu=binding.get_host_cpu_name(), features=instructions, opt=3, jit=True
     )
     passes = binding.create_pass_builder(target, binding.create_pipeline_tuning_options(speed_level=3))
     passes.getModulePassManager().run(code, passes)

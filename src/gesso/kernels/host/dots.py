@@ -92,8 +92,9 @@ def _plain(build: Writer, first: Value, second: Value, lanes: int) -> Value:
 
 def sum_lanes(build: Writer, rows: list[Value]) -> Value:
     """Adds up the lanes of each of R vectors, a power of two of them: halves onto halves, several rows in one vector.
-    Returns [R], and more lanes behind them where a vector has more."""
-    whole = width = rows[0].type.count
+    Returns [R]."""
+    count, whole = len(rows), rows[0].type.count
+    width = whole
     while width > 1:
         half, packed = width // 2, whole // width
         low = [block * width + lane for block in range(2 * packed) for lane in range(half)]
@@ -110,4 +111,4 @@ def sum_lanes(build: Writer, rows: list[Value]) -> Value:
             build.pick(first, second, range(2 * first.type.count))
             for first, second in zip(rows[::2], rows[1::2], strict=True)
         ]
-    return rows[0]
+    return build.pick(rows[0], rows[0], range(count))  # without the lanes behind them, which are undefined

@@ -12,7 +12,7 @@ from gesso.kernels.host.activations import write_round_rows
 from gesso.kernels.host.bfloat16_products import NARROW_TILES, WIDE_TILES, write_products, write_turned_products
 from gesso.kernels.host.calls import write_multiply_all
 from gesso.kernels.host.choices import write_choose
-from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module
+from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays, compile_module, features
 from gesso.kernels.host.compositions import (
     write_ask,
     write_compose,
@@ -57,12 +57,6 @@ class Kernels:
     """The address of `products.write_multiply`'s kernel, which `calls` calls."""
     engine: Any
     """Owns the code."""
-
-
-@functools.cache
-def features() -> dict[str, bool]:
-    """Returns what the processor's instruction set has, by LLVM's names."""
-    return dict(binding.get_host_cpu_features())
 
 
 @functools.cache

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from gesso.kernels.host.activations import BLOCK
 from gesso.kernels.host.calls import units, words
+from gesso.kernels.host.compilation import features
 from gesso.kernels.host.dots import Dot
 from gesso.kernels.host.layouts import LAYOUTS
-from gesso.kernels.host.library import best_dot, features, kernels, team
+from gesso.kernels.host.library import best_dot, kernels, team
 from gesso.kernels.host.pieces import TILES
 from gesso.kernels.host.products import scratch_size
 from gesso.kernels.host.threads import product_threads, share_out, share_units
