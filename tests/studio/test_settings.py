@@ -123,6 +123,22 @@ def test_a_link_holds_prompt_and_settings(open_page: OpenPage, service: FakeServ
     assert (request.options, request.adapter) == ({"seed": 5}, "sudoku")
 
 
+def test_a_link_that_is_opened_in_the_same_tab_is_taken(open_page: OpenPage, fake_url: str) -> None:
+    page = ready(open_page(fake_url))
+    settings(page)
+    page.get_by_label("seed").fill("5")
+    page.get_by_label("Your message").fill("mine")
+    page.evaluate("location.hash = '#prompt'")  # the link that skips to the message
+    page.evaluate("location.hash = '#prompt=theirs&model=mini%3Asudoku&set.top_p=0.5'")
+    expect(page.get_by_label("Your message")).to_have_value("theirs")
+    expect(page.get_by_label("Model")).to_have_value("mini:sudoku")
+    expect(page.get_by_label("seed")).to_have_value("")
+    expect(page.get_by_label("top p")).to_have_value("0.5")
+    page.go_back()
+    page.wait_for_function("location.hash === '#prompt'")
+    expect(page.get_by_label("Your message")).to_have_value("theirs")
+
+
 def test_a_key_that_is_asked_for_later_leaves_what_is_chosen(
     open_page: OpenPage, service: FakeService, fake_url: str
 ) -> None:

@@ -33,7 +33,7 @@ const system = byId("system");
 const tools = byId("tools");
 /** @type {HTMLSelectElement} */
 const model = byId("model");
-const shared = sharedIn(location.hash);
+let shared = sharedIn(location.hash);
 /** Why the server has told nothing yet. @type {ApiFailure | null} */
 let refusal = null;
 
@@ -161,6 +161,24 @@ async function load() {
   }
 }
 
+/** Fills in the texts that the link of the page holds. */
+function fillFromLink() {
+  composer.prompt.value = shared.prompt;
+  system.value = shared.system;
+  tools.value = shared.tools;
+}
+
+/** Takes a link that was opened where the page is open already, in the place of what was chosen. */
+function follow() {
+  if (!location.hash.includes("=")) return; // a place in the page
+  shared = sharedIn(location.hash);
+  fillFromLink();
+  form.restore(shared.settings);
+  if (models.some((card) => card.id === shared.model)) model.value = shared.model;
+  showExamples();
+  announce("link opened");
+}
+
 /**
  * Shows an answer, or what has come of it by now, under a heading.
  * @param {import("./run/recording.js").Recording} recording
@@ -239,9 +257,8 @@ byId("chat").append(examples.element);
 model.addEventListener("change", showExamples);
 byId("canvas").append(panel.element);
 byId("settings-form").append(form.element);
-composer.prompt.value = shared.prompt;
-system.value = shared.system;
-tools.value = shared.tools;
+fillFromLink();
+addEventListener("hashchange", follow);
 byId("link").addEventListener("click", copyLink);
 byId("request").addEventListener("click", showNext);
 byId("open-trace").addEventListener("click", () => byId("trace-file").click());
