@@ -52,6 +52,13 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def test_rows_of_another_width_are_refused() -> None:
+    parts = Int4().quantize(random(32, 128))
+    for width in (64, 192):
+        with pytest.raises(ValueError, match=f"rows have {width} features, the int4 matrices 128"):
+            packed.matmul(random(2, width), "int4", parts)
+
+
 def levels(form: Format, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
     """The matrix that a kernel multiplies by: NF4's levels are rounded to 127ths, the others are exact."""
     if not isinstance(form, NF4):

@@ -61,6 +61,12 @@ def test_scores_far_apart_neither_overflow_nor_lose_the_largest() -> None:
     assert normed.attend(q, k, v).isfinite().all()
 
 
+def test_scores_below_all_others_are_weighed() -> None:
+    q, (k, v) = torch.full((1, 16), -1e16), cached(1, 3, 16)
+    k[:] = 1e16  # scores of -1.6e33
+    assert torch.allclose(normed.attend(q, k, v), v.mean(1), atol=1e-6)
+
+
 def test_a_head_has_its_bits_whoever_computes_it() -> None:
     q, (k, v) = random(16, 256), cached(8, 200, 256)  # more numbers than one thread would take alone
     alone = normed.attend(q, k, v)

@@ -4,7 +4,9 @@ import ctypes
 import importlib.util
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 import torch
@@ -25,12 +27,12 @@ Seen = list[tuple[int, int, int]]
 _KIND = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
-def noting(seen: Seen, slow: int | None = None) -> tuple[Work, object]:
-    """Makes a job that notes (thread, begin, end), and its owner; the thread `slow` takes its time."""
+def noting(seen: Seen, slow: dict[int, float] | None = None) -> tuple[Work, object]:
+    """Makes a job that notes (thread, begin, end), and its owner; threads that are `slow` take so many seconds."""
 
     def note(_: int, thread: int, begin: int, end: int) -> None:
-        if thread == slow:
-            time.sleep(0.01)
+        if slow and thread in slow:
+            threading.Event().wait(slow[thread])
         seen.append((thread, begin, end))
 
     kernel = _KIND(note)
@@ -66,12 +68,84 @@ def test_one_that_is_held_up_does_not_hold_up_the_others() -> None:
     # The caller does nothing quickly; a helper, once it comes, gets some of the rest.
     for _ in range(200):
         seen: Seen = []
-        work, owner = noting(seen, slow=0)
+        work, owner = noting(seen, slow={0: 0.01})
         share_units(work, 0, 64, 2)
         del owner
         if any(thread == 1 for thread, *_ in seen):
             return
     raise AssertionError("no helper ever came")
+
+
+class Interrupted:
+    """Interrupts the first call of a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function, self.calls = function, 0
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            raise KeyboardInterrupt
+        return self.function(*given, **named)
+
+
+def is_left_alone() -> bool:
+    """Says whether no job is open, and no helper inside one."""
+    team = threads._team(1)
+    return team.job.value % 2 == team.inside.value == 0
+
+
+def test_an_interrupt_waits_for_the_helper_that_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads.time, "sleep", Interrupted(time.sleep))
+    for _ in range(200):  # until a helper came, for which its caller has to wait
+        seen: Seen = []
+        work, owner = noting(seen, slow={0: 0.002, 1: 0.1})
+        try:
+            share_units(work, 0, 16, 2)
+        except KeyboardInterrupt:
+            break
+        finally:
+            assert is_left_alone()
+            assert sorted(unit for _, begin, end in seen for unit in range(begin, end)) == list(range(16))
+            del owner
+    else:
+        raise AssertionError("nobody was waited for")
+
+
+def test_an_interrupt_before_helpers_are_woken_leaves_no_job_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Seen = []
+    work, owner = noting(seen, slow={0: 0.002})
+    team = threads._team(1)
+    monkeypatch.setattr(team, "settle", Interrupted(team.settle))
+    with pytest.raises(KeyboardInterrupt):
+        share_units(work, 0, 16, 2)
+    assert is_left_alone()
+    for _ in range(200):
+        seen.clear()
+        share_units(work, 0, 64, 2)
+        assert sorted(unit for _, begin, end in seen for unit in range(begin, end)) == list(range(64))
+        if any(thread == 1 for thread, *_ in seen):
+            break
+    else:
+        raise AssertionError("the helper never came again")
+    del owner
+
+
+def test_an_interrupt_waits_for_all_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Done(SimpleQueue):  # type: ignore[type-arg]
+        def __init__(self) -> None:
+            self.get = Interrupted(super().get)  # type: ignore[method-assign]
+
+    monkeypatch.setattr(threads, "_Done", Done)
+    ended: list[int] = []
+
+    def work(thread: int, begin: int, end: int) -> None:
+        threading.Event().wait(0.1 * thread)
+        ended.append(thread)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.share_out(work, 3, 3)
+    assert sorted(ended) == [0, 1, 2]
 
 
 def test_helpers_that_look_on_go_to_sleep() -> None:

@@ -149,6 +149,8 @@ def test_other_weights_are_never_missed(ordinary: Ordinary) -> None:
         lambda: setattr(model.layers[1], "mlp", other.layers[1].mlp),
         lambda: setattr(model.layers[0].router.scale, "data", torch.rand(SHAPE.hidden)),
         lambda: model.layers[2].encoder_scalar.fill_(0.25),
+        lambda: setattr(model.layers[0].input_norm, "weight", nn.Parameter(torch.rand(SHAPE.hidden))),
+        lambda: setattr(model.layers[1].mlp.down_proj.scales, "data", model.layers[1].mlp.down_proj.scales * 2),
     ]
     before = encoded(model)[0]
     for change in changes:
@@ -188,13 +190,20 @@ def test_adapters_and_observers_are_asked_as_ever(ordinary: Ordinary) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [{"expert_size": 192, "experts": 17}, {"bias": True}, {"head_dim": 48, "window": 1}, {"top_k": 16}]
+    "shape",
+    [
+        {"expert_size": 192, "experts": 17},
+        {"bias": True},
+        {"head_dim": 48, "window": 1},
+        {"top_k": 16},
+        {"heads": 65, "kv_heads": 1},
+    ],
 )
 def test_odd_shapes_give_the_bits_of_the_layers(shape: dict[str, int], ordinary: Ordinary) -> None:
     """Where a matmul library's bits cannot be had, or a product has a bias, layers do it themselves."""
     model = packed(Int8(), Int8(), Shape(**{**vars(SHAPE), **shape}))
     assert torch.equal(encoded(model)[0], ordinary(model)[0])
-    assert listed(model) == ("bias" not in shape and "experts" not in shape)
+    assert listed(model) == ({"bias", "experts", "heads"}.isdisjoint(shape))
 
 
 def test_whole_weights_have_no_steps() -> None:

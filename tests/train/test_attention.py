@@ -61,6 +61,18 @@ def test_it_is_the_plain_one(
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
+def test_its_gradient_has_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_training, "LEAST", 1)
+    found = []
+    for function in (attend_masked, plain):
+        generator = torch.Generator().manual_seed(0)
+        q, k, v = (torch.randn(1, 20, heads, 16, generator=generator).requires_grad_() for heads in (4, 2, 2))
+        (first,) = torch.autograd.grad(function(q, k, v, None).square().sum(), q, create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), (k, v)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
 def test_what_a_mask_hides_weighs_nothing_in_a_kernel_and_what_is_no_number_stays_none() -> None:
     pytest.importorskip("llvmlite")
     from gesso.kernels.host.trained import softmax_, softmax_back_

@@ -262,7 +262,10 @@ def _is_plain(block: Block) -> bool:
         return False
     (gate_up, size), (_, width) = experts.shapes
     widths = size, gate_up // 2, width, mlp.down_proj.in_features, attention.head_dim
-    return all(each % WHOLE == 0 for each in widths) and multiplies_few(router.proj)
+    from gesso.kernels.host.one_query import MOST_SHARED
+
+    shared = attention.q_proj.out_features <= MOST_SHARED * attention.k_proj.out_features
+    return shared and all(each % WHOLE == 0 for each in widths) and multiplies_few(router.proj)
 
 
 def _are_alike(layers: Sequence[nn.Module]) -> bool:
@@ -278,11 +281,13 @@ class _Seen:
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         modules = [module for block in blocks for module in block.modules()]
-        tables = [table for module in modules for table in (module._modules, module._buffers)]
-        self._entries = [(table, name, held) for table in tables for name, held in table.items()]
-        self._parameters = [
-            (p, p.data_ptr()) for module in modules for p in module._parameters.values() if p is not None
+        tables = [
+            cast("dict[str, object]", table)
+            for module in modules
+            for table in (module._modules, module._buffers, module._parameters)
         ]
+        self._entries = [(table, name, held) for table in tables for name, held in table.items()]
+        self._places = [(held, held.data_ptr()) for _, _, held in self._entries if isinstance(held, Tensor)]
         self._hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         self._mixes = [(block, block.mix) for block in blocks]
 
@@ -294,6 +299,6 @@ class _Seen:
         """Says whether all is as it was."""
         return (
             all(table.get(name) is held for table, name, held in self._entries)
-            and all(parameter.data_ptr() == place for parameter, place in self._parameters)
+            and all(tensor.data_ptr() == place for tensor, place in self._places)
             and all(block.mix is mix for block, mix in self._mixes)
         )

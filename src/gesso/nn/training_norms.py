@@ -20,6 +20,7 @@ def turns_in_training(x_NHK: Tensor, weight_K: Tensor, cos_N1K: Tensor, sin_N1K:
     """Says whether `turn_heads` computes these: half a head is whole parts, and angles have no gradient."""
     return (
         x_NHK.shape[-1] % 32 == 0
+        and len(cos_N1K) == len(sin_N1K) == len(x_NHK)
         and serves(x_NHK, weight_K, cos_N1K, sin_N1K)
         and not (cos_N1K.requires_grad or sin_N1K.requires_grad)
     )

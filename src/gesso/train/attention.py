@@ -37,14 +37,15 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q_BGMK, k_BGSK, v_BGSK, bias = ctx.saved_tensors
         found: tuple[list[Tensor], ...] = ([], [], [])
+        compiled = ctx.compiled and not torch.is_grad_enabled()  # what is found here may be differentiated once more
         begin = 0
         for q, k, v, b in _rows(q_BGMK, k_BGSK, v_BGSK, bias):
             grad = grads[0][begin : begin + len(q)]
             begin += len(q)
-            probs = _probs(q, k, b, ctx.compiled)
+            probs = _probs(q, k, b, compiled)
             found[2].append(probs.mT @ grad)
             change = grad @ v.mT
-            change = _scores_back(change, probs, ctx.compiled)
+            change = _scores_back(change, probs, compiled)
             found[0].append(change @ k)
             found[1].append(change.mT @ q)
         dq, dk, dv = (torch.cat(parts) for parts in found)

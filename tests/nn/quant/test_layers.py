@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gesso.nn.experts import Experts
-from gesso.nn.quant.base import matmul
+from gesso.nn.quant.base import Format, matmul, multiply_dequantized
+from gesso.nn.quant.fp8 import FP8
+from gesso.nn.quant.integer import Int4, Int8
 from gesso.nn.quant.layers import QuantizedExperts, QuantizedLinear, quantized_like, quantized_tensors
 from gesso.nn.quant.nf4 import LEVELS, NF4, dequantize, group_size, quantize
+from gesso.nn.quant.nvfp4 import NVFP4
 
 pytestmark = pytest.mark.numbers
 
@@ -105,6 +108,18 @@ def test_a_linear_layer_in_four_bits(bias: bool) -> None:
         plain.weight.copy_(dequantize(new.codes, new.scales, torch.float32))
         torch.testing.assert_close(new(random(3, 64)), plain(random(3, 64)))
     assert not list(new.parameters())
+
+
+@pytest.mark.parametrize("cast", ["float", "bfloat16", "double"])
+@pytest.mark.parametrize("form", [Int8(), Int4(), NF4(), NVFP4(), FP8()], ids=lambda form: form.kernel)
+def test_layers_that_are_cast_compute_with_the_parts_that_they_have(form: Format, cast: str) -> None:
+    layer, x = QuantizedLinear(128, 24, form=form), random(3, 128)
+    layer.load_state_dict(dict(zip(form.parts, form.quantize(random(24, 128, seed=1)), strict=True)))
+    with torch.no_grad():
+        layer(x)  # which asks whether kernels read its parts
+        getattr(layer, cast)()
+        expected = multiply_dequantized(x, layer.packed, form)  # kernels round activations to 8 bits
+        torch.testing.assert_close(layer(x), expected, atol=0.6, rtol=0)
 
 
 @pytest.mark.usefixtures("dequantized")

@@ -8,10 +8,19 @@ import functools
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 LLVM = 22
 """The first version whose byte products take vectors of bytes."""
+TYPES = {
+    "int8": (torch.int8, torch.float32),
+    "int4": (torch.uint8, torch.bfloat16, torch.bfloat16),
+    "nf4": (torch.uint8, torch.bfloat16),
+    "nvfp4": (torch.uint8, torch.float8_e4m3fn, torch.float32),
+    "fp8": (torch.float8_e4m3fn, torch.float32),
+}
+"""What kernels read the parts of a format as. A module that was cast (`model.float()`) has others."""
 
 
 @functools.cache
@@ -28,4 +37,8 @@ def reads(name: str, parts: Sequence[Tensor]) -> bool:
     """Says whether there is a kernel for parts of a format; asked where kernels are `available`."""
     from gesso.kernels.host import packed
 
-    return packed.layout(name, parts) is not None and all(part.is_contiguous() for part in parts)
+    return (
+        tuple(part.dtype for part in parts) == TYPES.get(name)
+        and all(part.is_cpu and part.is_contiguous() for part in parts)
+        and packed.layout(name, parts) is not None
+    )

@@ -65,11 +65,11 @@ def matmul(x_MK: Tensor, weight: Tensor, bias_N: Tensor | None = None, ends_E: S
     threads = torch.get_num_threads() if rows * columns * width > ALONE else 1
     if _kept.scratch.numel() < threads * SCRATCH:
         _kept.scratch = torch.empty(threads * SCRATCH, dtype=torch.float32, device="cpu")
-    bias = 0 if bias_N is None else bias_N.contiguous().data_ptr()
+    bias_N = None if bias_N is None else bias_N.contiguous()
+    bias = 0 if bias_N is None else bias_N.data_ptr()
     places = (x_MK.data_ptr(), weight.data_ptr(), bias, out.data_ptr(), _kept.scratch.data_ptr(), pieces.data_ptr())
     fields = _Fields(*places, pieces.shape[0], columns, width, 0, 0)
-    kernel, _ = bfloat16_kernel(not weight.is_contiguous())
-    run_on_all(kernel, ctypes.addressof(fields), threads)
+    run_on_all(bfloat16_kernel(not weight.is_contiguous()), ctypes.addressof(fields), threads)
     return out
 
 

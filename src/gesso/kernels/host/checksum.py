@@ -48,5 +48,5 @@ class Sha256:
 
     def _take(self, blocks: memoryview) -> None:
         if len(blocks):
-            kernel, _ = sha256_kernel()
+            kernel = sha256_kernel()
             kernel(self._words.ctypes.data, np.frombuffer(blocks, np.uint8).ctypes.data, len(blocks) // BLOCK)

@@ -10,6 +10,9 @@ from llvmlite import binding, ir
 
 POINTER, WHOLE, FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 """What kernels take: addresses, whole numbers of 64 bits, floats of 32."""
+_KEPT: list[Any] = []
+"""The owners of all code that was compiled. Who calls it holds an address and nothing else, so it is never given up,
+also where two threads compile the same at once and only one of both is remembered."""
 
 
 @functools.cache
@@ -24,23 +27,23 @@ def features() -> dict[str, bool]:
     return {name: has and not name.startswith("avx512") for name, has in known.items()}
 
 
-def compile_arrays(
-    module: ir.Module, arguments: dict[str, tuple[int, int, int]]
-) -> tuple[dict[str, Callable[..., None]], Any]:
-    """Compiles kernels that take so many arrays, then so many whole numbers, then so many floats; returns them and the
-    owner of their code."""
-    engine = compile_module(module)
-    made: dict[str, Callable[..., None]] = {
-        name: ctypes.CFUNCTYPE(None, *[POINTER] * pointers, *[WHOLE] * wholes, *[FLOAT] * floats)(
-            engine.get_function_address(name)
-        )
+def compile_arrays(module: ir.Module, arguments: dict[str, tuple[int, int, int]]) -> dict[str, Callable[..., None]]:
+    """Compiles kernels that take so many arrays, then so many whole numbers, then so many floats."""
+    return callables(compile_module(module), arguments)
+
+
+def callables(
+    address: Callable[[str], int], arguments: dict[str, tuple[int, int, int]]
+) -> dict[str, Callable[..., None]]:
+    """Makes functions of compiled kernels, as `compile_arrays` does."""
+    return {
+        name: ctypes.CFUNCTYPE(None, *[POINTER] * pointers, *[WHOLE] * wholes, *[FLOAT] * floats)(address(name))
         for name, (pointers, wholes, floats) in arguments.items()
     }
-    return made, engine
 
 
-def compile_module(module: ir.Module) -> Any:
-    """Compiles a module; returns the owner of its code."""
+def compile_module(module: ir.Module) -> Callable[[str], int]:
+    """Compiles a module; returns what tells the addresses of its functions, where they stay as long as the process."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module.triple = binding.get_default_triple()
@@ -54,4 +57,6 @@ def compile_module(module: ir.Module) -> Any:
     passes.getModulePassManager().run(code, passes)
     engine = binding.create_mcjit_compiler(code, target)
     engine.finalize_object()
-    return engine
+    _KEPT.append(engine)
+    address: Callable[[str], int] = engine.get_function_address
+    return address

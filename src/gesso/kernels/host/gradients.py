@@ -3,7 +3,6 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
@@ -48,8 +47,6 @@ class Gradients:
     softmax: Callable[..., None]
     biased_softmax: Callable[..., None]
     softmax_back: Callable[..., None]
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -74,5 +71,4 @@ def gradients() -> Gradients:
     }  # fmt: skip
     for name, (write, _) in writers.items():
         write(module, name)
-    made, engine = compile_arrays(module, {name: sizes for name, (_, sizes) in writers.items()})
-    return Gradients(**made, engine=engine)
+    return Gradients(**compile_arrays(module, {name: sizes for name, (_, sizes) in writers.items()}))

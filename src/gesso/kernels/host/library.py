@@ -4,7 +4,6 @@ import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import binding, ir
 
@@ -45,7 +44,7 @@ from gesso.kernels.host.sha256 import write_sha256
 from gesso.kernels.host.small_products import write_small_product
 from gesso.kernels.host.subsets import write_settle, write_subsets
 from gesso.kernels.host.team import write_team
-from gesso.kernels.host.threads import Work
+from gesso.kernels.host.threads import Work, work_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,6 @@ class Kernels:
     round_rows: Callable[..., None]
     multiply: int
     """The address of `products.write_multiply`'s kernel, which `calls` calls."""
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -78,10 +75,8 @@ def kernels(name: str, kind: Dot) -> Kernels:
     write_round_rows(module, "round_rows", shifted=layout.signed and kind in SHIFTED)
     (write_multiply if layout.floats is None else write_multiply_floats)(module, "multiply", layout, kind)
     round_rows = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 3)
-    engine = compile_module(module)
-    return Kernels(
-        round_rows(engine.get_function_address("round_rows")), engine.get_function_address("multiply"), engine
-    )
+    address = compile_module(module)
+    return Kernels(round_rows(address("round_rows")), address("multiply"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +88,6 @@ class Team:
     wait: Callable[..., int]
     serve: Callable[..., None]
     multiply_all: Work
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -104,7 +97,7 @@ def team() -> Team:
     module.triple = binding.get_default_triple()
     write_team(module)
     write_multiply_all(module, "multiply_all")
-    engine = compile_module(module)
+    address = compile_module(module)
     kinds = {
         "share": ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 6),
         "finish": ctypes.CFUNCTYPE(WHOLE, POINTER),
@@ -112,9 +105,9 @@ def team() -> Team:
         "serve": ctypes.CFUNCTYPE(None, POINTER, WHOLE, WHOLE, ctypes.c_int32, WHOLE),
         "multiply_all": ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3),
     }
-    made = {name: kind(engine.get_function_address(name)) for name, kind in kinds.items()}
-    work = Work(made.pop("multiply_all"), engine.get_function_address("multiply_all"))
-    return Team(**made, multiply_all=work, engine=engine)
+    made = {name: kind(address(name)) for name, kind in kinds.items()}
+    multiply_all = work_of(made.pop("multiply_all"))
+    return Team(**made, multiply_all=multiply_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +126,6 @@ class Norms:
     gated: Callable[..., None]
     small_product: Work
     attend: Work
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -164,42 +155,38 @@ def norms() -> Norms:
         "add_branches": (7, 3, 2),
     }
     sizes |= {"turn_heads": (5, 4, 1), "norm_heads": (5, 4, 1)}
-    made, engine = compile_arrays(module, sizes)
-    names = ("small_product", "attend")
-    small_product, attend = (Work(made.pop(name), engine.get_function_address(name)) for name in names)
-    return Norms(**made, small_product=small_product, attend=attend, engine=engine)
+    made = compile_arrays(module, sizes)
+    small_product, attend = (work_of(made.pop(name)) for name in ("small_product", "attend"))
+    return Norms(**made, small_product=small_product, attend=attend)
 
 
 @functools.cache
-def packer(bits: int, group_size: int, half: bool) -> tuple[Callable[..., None], Any]:
-    """Compiles the kernel that packs weights, from bfloat16 or float32; returns it and the owner of its code."""
+def packer(bits: int, group_size: int, half: bool) -> Callable[..., None]:
+    """Compiles the kernel that packs weights, from bfloat16 or float32."""
     module = ir.Module(f"gesso_pack_{bits}_{group_size}_{half}")
     if bits == 4:
         write_pack_int4(module, "pack", group_size, half=half)
     else:
         write_pack_int8(module, "pack", half=half)
-    engine = compile_module(module)
     prototype = ctypes.CFUNCTYPE(None, POINTER, *[WHOLE] * 3, *[POINTER] * 4)
-    return prototype(engine.get_function_address("pack")), engine
+    return prototype(compile_module(module)("pack"))
 
 
 @functools.cache
-def sha256_kernel() -> tuple[Callable[..., None], Any]:
-    """Compiles the kernel that sums up blocks of bytes; returns it and the owner of its code."""
+def sha256_kernel() -> Callable[..., None]:
+    """Compiles the kernel that sums up blocks of bytes."""
     module = ir.Module("gesso_sha256")
     write_sha256(module, "take")
-    engine = compile_module(module)
-    return ctypes.CFUNCTYPE(None, POINTER, POINTER, WHOLE)(engine.get_function_address("take")), engine
+    return ctypes.CFUNCTYPE(None, POINTER, POINTER, WHOLE)(compile_module(module)("take"))
 
 
 @functools.cache
-def bfloat16_kernel(turned: bool) -> tuple[int, Any]:
-    """Compiles a kernel of `bfloat16_products`, in 0.4 s; returns its address and the owner of its code."""
+def bfloat16_kernel(turned: bool) -> int:
+    """Compiles a kernel of `bfloat16_products`, in 0.4 s; returns its address."""
     module = ir.Module(f"gesso_bfloat16_{turned:d}")
     tiles = WIDE_TILES if features().get("avx512f") else NARROW_TILES
     (write_turned_products if turned else write_products)(module, "multiply", tiles)
-    engine = compile_module(module)
-    return engine.get_function_address("multiply"), engine
+    return compile_module(module)("multiply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +196,6 @@ class Scans:
     best: Callable[..., None]
     behind: Callable[..., None]
     shares: Callable[..., None]
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -220,10 +205,9 @@ def scans() -> Scans:
     writers = {"best": (write_best, 5, 3), "behind": (write_behind, 6, 4), "shares": (write_shares, 9, 4)}
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = compile_arrays(
-        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
+    return Scans(
+        **compile_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
     )
-    return Scans(made["best"], made["behind"], made["shares"], engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +235,6 @@ class Compositions:
     alike: Callable[..., None]
     sums: Callable[..., None]
     fill: Callable[..., None]
-    engine: Any
-    """Owns the code."""
 
 
 @functools.cache
@@ -272,7 +254,6 @@ def compositions() -> Compositions:
     write_settle(module, "settle")
     for name, (write, _, _) in writers.items():
         write(module, name)
-    made, engine = compile_arrays(
-        module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()}
+    return Compositions(
+        **compile_arrays(module, {name: (pointers, sizes, 0) for name, (_, pointers, sizes) in writers.items()})
     )
-    return Compositions(**made, engine=engine)

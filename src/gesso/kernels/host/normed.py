@@ -125,7 +125,7 @@ def gates(gate_NF: Tensor, up_NF: Tensor) -> bool:
 def choose(scores_NE: Tensor, scale_E: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Returns weights and numbers of the `count` experts with the largest scores, [N, k] each; weights are a softmax
     among these, times each expert's scale."""
-    scores_NE = scores_NE.clone()  # which the kernel overwrites
+    scores_NE = scores_NE.clone(memory_format=torch.contiguous_format)  # which the kernel overwrites
     rows, experts = scores_NE.shape
     weights = torch.empty(rows, count, dtype=torch.float32, device=scores_NE.device)
     chosen = torch.empty(rows, count, dtype=torch.int64, device=scores_NE.device)

@@ -17,8 +17,8 @@ SIDE = 4
 """Keys that are read side by side."""
 MOST_SHARED = 64
 """Query heads that may share a key head."""
-LOWEST, NOTHING = -1e30, -87.0
-"""A score below all others, and what exp is zero below."""
+LOWEST, NOTHING = -3.4028234663852886e38, -87.0
+"""The lowest score that a float holds, and what exp is zero below."""
 WORDS = ("q", "keys", "values", "out", "count", "apart", "width", "shared")
 """Words of the kernel: the addresses of q [H, K], of keys and values [G, S, K] and of what comes out [H, K]; S; how
 many numbers the keys of two heads are apart; K; and the query heads that share a key head."""
@@ -105,6 +105,7 @@ class _Query(RowWriter):
         most = self.own("llvm.vector.reduce.fmax.v16f32", F32, scores)
         top = self.select(self.fcmp_ordered(">", before, most), before, most)
         weights, shrink = (self._power(self.fsub(each, self.lanes(top))) for each in (scores, self.lanes(before)))
+        weights = self.select(seen, weights, zeros(PART))  # where no score is above `LOWEST`, too
         self.write(weights, held)
         self.write(top, self.tops, turn)
         shrink_one = self.extract_element(shrink, constant(0, I32))

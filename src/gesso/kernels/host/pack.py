@@ -14,8 +14,14 @@ def packs(weight: Tensor) -> bool:
 
 
 def pack_int4(weight: Tensor, group_size: int) -> tuple[tuple[Tensor, ...], float, float]:
-    """Packs [out, in] as `Int4` does: codes, scales and offsets; the squared error, and the squared weights, summed."""
+    """Packs [out, in] as `Int4` does: codes, scales and offsets; the squared error, and the squared weights, summed.
+
+    Raises:
+        ValueError: features are no whole groups.
+    """
     rows, features = weight.shape
+    if features % group_size:
+        raise ValueError(f"{features} input features are no multiple of the group size {group_size}")
     shape = (rows, features // group_size)
     codes = torch.empty(rows, features // 2, dtype=torch.uint8, device=weight.device)
     scales, offsets = (torch.empty(shape, dtype=torch.bfloat16, device=weight.device) for _ in range(2))
@@ -33,7 +39,7 @@ def pack_int8(weight: Tensor) -> tuple[tuple[Tensor, ...], float, float]:
 
 def _share(weight: Tensor, bits: int, group_size: int, count: int, parts: tuple[Tensor, ...]) -> tuple[float, float]:
     weight, threads = weight.contiguous(), torch.get_num_threads()
-    kernel, _ = packer(bits, group_size, weight.dtype == torch.bfloat16)
+    kernel = packer(bits, group_size, weight.dtype == torch.bfloat16)
     errors = torch.zeros(threads, 2, dtype=torch.float64, device=weight.device)
 
     def work(thread: int, begin: int, end: int) -> None:

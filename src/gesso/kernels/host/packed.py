@@ -50,6 +50,20 @@ def layout(name: str, parts: Sequence[Tensor]) -> str | None:
     return layout_of(name, parts[0].shape[-1], parts[1].shape[-1])
 
 
+def _layout_for(x_MD: Tensor, name: str, parts: Sequence[Tensor]) -> str:
+    """Returns the layout of parts that rows are multiplied by.
+
+    Raises:
+        ValueError: rows are not as wide as the matrices.
+    """
+    found = layout(name, parts)
+    assert found is not None
+    width = parts[0].shape[-1] * 8 // LAYOUTS[found].bits
+    if x_MD.shape[1] != width:
+        raise ValueError(f"rows have {x_MD.shape[1]} features, the {name} matrices {width}")
+    return found
+
+
 class RoundedRows(NamedTuple):
     """Holds rows of activations as a format's kernel reads them, for any number of matrices: in 8 bits, or in fp32."""
 
@@ -172,9 +186,7 @@ def matmul(
     rows = x_MD.shape[0]
     if not rows:
         return x_MD.new_empty(0, parts[0].shape[-2])
-    found = layout(name, parts)
-    assert found is not None
-    rounded = round_rows(x_MD, found, dot)
+    rounded = round_rows(x_MD, _layout_for(x_MD, name, parts), dot)
     ends = (rows,) if ends_E is None else tuple(ends_E.tolist())
     (out,) = multiply(rounded, [parts], pieces_of(ends, rounded.dot), rows)
     return out if x_MD.dtype == torch.float32 else out.to(x_MD.dtype)
@@ -182,8 +194,7 @@ def matmul(
 
 def matmul_several(x_MD: Tensor, name: str, matrices: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     """Computes `matmul` by several matrices [N, ...] of one format and width; rows are rounded once."""
-    found = layout(name, matrices[0])
-    assert found is not None
+    found = _layout_for(x_MD, name, matrices[0])
     assert all(layout(name, parts) == found for parts in matrices)
     rounded = round_rows(x_MD, found)
     made = multiply(rounded, matrices, pieces_of((rounded.rows,), rounded.dot), rounded.rows)
@@ -197,8 +208,7 @@ def matmul_chosen(x_ND: Tensor, name: str, parts: Sequence[Tensor], matrices: Se
         parts: of all matrices, [E, N, ...].
         matrices: of each row of the result; those of a row of `x_ND` stand side by side, as many for every one.
     """
-    found = layout(name, parts)
-    assert found is not None
+    found = _layout_for(x_ND, name, parts)
     each = len(matrices) // x_ND.shape[0]
     order = sorted(range(len(matrices)), key=matrices.__getitem__)  # a matrix that several chose is still near
     pieces = array("q", [number for row in order for number in (row // each, 1, matrices[row], row)])

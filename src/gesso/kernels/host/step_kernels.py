@@ -4,11 +4,10 @@ import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
-from gesso.kernels.host.compilation import POINTER, WHOLE, compile_arrays
+from gesso.kernels.host.compilation import POINTER, WHOLE, callables, compile_module
 from gesso.kernels.host.steps import write_call, write_keep_heads, write_list_pieces, write_run
 
 
@@ -21,8 +20,6 @@ class StepKernels:
     """Addresses of the functions that call one of so many words and floats."""
     list_pieces: Callable[..., None]
     keep: Callable[..., None]
-    engine: Any
-    """Owns the code."""
 
 
 SIGNATURES = ((4, 0), (6, 1), (7, 0), (8, 0), (9, 1), (10, 2), (13, 2))
@@ -38,7 +35,8 @@ def step_kernels() -> StepKernels:
     write_keep_heads(module, "keep")
     for wholes, floats in SIGNATURES:
         write_call(module, f"call_{wholes}_{floats}", wholes, floats)
-    made, engine = compile_arrays(module, {"list_pieces": (3, 1, 0), "keep": (4, 3, 0)})
+    address = compile_module(module)
+    made = callables(address, {"list_pieces": (3, 1, 0), "keep": (4, 3, 0)})
     run = ctypes.CFUNCTYPE(WHOLE, POINTER, *[WHOLE] * 3, POINTER, *[WHOLE] * 3, POINTER)
-    calls = {size: engine.get_function_address("call_{}_{}".format(*size)) for size in SIGNATURES}
-    return StepKernels(run(engine.get_function_address("run")), calls, made["list_pieces"], made["keep"], engine)
+    calls = {size: address("call_{}_{}".format(*size)) for size in SIGNATURES}
+    return StepKernels(run(address("run")), calls, **made)

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -48,15 +50,32 @@ def share_out(work: Share, count: int, threads: int) -> None:
         return
     edges = [count * thread // threads for thread in range(threads + 1)]
     asked, done = _helpers(threads - 1), _Done()
-    for thread in range(1, threads):
-        asked.put((work, thread, edges[thread], edges[thread + 1], done))
+    shares = [(work, thread, edges[thread], edges[thread + 1], done) for thread in range(1, threads)]
+    sent: list[None] = []
+    errors: list[BaseException | None] = []
     try:
+        sent.extend(map(asked.put, shares))
         work(0, edges[0], edges[1])
-    finally:
-        errors = [done.get() for _ in range(1, threads)]  # nobody computes any longer, whatever happened here
-    for error in errors:
-        if error is not None:
-            raise error
+    except BaseException as error:  # noqa: BLE001 - raised below
+        errors.append(error)
+    _await(done, len(sent), errors)
+    for failure in errors:
+        if failure is not None:
+            raise failure
+
+
+def _await(done: _Done, count: int, errors: list[BaseException | None]) -> None:
+    """Waits until nobody computes any longer, also where that is interrupted; errors are added to those given.
+
+    Queues are read and written by one call that is compiled, so that an interrupt comes before or after it.
+    """
+    ended: list[BaseException | None] = []
+    while len(ended) < count:
+        try:
+            ended.extend(islice(iter(done.get, done), count - len(ended)))
+        except BaseException as error:  # noqa: BLE001 - raised when all have ended
+            errors.append(error)
+    errors += ended
 
 
 def run_on_all(kernel: int, fields: int, threads: int) -> None:
@@ -103,6 +122,11 @@ def address_of(function: Any) -> int:
     return address
 
 
+def work_of(function: Callable[..., None]) -> Work:
+    """Names a compiled function of a job."""
+    return Work(function, address_of(function))
+
+
 NAP = 5e-5
 """Seconds that a caller sleeps who has waited in vain for a helper that the system does not let run."""
 _AWAITED = 3
@@ -114,7 +138,7 @@ class _Team:
 
     def __init__(self, helpers: int) -> None:
         from gesso.kernels.host.library import team
-        from gesso.kernels.host.team import STATES, WORDS
+        from gesso.kernels.host.team import INSIDE, JOB, STATES, WORDS
 
         self.kernels, self.lock = team(), threading.Lock()
         self.share_address = address_of(self.kernels.share)
@@ -122,6 +146,7 @@ class _Team:
         self._memory = ctypes.create_string_buffer(line * (STATES + helpers + 1))
         self.begin = -(-ctypes.addressof(self._memory) // line) * line
         self.states = [ctypes.c_int64.from_address(self.begin + line * (STATES + i)) for i in range(helpers)]
+        self.job, self.inside = (ctypes.c_int64.from_address(self.begin + line * word) for word in (JOB, INSIDE))
         self.called = [SimpleQueue[None]() for _ in range(helpers)]
         for number in range(helpers):
             threading.Thread(target=self._serve, args=(number,), name=f"gesso-product_{number}", daemon=True).start()
@@ -139,22 +164,48 @@ class _Team:
 
     def settle(self, left: int) -> None:
         """Ends a job of which `team`'s `share` returned this."""
-        begin, asleep = self.begin, left > 0
-        try:
-            if asleep:
-                self._wake()
-        finally:  # nobody computes any longer, whatever happened here
-            if asleep:
-                left = self.kernels.finish(begin)
-            while left:
-                time.sleep(NAP)
-                left = self.kernels.wait(begin)
+        if left > 0:
+            self._wake()
+            left = self.kernels.finish(self.begin)
+        self._wait(left)
 
-    def _wake(self) -> None:
+    def whole(self, jobs: Callable[[], None]) -> None:
+        """Calls what opens jobs, and ends the one that an interrupt leaves open before it is raised: helpers work with
+        memory of the caller's."""
+        if self.job.value % 2:  # one was given up all the same, by a second interrupt: nobody may take units of it
+            self.job.value += 1
+        self._wait(self.inside.value)
+        interrupt: BaseException | None = None
+        try:
+            jobs()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupt = error
+        while interrupt is not None:
+            try:
+                self._end()
+                break
+            except BaseException as error:  # noqa: BLE001 - raised below
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def _end(self) -> None:
+        """Ends the job that is open, if there is one, wherever its opener was interrupted."""
+        self._wake(interrupted=True)
+        self._wait(self.kernels.finish(self.begin) if self.job.value % 2 else self.inside.value)
+
+    def _wait(self, left: int) -> None:
+        while left:
+            time.sleep(NAP)
+            left = self.kernels.wait(self.begin)
+
+    def _wake(self, *, interrupted: bool = False) -> None:
+        """Wakes helpers that are asleep; one that is woken twice looks on twice."""
         from gesso.kernels.host.team import CALLED
 
+        asleep = (CALLED, _AWAITED) if interrupted else (CALLED,)
         for state, called in zip(self.states, self.called, strict=True):
-            if state.value == CALLED:
+            if state.value in asleep:
                 state.value = _AWAITED
                 called.put(None)
 
@@ -191,7 +242,7 @@ def share_units(work: Work, context: int, count: int, threads: int) -> None:
     """
     if threads > 1 and (team := _team(threads - 1)).lock.acquire(blocking=False):
         try:
-            team.share(work, context, count, _own.watch)
+            team.whole(partial(team.share, work, context, count, _own.watch))
         finally:
             team.lock.release()
     else:
@@ -206,18 +257,23 @@ def run_steps(steps: int, count: int, threads: int) -> None:
     """
     from gesso.kernels.host.step_kernels import step_kernels
 
-    run, left, at = step_kernels().run, ctypes.c_int64(), 0
-    beside = _team(threads - 1) if threads > 1 else None
-    if beside is None or not beside.lock.acquire(blocking=False):
+    run, left = step_kernels().run, ctypes.c_int64()
+    team = _team(threads - 1) if threads > 1 else None
+    if team is None or not team.lock.acquire(blocking=False):
         run(steps, 0, count, 0, 0, 1, 0, 0, ctypes.byref(left))
         return
-    try:
-        share, cpu = beside.share_address, system_calls()[2]
-        while (at := run(steps, at, count, share, beside.begin, threads, _own.watch, cpu, ctypes.byref(left))) < count:
-            beside.settle(left.value)
+    beside = team.share_address, team.begin, threads, _own.watch, system_calls()[2], ctypes.byref(left)
+
+    def jobs() -> None:
+        at = 0
+        while (at := run(steps, at, count, *beside)) < count:
+            team.settle(left.value)
             at += 1
+
+    try:
+        team.whole(jobs)
     finally:
-        beside.lock.release()
+        team.lock.release()
 
 
 class _Own(threading.local):

@@ -3,6 +3,7 @@
 E experts   F expert width   D hidden
 """
 
+import operator
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import cast
@@ -33,8 +34,8 @@ class QuantizedLinear(nn.Module):
     """Applies a frozen linear layer with a quantized weight; a bias keeps its dtype."""
 
     bias: Tensor | None
-    _asked: tuple[Tensor, bool] | None = None
-    """The part about which it was asked whether kernels read it, and the answer."""
+    _asked: tuple[tuple[Tensor, ...], bool] | None = None
+    """The parts about which it was asked whether kernels read them, and the answer."""
 
     def __init__(self, in_features: int, out_features: int, bias: bool = False, form: Format | None = None) -> None:
         """`form` is NF4 where none is given."""
@@ -58,10 +59,9 @@ class QuantizedLinear(nn.Module):
 
     def read_by_kernels(self) -> bool:
         """Says whether there is a kernel for these parts; asked where kernels are available."""
-        part = self._buffers[self.form.parts[0]]
-        if self._asked is None or self._asked[0] is not part:
-            assert part is not None
-            self._asked = part, host.reads(self.form.kernel, self.packed)
+        packed = self.packed
+        if self._asked is None or not _are_same(self._asked[0], packed):
+            self._asked = packed, host.reads(self.form.kernel, packed)
         return self._asked[1]
 
     @property
@@ -86,7 +86,7 @@ class QuantizedLinear(nn.Module):
 class QuantizedExperts(nn.Module):
     """Applies frozen fused experts with quantized weights; an expert is dequantized only when it has tokens."""
 
-    _asked: tuple[list[Tensor], bool] | None = None
+    _asked: tuple[tuple[Tensor, ...], bool] | None = None
     """The parts about which it was asked whether kernels read them, and the answer."""
 
     def __init__(self, hidden_size: int, intermediate_size: int, num_experts: int, form: Format | None = None) -> None:
@@ -108,10 +108,9 @@ class QuantizedExperts(nn.Module):
         """Says whether compiled kernels multiply `x` on the CPU."""
         if not base.host_kernels(x):
             return False
-        both = [self.parts(matrix) for matrix in self._names]
-        first = [parts[0] for parts in both]
-        if self._asked is None or any(known is not part for known, part in zip(self._asked[0], first, strict=True)):
-            self._asked = first, all(host.reads(self.form.kernel, parts) for parts in both)
+        gate_up, down = (self.parts(matrix) for matrix in self._names)
+        if self._asked is None or not _are_same(self._asked[0], (*gate_up, *down)):
+            self._asked = (*gate_up, *down), all(host.reads(self.form.kernel, parts) for parts in (gate_up, down))
         return self._asked[1]
 
     def projections(self) -> Iterator[tuple[Projection, Projection]]:
@@ -149,6 +148,10 @@ class QuantizedExperts(nn.Module):
         gate, up = matmul_chosen(x_ND, self.form.kernel, self.parts("gate_up"), chosen).chunk(2, dim=-1)
         out = matmul_chosen(gated_gelu(gate, up), self.form.kernel, self.parts("down"), chosen)
         return mix_neighbours(out, weights_Nk)
+
+
+def _are_same(known: tuple[Tensor, ...], parts: tuple[Tensor, ...]) -> bool:
+    return all(map(operator.is_, known, parts))
 
 
 def keeps_rows_apart(block: nn.Module) -> bool:
